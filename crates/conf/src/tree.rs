@@ -1,0 +1,56 @@
+//! The tree: what the text says, before anything is known about meaning.
+
+use crate::source::Span;
+
+/// How a word was written; quoting is kept because it changes meaning in places (`if (-f "$x")`, `map` patterns).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quote {
+    /// `word`
+    Bare,
+    /// `'word'`
+    Single,
+    /// `"word"`
+    Double,
+}
+
+/// One word of a directive: its name or an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// The value after quotes and escapes are removed; variables are still in it.
+    pub value: Vec<u8>,
+    /// Where it stands, quotes included.
+    pub span: Span,
+    /// How it was written.
+    pub quote: Quote,
+}
+
+impl Word {
+    /// The value as text, with U+FFFD for what is not UTF-8. For messages and for comparisons with ASCII words.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.value)
+    }
+}
+
+/// `name arg arg;` or `name arg { … }`, with `include` already replaced by what was included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// The directive's name.
+    pub name: Word,
+    /// The arguments, in order.
+    pub args: Vec<Word>,
+    /// What stands between the braces, if there are any.
+    pub block: Option<Block>,
+    /// From the name to the `;` or the closing brace.
+    pub span: Span,
+}
+
+/// The directives between two braces, or of a whole file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// In the order of the text; those of included files stand where the `include` stood.
+    pub directives: Vec<Directive>,
+    /// Where the block opened (its `{`).
+    pub open: Span,
+    /// Where it closed.
+    pub close: Span,
+}
