@@ -6,3 +6,4 @@ pub mod diagnostic;
 pub mod source;
 pub mod table;
 pub mod tree;
+pub mod value;
