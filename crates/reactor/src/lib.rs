@@ -1,0 +1,36 @@
+//! The event loop of a data-plane thread: epoll in edge-triggered readiness style, tasks, timers, sockets, wake-ups from
+//! other threads, and the system calls that these need. It knows no protocol. `gateway`, `load` and `origin` stand on it.
+//!
+//! One [`Reactor`] belongs to one thread. A *task* is an index that events are delivered to; what a task does is its
+//! owner's business. A [`Stream`] is a connected socket registered with the reactor and owned by a task; [`Parked`] is the
+//! same socket without a task, which another thread may take over.
+
+mod address;
+mod clock;
+mod connect;
+mod listener;
+mod mailbox;
+mod parked;
+mod poller;
+mod process;
+mod scratch;
+mod stream;
+mod sys;
+mod task;
+mod timer;
+
+mod reactor;
+
+pub use address::PeerAddress;
+pub use clock::{Millis, monotonic_millis, wall_clock};
+pub use connect::ConnectOptions;
+pub use listener::{Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
+pub use mailbox::Mailbox;
+pub use parked::Parked;
+pub use poller::SourceId;
+pub use process::{descriptor_limit, raise_descriptor_limit};
+pub use reactor::{Reactor, Ready};
+pub use scratch::SCRATCH_BYTES;
+pub use stream::{Read, Stream};
+pub use task::TaskId;
+pub use timer::Wheel;

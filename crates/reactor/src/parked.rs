@@ -1,0 +1,70 @@
+//! Sockets without a task: idle connections that wait in a pool. They stay registered with the reactor that parked them,
+//! which reports when something happens on them; any thread may take them over.
+
+use crate::poller::Poller;
+use crate::reactor::Reactor;
+use crate::stream::Stream;
+use crate::task::TaskId;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What other threads may touch of a reactor: its epoll, and the list of slots that thieves left behind.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) poller: Poller,
+    orphans: Mutex<Vec<u32>>,
+}
+
+impl Home {
+    pub(crate) fn new(poller: Poller) -> Self {
+        Self { poller, orphans: Mutex::new(Vec::new()) }
+    }
+
+    /// Slots whose sockets left; the owner frees them when it next turns.
+    pub(crate) fn take_orphans(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn orphan(&self, slot: u32) {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+    }
+}
+
+/// A registered socket without a task. Dropping it closes the socket.
+#[derive(Debug)]
+pub struct Parked {
+    /// `None` only after it was taken out by `unpark`.
+    socket: Option<OwnedFd>,
+    slot: u32,
+    home: Arc<Home>,
+}
+
+impl Parked {
+    pub(crate) fn new(socket: OwnedFd, slot: u32, home: Arc<Home>) -> Self {
+        Self { socket: Some(socket), slot, home }
+    }
+
+    /// Gives the socket to a task of this reactor. On the reactor that parked it this is a store; from another one it is
+    /// moved from epoll to epoll, and the edge-triggered add reports a FIN that is already there.
+    pub fn unpark(mut self, reactor: &Rc<Reactor>, task: TaskId) -> io::Result<Stream> {
+        let socket = self.socket.take().expect("only `unpark` takes the socket, and it consumes the value");
+        if Arc::ptr_eq(&self.home, reactor.home()) {
+            reactor.reattach(self.slot, task);
+            return Ok(Stream::from_parts(socket, self.slot, Rc::clone(reactor)));
+        }
+        let removed = self.home.poller.remove(std::os::fd::AsFd::as_fd(&socket));
+        self.home.orphan(self.slot);
+        removed?;
+        reactor.register(socket, task)
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        if self.socket.take().is_some() {
+            self.home.orphan(self.slot);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Limits of the process.
+
+use crate::sys;
+use std::io;
+
+/// The soft and the hard limit of open descriptors (`RLIMIT_NOFILE`).
+pub fn descriptor_limit() -> io::Result<(u64, u64)> {
+    sys::descriptor_limits()
+}
+
+/// Raises the soft limit to `wanted`, or to the hard limit where that is lower and may not be raised; returns what is in
+/// force afterwards. A limit above `wanted` stays.
+pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+    let (soft, hard) = sys::descriptor_limits()?;
+    if wanted <= soft {
+        return Ok(soft);
+    }
+    if wanted > hard && sys::set_descriptor_limits(wanted, wanted).is_ok() {
+        return Ok(wanted);
+    }
+    let reachable = wanted.min(hard);
+    sys::set_descriptor_limits(reachable, hard)?;
+    Ok(reachable)
+}

@@ -1,0 +1,311 @@
+//! The loop's state: registered sockets, tasks, timers. One per thread, shared by `Rc` within it.
+
+use crate::clock::{Millis, monotonic_millis};
+use crate::parked::{Home, Parked};
+use crate::poller::{Poller, READ_INTEREST, READ_WRITE_INTEREST, SourceId, Token};
+use crate::stream::Stream;
+use crate::task::{TaskId, Tasks};
+use crate::timer::Wheel;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Events taken from the kernel at once: enough to amortise the call, few enough that the first does not wait for long.
+const EVENTS_MAX: usize = 512;
+
+/// What a turn of the loop found to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// Something happened on a task's sockets, its deadline came, or it was woken.
+    Task(TaskId),
+    /// Something happened on a parked socket: it is of no more use. The value is what was given to [`Stream::park`].
+    Parked(u64),
+    /// A listener or a mailbox is readable.
+    Source(SourceId),
+}
+
+/// Who is told about events on a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Free,
+    Task(TaskId),
+    Parked(u64),
+}
+
+/// Readiness of a registered socket as far as the kernel has told.
+pub(crate) mod flag {
+    /// A read may return something.
+    pub(crate) const READABLE: u8 = 1;
+    /// A write has not been refused since.
+    pub(crate) const WRITABLE: u8 = 1 << 1;
+    /// The peer has sent FIN; data before it may still be unread.
+    pub(crate) const PEER_CLOSED: u8 = 1 << 2;
+    /// The connection is broken (RST, or both sides closed).
+    pub(crate) const FAILED: u8 = 1 << 3;
+    /// EPOLLOUT is part of the registration.
+    pub(crate) const OUT_ARMED: u8 = 1 << 4;
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    generation: u32,
+    flags: u8,
+    owner: Owner,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+/// The event loop of one thread.
+#[derive(Debug)]
+pub struct Reactor {
+    home: Arc<Home>,
+    slots: RefCell<Slots>,
+    tasks: RefCell<Tasks>,
+    wheel: RefCell<Wheel>,
+    /// Parked sockets and sources with events, in order of arrival.
+    notices: RefCell<VecDeque<Ready>>,
+    events: RefCell<Vec<libc::epoll_event>>,
+    now: Cell<Millis>,
+    turns: Cell<u64>,
+}
+
+impl Reactor {
+    /// A reactor for the calling thread.
+    pub fn new() -> io::Result<Rc<Self>> {
+        let now = monotonic_millis();
+        Ok(Rc::new(Self {
+            home: Arc::new(Home::new(Poller::new()?)),
+            slots: RefCell::default(),
+            tasks: RefCell::default(),
+            wheel: RefCell::new(Wheel::new(now.0)),
+            notices: RefCell::default(),
+            events: RefCell::new(vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX]),
+            now: Cell::new(now),
+            turns: Cell::new(0),
+        }))
+    }
+
+    /// The time of the latest turn. All work of a turn sees the same instant.
+    pub fn now(&self) -> Millis {
+        self.now.get()
+    }
+
+    /// How often the loop has turned: work that may be done once per turn compares this.
+    pub fn turns(&self) -> u64 {
+        self.turns.get()
+    }
+
+    /// Waits until something happens, at most for `at_most_ms` (`None`: until a deadline or an event), and collects it.
+    pub fn turn(&self, at_most_ms: Option<u64>) -> io::Result<()> {
+        self.free_orphans();
+        let timeout = self.timeout_ms(at_most_ms);
+        let mut events = self.events.borrow_mut();
+        let count = match self.home.poller.wait(&mut events, timeout) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        self.turns.set(self.turns.get() + 1);
+        self.now.set(monotonic_millis());
+        for event in &events[..count] {
+            self.collect(event.events as i32, event.u64);
+        }
+        let mut tasks = self.tasks.borrow_mut();
+        self.wheel.borrow_mut().advance(self.now().0, |index| tasks.fire_deadline(index));
+        Ok(())
+    }
+
+    /// The next thing to do; `None` when the turn is worked off.
+    pub fn next_ready(&self) -> Option<Ready> {
+        if let Some(notice) = self.notices.borrow_mut().pop_front() {
+            return Some(notice);
+        }
+        self.tasks.borrow_mut().next_ready().map(Ready::Task)
+    }
+
+    /// Tasks that wait in the ready list. A task that yields to others is put at its end.
+    pub fn ready_len(&self) -> usize {
+        self.tasks.borrow().ready_len()
+    }
+
+    /// Makes a task.
+    pub fn create_task(&self) -> TaskId {
+        self.tasks.borrow_mut().create()
+    }
+
+    /// Ends a task; its deadline goes with it, its id means nothing from now on.
+    pub fn end_task(&self, task: TaskId) {
+        self.wheel.borrow_mut().clear(task.index);
+        self.tasks.borrow_mut().end(task);
+    }
+
+    /// Puts a task into the ready list, once.
+    pub fn wake(&self, task: TaskId) {
+        self.tasks.borrow_mut().wake(task);
+    }
+
+    /// Sets, moves or clears the deadline of a task.
+    pub fn set_deadline(&self, task: TaskId, deadline: Option<Millis>) {
+        let mut wheel = self.wheel.borrow_mut();
+        match deadline {
+            Some(at) => wheel.set(task.index, at.0),
+            None => wheel.clear(task.index),
+        }
+    }
+
+    /// Whether the task's deadline has come since this was last asked.
+    pub fn take_deadline_fired(&self, task: TaskId) -> bool {
+        self.tasks.borrow_mut().take_deadline_fired(task)
+    }
+
+    /// Watches a descriptor that is not a connection, level-triggered: it is reported each turn while it is readable.
+    /// With `exclusive`, one of several reactors that watch the same descriptor is woken instead of all of them.
+    pub fn watch(&self, descriptor: BorrowedFd<'_>, source: SourceId, exclusive: bool) -> io::Result<()> {
+        let events = libc::EPOLLIN | if exclusive { libc::EPOLLEXCLUSIVE } else { 0 };
+        self.home.poller.add(descriptor, events, &Token::Source(source))
+    }
+
+    /// Stops watching a descriptor.
+    pub fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.home.poller.remove(descriptor)
+    }
+
+    /// Registers a connected socket for a task.
+    pub fn register(self: &Rc<Self>, socket: OwnedFd, task: TaskId) -> io::Result<Stream> {
+        self.register_with(socket, task, READ_INTEREST, flag::WRITABLE)
+    }
+
+    /// Registers a socket whose `connect` is under way: it becomes writable when that has succeeded or failed.
+    pub(crate) fn register_connecting(self: &Rc<Self>, socket: OwnedFd, task: TaskId) -> io::Result<Stream> {
+        self.register_with(socket, task, READ_WRITE_INTEREST, flag::OUT_ARMED)
+    }
+
+    fn register_with(self: &Rc<Self>, socket: OwnedFd, task: TaskId, events: i32, flags: u8) -> io::Result<Stream> {
+        let (slot, generation) = {
+            let slots = &mut *self.slots.borrow_mut();
+            let slot = slots.free.pop().unwrap_or_else(|| {
+                slots.slots.push(Slot { generation: 0, flags: 0, owner: Owner::Free });
+                (slots.slots.len() - 1) as u32
+            });
+            let entry = &mut slots.slots[slot as usize];
+            (entry.flags, entry.owner) = (flags, Owner::Task(task));
+            (slot, entry.generation)
+        };
+        if let Err(error) = self.home.poller.add(socket.as_fd(), events, &Token::Slot { slot, generation }) {
+            self.free_slot(slot);
+            return Err(error);
+        }
+        Ok(Stream::from_parts(socket, slot, Rc::clone(self)))
+    }
+
+    /// Adds EPOLLOUT to a socket whose write did not go through. Re-arming reports writability that came meanwhile.
+    pub(crate) fn arm_write(&self, slot: u32, socket: BorrowedFd<'_>) {
+        let generation = {
+            let slots = &mut *self.slots.borrow_mut();
+            let entry = &mut slots.slots[slot as usize];
+            entry.flags &= !flag::WRITABLE;
+            if entry.flags & flag::OUT_ARMED != 0 {
+                return;
+            }
+            entry.flags |= flag::OUT_ARMED;
+            entry.generation
+        };
+        // It fails only for a descriptor that is not registered, which `Stream` rules out, or without memory: then the
+        // send timeout ends the wait.
+        let _ = self.home.poller.modify(socket, READ_WRITE_INTEREST, &Token::Slot { slot, generation });
+    }
+
+    pub(crate) fn flags(&self, slot: u32) -> u8 {
+        self.slots.borrow().slots[slot as usize].flags
+    }
+
+    pub(crate) fn clear_flags(&self, slot: u32, flags: u8) {
+        self.slots.borrow_mut().slots[slot as usize].flags &= !flags;
+    }
+
+    pub(crate) fn reattach(&self, slot: u32, task: TaskId) {
+        self.slots.borrow_mut().slots[slot as usize].owner = Owner::Task(task);
+    }
+
+    pub(crate) fn park(&self, slot: u32, socket: OwnedFd, value: u64) -> Parked {
+        let slots = &mut *self.slots.borrow_mut();
+        let entry = &mut slots.slots[slot as usize];
+        entry.owner = Owner::Parked(value);
+        if entry.flags & (flag::READABLE | flag::PEER_CLOSED | flag::FAILED) != 0 {
+            // What came before it was parked is reported too.
+            self.notices.borrow_mut().push_back(Ready::Parked(value));
+        }
+        Parked::new(socket, slot, Arc::clone(&self.home))
+    }
+
+    pub(crate) fn home(&self) -> &Arc<Home> {
+        &self.home
+    }
+
+    pub(crate) fn free_slot(&self, slot: u32) {
+        let slots = &mut *self.slots.borrow_mut();
+        let entry = &mut slots.slots[slot as usize];
+        entry.owner = Owner::Free;
+        entry.generation = entry.generation.wrapping_add(1) & 0x7fff_ffff;
+        slots.free.push(slot);
+    }
+
+    fn free_orphans(&self) {
+        for slot in self.home.take_orphans() {
+            self.free_slot(slot);
+        }
+    }
+
+    fn timeout_ms(&self, at_most_ms: Option<u64>) -> i32 {
+        if self.tasks.borrow().ready_len() > 0 || !self.notices.borrow().is_empty() {
+            return 0;
+        }
+        let timer = self.wheel.borrow().next_tick().map(|tick| tick.saturating_sub(monotonic_millis().0));
+        match (timer, at_most_ms) {
+            (None, None) => -1,
+            (timer, at_most) => {
+                let shorter = timer.unwrap_or(u64::MAX).min(at_most.unwrap_or(u64::MAX));
+                i32::try_from(shorter).unwrap_or(i32::MAX)
+            }
+        }
+    }
+
+    fn collect(&self, events: i32, token: u64) {
+        let (slot, generation) = match Token::decode(token) {
+            Token::Source(source) => return self.notices.borrow_mut().push_back(Ready::Source(source)),
+            Token::Slot { slot, generation } => (slot, generation),
+        };
+        let slots = &mut *self.slots.borrow_mut();
+        let Some(entry) = slots.slots.get_mut(slot as usize).filter(|entry| entry.generation == generation) else {
+            return;
+        };
+        let mut flags = 0;
+        if events & (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) != 0 {
+            flags |= flag::READABLE;
+        }
+        if events & (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) != 0 {
+            flags |= flag::WRITABLE;
+        }
+        if events & (libc::EPOLLRDHUP | libc::EPOLLHUP) != 0 {
+            flags |= flag::PEER_CLOSED;
+        }
+        if events & (libc::EPOLLHUP | libc::EPOLLERR) != 0 {
+            flags |= flag::FAILED;
+        }
+        entry.flags |= flags;
+        match entry.owner {
+            Owner::Free => {}
+            Owner::Task(task) => self.tasks.borrow_mut().wake(task),
+            // A parked socket whose registration has EPOLLOUT still in it may report only that.
+            Owner::Parked(_) if flags & flag::READABLE == 0 => {}
+            Owner::Parked(value) => self.notices.borrow_mut().push_back(Ready::Parked(value)),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A connected socket of a task: reads through the thread's scratch buffer, optimistic writes, half-close, reset.
+
+use crate::parked::Parked;
+use crate::reactor::{Reactor, flag};
+use crate::scratch::{SCRATCH_BYTES, with_scratch};
+use crate::sys;
+use crate::task::TaskId;
+use std::io::{self, IoSlice};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a read attempt gave.
+#[derive(Debug)]
+pub enum Read<R> {
+    /// Bytes were there; what the closure made of them.
+    Data(R),
+    /// Nothing at the moment: an event will tell.
+    NotReady,
+    /// The peer has closed its sending side, and everything before that was read.
+    Closed,
+}
+
+/// A connected socket registered with a reactor. Dropping it closes the socket.
+#[derive(Debug)]
+pub struct Stream {
+    /// `None` only after `park` or `into_socket` took it.
+    socket: Option<OwnedFd>,
+    slot: u32,
+    reactor: Rc<Reactor>,
+}
+
+impl Stream {
+    pub(crate) fn from_parts(socket: OwnedFd, slot: u32, reactor: Rc<Reactor>) -> Self {
+        Self { socket: Some(socket), slot, reactor }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_ref().expect("only consuming methods take the socket").as_fd()
+    }
+
+    /// Delivers events of this socket to another task from now on.
+    pub fn attach(&self, task: TaskId) {
+        self.reactor.reattach(self.slot, task);
+    }
+
+    /// Whether a read may give something (data, end of stream or an error).
+    pub fn is_readable(&self) -> bool {
+        self.reactor.flags(self.slot) & flag::READABLE != 0
+    }
+
+    /// Whether a write has not been refused since the last sign of room.
+    pub fn is_writable(&self) -> bool {
+        self.reactor.flags(self.slot) & flag::WRITABLE != 0
+    }
+
+    /// Whether the peer's FIN, or a reset, has been reported. Data before it may still be unread.
+    pub fn is_peer_closed(&self) -> bool {
+        self.reactor.flags(self.slot) & flag::PEER_CLOSED != 0
+    }
+
+    /// Whether the connection is broken: reset, or an error.
+    pub fn is_failed(&self) -> bool {
+        self.reactor.flags(self.slot) & flag::FAILED != 0
+    }
+
+    /// Reads up to `max` bytes (at most [`SCRATCH_BYTES`]) into the thread's buffer and hands them to the closure.
+    ///
+    /// A read that returns less than asked has emptied the socket, so the next one, which would only say EAGAIN, is saved,
+    /// unless the peer has closed: then the end of stream must still be read.
+    pub fn read_with<R>(&self, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Read<R>> {
+        let flags = self.reactor.flags(self.slot);
+        if flags & flag::READABLE == 0 {
+            return Ok(Read::NotReady);
+        }
+        let max = max.clamp(1, SCRATCH_BYTES);
+        with_scratch(|scratch| match sys::recv(self.fd(), &mut scratch[..max]) {
+            Ok(0) => Ok(Read::Closed),
+            Ok(count) => {
+                if count < max && flags & (flag::PEER_CLOSED | flag::FAILED) == 0 {
+                    self.reactor.clear_flags(self.slot, flag::READABLE);
+                }
+                Ok(Read::Data(look(&scratch[..count])))
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => {
+                    self.reactor.clear_flags(self.slot, flag::READABLE);
+                    Ok(Read::NotReady)
+                }
+                // Tried again at the next wake; the flag is still set.
+                io::ErrorKind::Interrupted => Ok(Read::NotReady),
+                _ => Err(error),
+            },
+        })
+    }
+
+    /// Asks the kernel, not the flags, whether something has arrived on a connection that should be silent: `true` means
+    /// it may be used. One system call.
+    pub fn probe_silent(&self) -> bool {
+        matches!(sys::peek(self.fd()), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Writes the parts in order as far as the socket takes them and returns the number of bytes; 0 when it takes none.
+    /// After less than everything an event will tell when there is room again. With `more`, the kernel may hold back a
+    /// partial segment because something follows at once.
+    pub fn write(&self, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        if total == 0 || !self.is_writable() {
+            return Ok(0);
+        }
+        let sent = match parts {
+            [one] => sys::send(self.fd(), one, more),
+            several => sys::send_vectored(self.fd(), several, more),
+        };
+        self.account_write(sent, total)
+    }
+
+    /// Sends up to `count` bytes of a file from `offset`, which is moved on; otherwise as [`Self::write`]. Returns 0 also at
+    /// the end of the file.
+    pub fn write_file(&self, file: BorrowedFd<'_>, offset: &mut i64, count: usize) -> io::Result<usize> {
+        if count == 0 || !self.is_writable() {
+            return Ok(0);
+        }
+        let sent = sys::sendfile(self.fd(), file, offset, count);
+        match sent {
+            // The file is shorter than promised: the socket is as writable as before.
+            Ok(0) => Ok(0),
+            sent => self.account_write(sent, count),
+        }
+    }
+
+    fn account_write(&self, sent: io::Result<usize>, total: usize) -> io::Result<usize> {
+        match sent {
+            Ok(sent) => {
+                if sent < total {
+                    self.reactor.arm_write(self.slot, self.fd());
+                }
+                Ok(sent)
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
+                    self.reactor.arm_write(self.slot, self.fd());
+                    Ok(0)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Sends FIN: no more writes; reads go on.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        socket2::SockRef::from(&self.fd()).shutdown(Shutdown::Write)
+    }
+
+    /// The error that a failed `connect` or a reset left, if any; asking takes it.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        socket2::SockRef::from(&self.fd()).take_error()
+    }
+
+    /// Closes with RST instead of FIN, so that the peer learns at once that the connection did not end well.
+    pub fn reset(self) {
+        let _ = socket2::SockRef::from(&self.fd()).set_linger(Some(Duration::ZERO));
+    }
+
+    /// The local address.
+    pub fn local_address(&self) -> io::Result<Option<std::net::SocketAddr>> {
+        Ok(socket2::SockRef::from(&self.fd()).local_addr()?.as_socket())
+    }
+
+    /// For socket options that have no method here.
+    pub fn as_socket(&self) -> socket2::SockRef<'_> {
+        socket2::SockRef::from(self.socket.as_ref().expect("only consuming methods take the socket"))
+    }
+
+    /// Round-trip time, its variance (µs), congestion window (segments) and receive window (bytes), if this is TCP.
+    pub fn tcp_info(&self) -> Option<[u32; 4]> {
+        sys::tcp_info(self.fd()).map(|info| [info.tcpi_rtt, info.tcpi_rttvar, info.tcpi_snd_cwnd, info.tcpi_rcv_space])
+    }
+
+    /// Takes the socket from its task. It stays registered: an event on it is reported as `Ready::Parked(value)`.
+    pub fn park(mut self, value: u64) -> Parked {
+        let socket = self.socket.take().expect("only consuming methods take the socket");
+        self.reactor.park(self.slot, socket, value)
+    }
+
+    /// Takes the socket out of the reactor altogether, to hand it to another thread.
+    pub fn into_socket(mut self) -> io::Result<OwnedFd> {
+        let socket = self.socket.take().expect("only consuming methods take the socket");
+        let removed = self.reactor.home().poller.remove(socket.as_fd());
+        self.reactor.free_slot(self.slot);
+        removed.map(|()| socket)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // Closing the only descriptor of a socket removes it from epoll.
+        if self.socket.take().is_some() {
+            self.reactor.free_slot(self.slot);
+        }
+    }
+}

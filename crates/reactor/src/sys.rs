@@ -1,0 +1,183 @@
+//! The system calls that the hot path makes, and the few that `socket2` has no word for. Each wrapper turns -1 into the
+//! errno and nothing else; decisions belong to the callers. All `unsafe` of this crate stands here.
+#![allow(unsafe_code)] // this module exists to contain it
+
+use std::io::{self, IoSlice};
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Turns the -1 of a system call into its errno.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn check_size(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+pub(crate) fn clock_monotonic() -> Duration {
+    let mut now = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: clock_gettime fills the struct it is given; CLOCK_MONOTONIC exists on every Linux, so it cannot fail.
+    let now = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
+        now.assume_init()
+    };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; on success the kernel hands us a new descriptor that nobody else owns.
+    unsafe { Ok(OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)) }
+}
+
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: as for `epoll_create`.
+    unsafe { Ok(OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)) }
+}
+
+/// `epoll_ctl` with `operation` one of `EPOLL_CTL_ADD`, `EPOLL_CTL_MOD` and `EPOLL_CTL_DEL`, which ignores the rest.
+pub(crate) fn epoll_ctl(
+    epoll: BorrowedFd<'_>,
+    operation: libc::c_int,
+    socket: BorrowedFd<'_>,
+    events: libc::c_int,
+    token: u64,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: events as u32, u64: token };
+    // SAFETY: both descriptors are borrowed, so they are open; `event` outlives the call.
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, socket.as_raw_fd(), &raw mut event) }).map(drop)
+}
+
+/// Fills `events` from the front and returns how many; `timeout_ms` -1 waits without limit.
+pub(crate) fn epoll_wait(
+    epoll: BorrowedFd<'_>,
+    events: &mut [libc::epoll_event],
+    timeout_ms: libc::c_int,
+) -> io::Result<usize> {
+    let capacity = libc::c_int::try_from(events.len()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel writes at most `capacity` entries, and the slice has that many.
+    let count = check(unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), capacity, timeout_ms) })?;
+    Ok(count as usize)
+}
+
+pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most `buffer.len()` bytes into the slice.
+    check_size(unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+}
+
+/// Looks whether a read would return at once, without taking anything: `Ok(0)` at end of stream, `Ok(1)` with data.
+pub(crate) fn peek(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut byte = 0u8;
+    // SAFETY: the kernel writes at most the one byte that `byte` has room for.
+    check_size(unsafe {
+        libc::recv(socket.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT)
+    })
+}
+
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
+    let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+    // SAFETY: the kernel only reads the slice.
+    check_size(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+}
+
+pub(crate) fn send_vectored(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+    // SAFETY: msghdr is plain data for which all-zero means "no name, no control data".
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len();
+    let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+    // SAFETY: IoSlice is documented to have iovec's layout; the kernel only reads the parts, which outlive the call.
+    check_size(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) })
+}
+
+/// Sends up to `count` bytes of `file` from `offset`, which is moved on.
+pub(crate) fn sendfile(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: &mut i64,
+    count: usize,
+) -> io::Result<usize> {
+    // SAFETY: `offset` outlives the call; no other memory is touched.
+    check_size(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &raw mut *offset, count) })
+}
+
+/// Accepts one connection, non-blocking and close-on-exec; the address is that of the client.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, socket2::SockAddr)> {
+    let mut fd: RawFd = -1;
+    // SAFETY: the closure passes the storage and its length to accept4, which fills both; on success the descriptor is new.
+    let ((), address) = unsafe {
+        socket2::SockAddr::try_init(|storage, length| {
+            fd = check(libc::accept4(
+                listener.as_raw_fd(),
+                storage.cast(),
+                length,
+                libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+            ))?;
+            Ok(())
+        })?
+    };
+    // SAFETY: accept4 succeeded, so `fd` is a new descriptor that nobody else owns.
+    Ok((unsafe { OwnedFd::from_raw_fd(fd) }, address))
+}
+
+/// Sets an integer socket option.
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads one int, which outlives the call.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// `TCP_INFO` as far as this build's struct goes; `None` on a socket that is not TCP.
+pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
+    // SAFETY: tcp_info is plain integers, for which all-zero is a value; older kernels fill less of it.
+    let mut info: libc::tcp_info = unsafe { mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `info`, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
+    };
+    (result == 0).then_some(info)
+}
+
+/// The soft and hard limit of open descriptors.
+pub(crate) fn descriptor_limits() -> io::Result<(u64, u64)> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills the struct it is given.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) })?;
+    Ok((limits.rlim_cur, limits.rlim_max))
+}
+
+pub(crate) fn set_descriptor_limits(soft: u64, hard: u64) -> io::Result<()> {
+    let limits = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: the kernel only reads the struct.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) }).map(drop)
+}
+
+/// Adds one to an eventfd.
+pub(crate) fn write_counter(eventfd: BorrowedFd<'_>) -> io::Result<()> {
+    let one = 1u64;
+    // SAFETY: the kernel reads the eight bytes of `one`.
+    check_size(unsafe { libc::write(eventfd.as_raw_fd(), (&raw const one).cast(), 8) }).map(drop)
+}
+
+/// Takes the count of an eventfd, which is zero afterwards.
+pub(crate) fn read_counter(eventfd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut count = 0u64;
+    // SAFETY: the kernel writes eight bytes into `count`.
+    check_size(unsafe { libc::read(eventfd.as_raw_fd(), (&raw mut count).cast(), 8) })?;
+    Ok(count)
+}

@@ -1,0 +1,94 @@
+//! Tasks: what events and deadlines are delivered to. A task here is only an index with a generation, a place in the ready
+//! list and a timer; what it does is its owner's business.
+
+use std::collections::VecDeque;
+
+/// A task of one reactor. The generation makes an id of an ended task harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TaskId {
+    /// Index, dense from 0, reused after the task has ended.
+    pub index: u32,
+    /// Distinguishes the tasks that had this index.
+    pub generation: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Header {
+    generation: u32,
+    alive: bool,
+    queued: bool,
+    deadline_fired: bool,
+}
+
+/// The task table and the ready list.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    headers: Vec<Header>,
+    free: Vec<u32>,
+    ready: VecDeque<u32>,
+}
+
+impl Tasks {
+    pub(crate) fn create(&mut self) -> TaskId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.headers.push(Header::default());
+            (self.headers.len() - 1) as u32
+        });
+        let header = &mut self.headers[index as usize];
+        // A queued flag left from the index's former task stays: its entry is still in the list and wakes the new one once.
+        header.alive = true;
+        header.deadline_fired = false;
+        TaskId { index, generation: header.generation }
+    }
+
+    pub(crate) fn end(&mut self, task: TaskId) {
+        if let Some(header) = self.alive(task) {
+            header.alive = false;
+            header.generation = header.generation.wrapping_add(1);
+            self.free.push(task.index);
+        }
+    }
+
+    pub(crate) fn wake(&mut self, task: TaskId) {
+        if self.alive(task).is_some() {
+            self.wake_index(task.index);
+        }
+    }
+
+    pub(crate) fn fire_deadline(&mut self, index: u32) {
+        if let Some(header) = self.headers.get_mut(index as usize).filter(|header| header.alive) {
+            header.deadline_fired = true;
+            self.wake_index(index);
+        }
+    }
+
+    pub(crate) fn take_deadline_fired(&mut self, task: TaskId) -> bool {
+        self.alive(task).is_some_and(|header| std::mem::take(&mut header.deadline_fired))
+    }
+
+    pub(crate) fn next_ready(&mut self) -> Option<TaskId> {
+        while let Some(index) = self.ready.pop_front() {
+            let header = &mut self.headers[index as usize];
+            header.queued = false;
+            if header.alive {
+                return Some(TaskId { index, generation: header.generation });
+            }
+        }
+        None
+    }
+
+    pub(crate) fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
+    fn wake_index(&mut self, index: u32) {
+        let header = &mut self.headers[index as usize];
+        if !std::mem::replace(&mut header.queued, true) {
+            self.ready.push_back(index);
+        }
+    }
+
+    fn alive(&mut self, task: TaskId) -> Option<&mut Header> {
+        self.headers.get_mut(task.index as usize).filter(|header| header.alive && header.generation == task.generation)
+    }
+}
