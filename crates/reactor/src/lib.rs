@@ -26,7 +26,7 @@ pub use clock::{Millis, monotonic_millis, wall_clock};
 pub use connect::ConnectOptions;
 pub use listener::{Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
 pub use mailbox::Mailbox;
-pub use parked::Parked;
+pub use parked::{Parked, ParkedId};
 pub use poller::SourceId;
 pub use process::{descriptor_limit, raise_descriptor_limit};
 pub use reactor::{Reactor, Ready};

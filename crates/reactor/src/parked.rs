@@ -32,6 +32,10 @@ impl Home {
     }
 }
 
+/// Names a parked socket to the reactor that parked it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParkedId(pub(crate) u32);
+
 /// A registered socket without a task. Dropping it closes the socket.
 #[derive(Debug)]
 pub struct Parked {
@@ -44,6 +48,11 @@ pub struct Parked {
 impl Parked {
     pub(crate) fn new(socket: OwnedFd, slot: u32, home: Arc<Home>) -> Self {
         Self { socket: Some(socket), slot, home }
+    }
+
+    /// For [`Reactor::label_parked`].
+    pub fn id(&self) -> ParkedId {
+        ParkedId(self.slot)
     }
 
     /// Gives the socket to a task of this reactor. On the reactor that parked it this is a store; from another one it is

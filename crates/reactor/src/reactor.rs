@@ -1,7 +1,7 @@
 //! The loop's state: registered sockets, tasks, timers. One per thread, shared by `Rc` within it.
 
 use crate::clock::{Millis, monotonic_millis};
-use crate::parked::{Home, Parked};
+use crate::parked::{Home, Parked, ParkedId};
 use crate::poller::{Poller, READ_INTEREST, READ_WRITE_INTEREST, SourceId, Token};
 use crate::stream::Stream;
 use crate::task::{TaskId, Tasks};
@@ -21,7 +21,7 @@ const EVENTS_MAX: usize = 512;
 pub enum Ready {
     /// Something happened on a task's sockets, its deadline came, or it was woken.
     Task(TaskId),
-    /// Something happened on a parked socket: it is of no more use. The value is what was given to [`Stream::park`].
+    /// Something happened on a parked socket: it is of no more use. The value is its label ([`Reactor::label_parked`]).
     Parked(u64),
     /// A listener or a mailbox is readable.
     Source(SourceId),
@@ -32,7 +32,8 @@ pub enum Ready {
 enum Owner {
     Free,
     Task(TaskId),
-    Parked(u64),
+    /// Without a label until its owner knows under which it is to be reported.
+    Parked(Option<u64>),
 }
 
 /// Readiness of a registered socket as far as the kernel has told.
@@ -234,15 +235,23 @@ impl Reactor {
         self.slots.borrow_mut().slots[slot as usize].owner = Owner::Task(task);
     }
 
-    pub(crate) fn park(&self, slot: u32, socket: OwnedFd, value: u64) -> Parked {
-        let slots = &mut *self.slots.borrow_mut();
-        let entry = &mut slots.slots[slot as usize];
-        entry.owner = Owner::Parked(value);
-        if entry.flags & (flag::READABLE | flag::PEER_CLOSED | flag::FAILED) != 0 {
-            // What came before it was parked is reported too.
-            self.notices.borrow_mut().push_back(Ready::Parked(value));
-        }
+    pub(crate) fn park(&self, slot: u32, socket: OwnedFd) -> Parked {
+        self.slots.borrow_mut().slots[slot as usize].owner = Owner::Parked(None);
         Parked::new(socket, slot, Arc::clone(&self.home))
+    }
+
+    /// Says under which value events on a parked socket are reported. What came since it was parked is reported, too. For
+    /// a socket that another thread has taken meanwhile this does nothing of consequence.
+    pub fn label_parked(&self, parked: ParkedId, label: u64) {
+        let slots = &mut *self.slots.borrow_mut();
+        let entry = &mut slots.slots[parked.0 as usize];
+        if !matches!(entry.owner, Owner::Parked(_)) {
+            return;
+        }
+        entry.owner = Owner::Parked(Some(label));
+        if entry.flags & (flag::READABLE | flag::PEER_CLOSED | flag::FAILED) != 0 {
+            self.notices.borrow_mut().push_back(Ready::Parked(label));
+        }
     }
 
     pub(crate) fn home(&self) -> &Arc<Home> {
@@ -301,11 +310,12 @@ impl Reactor {
         }
         entry.flags |= flags;
         match entry.owner {
-            Owner::Free => {}
+            // Without a label its owner is about to give it one, and `label_parked` looks at the flags.
+            Owner::Free | Owner::Parked(None) => {}
             Owner::Task(task) => self.tasks.borrow_mut().wake(task),
             // A parked socket whose registration has EPOLLOUT still in it may report only that.
             Owner::Parked(_) if flags & flag::READABLE == 0 => {}
-            Owner::Parked(value) => self.notices.borrow_mut().push_back(Ready::Parked(value)),
+            Owner::Parked(Some(label)) => self.notices.borrow_mut().push_back(Ready::Parked(label)),
         }
     }
 }

@@ -178,10 +178,11 @@ impl Stream {
         sys::tcp_info(self.fd()).map(|info| [info.tcpi_rtt, info.tcpi_rttvar, info.tcpi_snd_cwnd, info.tcpi_rcv_space])
     }
 
-    /// Takes the socket from its task. It stays registered: an event on it is reported as `Ready::Parked(value)`.
-    pub fn park(mut self, value: u64) -> Parked {
+    /// Takes the socket from its task. It stays registered: an event on it is reported as `Ready::Parked` once it has a
+    /// label.
+    pub fn park(mut self) -> Parked {
         let socket = self.socket.take().expect("only consuming methods take the socket");
-        self.reactor.park(self.slot, socket, value)
+        self.reactor.park(self.slot, socket)
     }
 
     /// Takes the socket out of the reactor altogether, to hand it to another thread.
