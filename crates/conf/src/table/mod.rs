@@ -1,6 +1,103 @@
 //! The directive table: what is known about each directive stands in one place. The reference page
 //! (docs/guide/reference.md), the checks of `-t`, suggestions and `-V` all come from it.
+//!
+//! It knows every directive of nginx 1.31.4's own modules, so that a real directive that holdfast lacks is told from a
+//! mistyped one. Not here: what an argument means (`value`), and whether a directive fits the rest of the configuration.
 
+mod acts;
+mod client;
+mod content;
+mod fastcgi;
+mod grpc;
+mod http;
+mod limits;
+mod log;
+mod mail;
+mod ours;
+mod process;
+mod proxy;
+mod proxy_cache;
+mod response;
+mod rewrite;
+mod rows;
+mod scgi;
 mod spec;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod upstream;
+mod uwsgi;
 
 pub use spec::{Args, Context, Contexts, Directive, Inherit, Module, Support};
+
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// The rows as they are written, file by file, in the order of the reference page.
+const WRITTEN: &[&[Directive]] = &[
+    process::ROWS,
+    http::ROWS,
+    client::ROWS,
+    response::ROWS,
+    rewrite::ROWS,
+    log::ROWS,
+    limits::ROWS,
+    proxy::ROWS,
+    upstream::ROWS,
+    ours::ROWS,
+    tls::ROWS,
+    proxy_cache::ROWS,
+    content::ROWS,
+    fastcgi::ROWS,
+    uwsgi::ROWS,
+    scgi::ROWS,
+    grpc::ROWS,
+    stream::ROWS,
+    mail::ROWS,
+];
+
+struct Table {
+    /// Sorted by name; rows of one name stand in the order of their contexts.
+    rows: Vec<Directive>,
+    by_name: FxHashMap<&'static str, Range<usize>>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let mut rows: Vec<Directive> = in_order().collect();
+    rows.sort_by_key(|row| (row.name, row.contexts.0));
+    let mut by_name: FxHashMap<&'static str, Range<usize>> = FxHashMap::default();
+    for (index, row) in rows.iter().enumerate() {
+        by_name.entry(row.name).or_insert(index..index).end = index + 1;
+    }
+    Table { rows, by_name }
+});
+
+/// Every row, in the order in which the modules are written down: ours first among equals, unsupported modules last.
+pub(crate) fn in_order() -> impl Iterator<Item = Directive> {
+    WRITTEN.iter().copied().flatten().map(|row| {
+        let acts = row.support == Support::Planned && acts::ACTED_ON.contains(&row.name);
+        Directive { support: if acts { Support::Yes } else { row.support }, ..*row }
+    })
+}
+
+/// Every row, sorted by name.
+pub fn all() -> &'static [Directive] {
+    &TABLE.rows
+}
+
+/// The rows of a name; none if nginx and holdfast know no such directive.
+pub fn rows(name: &str) -> &'static [Directive] {
+    TABLE.by_name.get(name).and_then(|range| TABLE.rows.get(range.clone())).unwrap_or_default()
+}
+
+/// The row of a name in a context. Where there is none, [`rows`] says in which contexts the name is known.
+pub fn find(name: &str, context: Context) -> Option<&'static Directive> {
+    rows(name).iter().find(|row| row.contexts.contains(context))
+}
+
+/// The names that may stand in a context, sorted: what a mistyped name is compared with.
+pub fn names_in(context: Context) -> impl Iterator<Item = &'static str> {
+    all().iter().filter(move |row| row.contexts.contains(context)).map(|row| row.name)
+}

@@ -36,6 +36,48 @@ pub enum Context {
     Entries = 1 << 14,
 }
 
+impl Context {
+    /// Every context, outer ones first.
+    pub const ALL: [Self; 15] = [
+        Self::Main,
+        Self::Events,
+        Self::Http,
+        Self::Server,
+        Self::Location,
+        Self::IfInServer,
+        Self::IfInLocation,
+        Self::LimitExcept,
+        Self::Upstream,
+        Self::Stream,
+        Self::StreamServer,
+        Self::StreamUpstream,
+        Self::Mail,
+        Self::MailServer,
+        Self::Entries,
+    ];
+
+    /// The context in words, as the reference and messages name it.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Events => "events",
+            Self::Http => "http",
+            Self::Server => "server",
+            Self::Location => "location",
+            Self::IfInServer => "if in server",
+            Self::IfInLocation => "if in location",
+            Self::LimitExcept => "limit_except",
+            Self::Upstream => "upstream",
+            Self::Stream => "stream",
+            Self::StreamServer => "server in stream",
+            Self::StreamUpstream => "upstream in stream",
+            Self::Mail => "mail",
+            Self::MailServer => "server in mail",
+            Self::Entries => "the body of a table",
+        }
+    }
+}
+
 /// A set of [`Context`]s, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contexts(pub u16);
@@ -56,6 +98,11 @@ impl Contexts {
     pub const fn contains(self, context: Context) -> bool {
         self.0 & context as u16 != 0
     }
+
+    /// The contexts of the set, outer ones first.
+    pub fn iter(self) -> impl Iterator<Item = Context> {
+        Context::ALL.into_iter().filter(move |context| self.contains(*context))
+    }
 }
 
 /// How many arguments a directive takes, and whether a block follows.
@@ -69,6 +116,13 @@ pub struct Args {
     pub block: bool,
     /// The only argument is `on` or `off`.
     pub flag: bool,
+}
+
+impl Args {
+    /// Whether this many arguments are right.
+    pub const fn accepts(self, count: usize) -> bool {
+        count >= self.min as usize && (self.max == u8::MAX || count <= self.max as usize)
+    }
 }
 
 /// What a level takes over from the level around it.
@@ -90,7 +144,8 @@ pub enum Support {
     /// It is checked and has nothing to do here; the text says why.
     Accepted(&'static str),
     /// It takes effect only together with something that this configuration lacks (`ssl_*` without a TLS listener):
-    /// accepted with a note while that is lacking, otherwise an error. The text names what it needs.
+    /// accepted with a note while that is lacking. What it needs is not supported either and is an error where it
+    /// stands, so nobody has to look whether it is there. The text names what it needs.
     OnlyWith(&'static str),
     /// On our list and checked, but the gateway does not act on it yet: an error at `-t` and at start that says so.
     Planned,
@@ -122,11 +177,12 @@ pub struct Directive {
     pub inherit: Inherit,
     /// The same directive may stand more than once in one block.
     pub repeatable: bool,
-    /// The first nginx version that has it, for example `0.1.0`; `holdfast` for ours.
+    /// The first nginx version that has it, for example `1.29.8`; `holdfast` for ours, `njs` for the scripting module's.
+    /// Empty where neither nginx's manual nor its change log says.
     pub since: &'static str,
     /// One line, in our own words.
     pub doc: &'static str,
-    /// One line of configuration that uses it.
+    /// One line of configuration that uses it; empty for some of the directives that are not supported.
     pub example: &'static str,
     /// What holdfast does with it.
     pub support: Support,

@@ -1,0 +1,162 @@
+//! The reference page, made from the directive table. Not a text of its own: what it says about a directive stands in that
+//! directive's row. `cargo xtask docs` writes it to docs/guide/reference.md, and a test fails when the two differ.
+
+use crate::table::{self, Context, Directive, Inherit, Module, Support};
+use std::fmt::Write as _;
+
+/// What the page says before the first module.
+const HEAD: &str = "\
+<!-- Generated from the directive table in crates/conf/src/table by `cargo xtask docs`. Do not edit. -->
+
+# Configuration reference
+
+Holdfast reads nginx.conf as nginx 1.31.4 defines it. This page lists every directive of nginx's own modules and says
+what holdfast does with it:
+
+| support | what it means |
+|---|---|
+| takes effect | the gateway acts on it |
+| accepted | it is checked and has nothing to do here; `-t` notes why |
+| accepted without effect | what it needs is not supported, so there is nothing for it to act on; `-t` says so in a note |
+| planned | it is checked, but the gateway does not act on it yet: an error, at `-t` as at start |
+| not supported | nginx has it, holdfast does not: an error, at `-t` as at start |
+
+A configuration that `-t` finds right starts. An inner level takes over the value of the outer one unless it sets its own;
+of a **list**, the inner level takes over all entries or, with one entry of its own, none.
+";
+
+/// The reference page as Markdown.
+pub fn markdown() -> String {
+    let rows: Vec<Directive> = table::in_order().collect();
+    let mut page = String::from(HEAD);
+    page.push_str(&tally(&rows));
+    for module in modules(&rows, is_ours) {
+        let _ = write!(page, "\n## {}\n", title(module));
+        for row in rows.iter().filter(|row| row.module == module && is_ours(row)) {
+            page.push_str(&entry(row));
+        }
+    }
+    page.push_str("\n## Known to nginx, without effect here\n");
+    for module in modules(&rows, |row| !is_ours(row)) {
+        let _ = write!(page, "\n### {}\n\n| directive | contexts | support |\n|---|---|---|\n", title(module));
+        for row in rows.iter().filter(|row| row.module == module && !is_ours(row)) {
+            let _ = writeln!(page, "{}", line(row));
+        }
+    }
+    page
+}
+
+/// Whether a row gets an entry of its own rather than a line in a table.
+fn is_ours(row: &Directive) -> bool {
+    matches!(row.support, Support::Yes | Support::Planned | Support::Accepted(_))
+}
+
+/// The modules of the rows that are wanted, in order, each once.
+fn modules(rows: &[Directive], wanted: impl Fn(&Directive) -> bool) -> Vec<Module> {
+    let mut modules = Vec::new();
+    for row in rows.iter().filter(|row| wanted(row)) {
+        if !modules.contains(&row.module) {
+            modules.push(row.module);
+        }
+    }
+    modules
+}
+
+/// What a module is about, where its name alone does not say it.
+fn title(module: Module) -> String {
+    let about = match module.0 {
+        "holdfast" => return "Holdfast's own directives".to_owned(),
+        "ngx_core_module" => "the process",
+        "ngx_event_core_module" => "connections",
+        "ngx_http_core_module" => "servers, locations, files and clients",
+        "ngx_http_headers_module" => "fields of responses",
+        "ngx_http_rewrite_module" => "rewriting",
+        "ngx_http_access_module" => "allowed and refused addresses",
+        "ngx_http_realip_module" => "the client's real address",
+        "ngx_http_proxy_module" => "passing requests on",
+        "ngx_http_upstream_module" => "groups of peers",
+        name => return name.to_owned(),
+    };
+    format!("{}: {about}", module.0)
+}
+
+/// How many directives there are of each kind of support.
+fn tally(rows: &[Directive]) -> String {
+    let count = |wanted: fn(Support) -> bool| rows.iter().filter(|row| wanted(row.support)).count();
+    format!(
+        "\nOf {} directives {} take effect, {} are accepted, {} are accepted without effect, {} are planned and {} are not \
+         supported.\n",
+        rows.len(),
+        count(|support| support == Support::Yes),
+        count(|support| matches!(support, Support::Accepted(_))),
+        count(|support| matches!(support, Support::OnlyWith(_))),
+        count(|support| support == Support::Planned),
+        count(|support| support == Support::No),
+    )
+}
+
+/// The entry of one directive.
+fn entry(row: &Directive) -> String {
+    let mut text = format!("\n### `{}`\n\n{}\n\n", row.name, row.doc);
+    let _ = writeln!(text, "* syntax: `{}`", syntax(row));
+    if let Some(default) = row.default.filter(|_| !row.args.block) {
+        let _ = writeln!(text, "* default: `{} {default};`", row.name);
+    }
+    let _ = writeln!(text, "* in: {}", contexts(row));
+    if let Some(inherited) = inherited(row.inherit) {
+        let _ = writeln!(text, "* inherited: {inherited}");
+    }
+    if row.repeatable {
+        let _ = writeln!(text, "* may be repeated in one block");
+    }
+    match row.since {
+        "" => {}
+        "holdfast" => text.push_str("* not in nginx\n"),
+        version => {
+            let _ = writeln!(text, "* since nginx {version}");
+        }
+    }
+    let _ = writeln!(text, "* support: {}", support(row.support));
+    if !row.example.is_empty() {
+        let _ = write!(text, "\n```nginx\n{}\n```\n", row.example);
+    }
+    text
+}
+
+/// The line of one directive in a table.
+fn line(row: &Directive) -> String {
+    // A bar ends a cell even inside backquotes.
+    let doc = row.doc.replace('|', "\\|");
+    format!("| `{}`: {doc} | {} | {} |", row.name, contexts(row), support(row.support))
+}
+
+fn syntax(row: &Directive) -> String {
+    let space = if row.syntax.is_empty() { "" } else { " " };
+    let end = if row.args.block { " { … }" } else { ";" };
+    format!("{}{space}{}{end}", row.name, row.syntax)
+}
+
+fn contexts(row: &Directive) -> String {
+    if Context::ALL.into_iter().all(|context| row.contexts.contains(context)) {
+        return "anywhere".to_owned();
+    }
+    row.contexts.iter().map(Context::describe).collect::<Vec<_>>().join(", ")
+}
+
+const fn inherited(inherit: Inherit) -> Option<&'static str> {
+    match inherit {
+        Inherit::No => None,
+        Inherit::Value => Some("the value"),
+        Inherit::ListReplaced => Some("the list as a whole"),
+    }
+}
+
+fn support(support: Support) -> String {
+    match support {
+        Support::Yes => "takes effect".to_owned(),
+        Support::Accepted(reason) => format!("accepted: {reason}"),
+        Support::OnlyWith(needed) => format!("accepted without effect, since it needs {needed}"),
+        Support::Planned => "planned".to_owned(),
+        Support::No => "not supported".to_owned(),
+    }
+}

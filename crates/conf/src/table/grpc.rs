@@ -1,0 +1,145 @@
+//! The `grpc_*`, `memcached_*` and `tunnel_*` directives.
+//! Rows only; `rows.rs` says how to read them. Called by the table.
+
+use super::rows::{GRPC, MEMCACHED, TUNNEL, directives};
+
+directives! {
+    module "ngx_http_grpc_module";
+    "grpc_pass" (1) "address" in Location | IfInLocation, Value since "1.13.10", No =>
+        "The gRPC server that requests are passed to.";
+    "grpc_bind" (1..=2) "address [transparent] | off"
+        in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "The local address from which connections to the gRPC server are made.";
+    "grpc_socket_keepalive" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.15.6", OnlyWith(GRPC) =>
+        "Whether connections to the gRPC server use TCP keepalive probes.", "grpc_socket_keepalive on;";
+    "grpc_connect_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "How long connecting to the gRPC server may take.", "grpc_connect_timeout 60s;";
+    "grpc_send_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "How long the gRPC server may take no data between two writes.", "grpc_send_timeout 60s;";
+    "grpc_intercept_errors" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Whether `error_page` applies to responses of the gRPC server.", "grpc_intercept_errors on;";
+    "grpc_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Buffer for the first part of the response.";
+    "grpc_read_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "How long the gRPC server may send nothing between two reads.", "grpc_read_timeout 60s;";
+    "grpc_next_upstream" (1..) "condition ... | off" = "error timeout"
+        in Http | Server | Location, Value + REPEATABLE since "1.13.10", OnlyWith(GRPC) =>
+        "In which cases the next peer is tried.", "grpc_next_upstream error timeout;";
+    "grpc_next_upstream_tries" (1) "number" = "0" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Most attempts per request.", "grpc_next_upstream_tries 0;";
+    "grpc_next_upstream_timeout" (1) "time" = "0" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Time within which further peers may be tried.", "grpc_next_upstream_timeout 0;";
+    "grpc_set_header" (2) "field value" = "Content-Length $content_length"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.13.10", OnlyWith(GRPC) =>
+        "Sets a field of requests to the gRPC server.", "grpc_set_header Content-Length $content_length;";
+    "grpc_pass_header" (1) "field"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.13.10", OnlyWith(GRPC) =>
+        "Passes a response field that is withheld by default.";
+    "grpc_hide_header" (1) "field"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.13.10", OnlyWith(GRPC) =>
+        "Withholds a response field from the client.";
+    "grpc_ignore_headers" (1..) "field ..."
+        in Http | Server | Location, Value + REPEATABLE since "1.13.10", OnlyWith(GRPC) =>
+        "Response fields that do not steer the proxy.";
+    "grpc_ssl_session_reuse" (flag) "on | off" = "on"
+        in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Whether TLS sessions are resumed.", "grpc_ssl_session_reuse on;";
+    "grpc_ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3"
+        in Http | Server | Location, Value + REPEATABLE since "1.13.10", OnlyWith(GRPC) =>
+        "TLS versions that are allowed.", "grpc_ssl_protocols TLSv1.2 TLSv1.3;";
+    "grpc_ssl_ciphers" (1) "ciphers" = "DEFAULT" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Cipher suites that are allowed, in OpenSSL's words.", "grpc_ssl_ciphers DEFAULT;";
+    "grpc_ssl_name" (1) "name" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Name that the certificate of the peer must carry.";
+    "grpc_ssl_server_name" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Whether the name is sent by SNI.", "grpc_ssl_server_name on;";
+    "grpc_ssl_verify" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Whether the certificate of the peer is verified.", "grpc_ssl_verify on;";
+    "grpc_ssl_verify_depth" (1) "number" = "1" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Longest chain of certificates.", "grpc_ssl_verify_depth 1;";
+    "grpc_ssl_trusted_certificate" (1) "file" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Certificates of trusted authorities.";
+    "grpc_ssl_crl" (1) "file" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Revoked certificates.";
+    "grpc_ssl_certificate" (1) "file" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Certificate that is shown to the other side.";
+    "grpc_ssl_certificate_key" (1) "file" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Secret key of the certificate.";
+    "grpc_ssl_certificate_cache" (1..=3) "off | max=N [inactive=time] [valid=time]" = "off"
+        in Http | Server | Location, Value since "1.27.4", OnlyWith(GRPC) =>
+        "Cache of certificates and keys named by variables.", "grpc_ssl_certificate_cache off;";
+    "grpc_ssl_password_file" (1) "file" in Http | Server | Location, Value since "1.13.10", OnlyWith(GRPC) =>
+        "Passphrases of secret keys.";
+    "grpc_ssl_conf_command" (2) "name value"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.19.4", OnlyWith(GRPC) =>
+        "Sets an OpenSSL configuration command.";
+    "grpc_socket_rcvbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", OnlyWith(GRPC) =>
+        "Receive buffer of sockets to the gRPC server.", "grpc_socket_rcvbuf 0;";
+    "grpc_socket_sndbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", OnlyWith(GRPC) =>
+        "Send buffer of sockets to the gRPC server.", "grpc_socket_sndbuf 0;";
+
+    module "ngx_http_memcached_module";
+    "memcached_pass" (1) "address" in Location | IfInLocation, Value since "0.3.12", No =>
+        "The memcached server that requests are passed to.";
+    "memcached_bind" (1..=2) "address [transparent] | off"
+        in Http | Server | Location, Value since "0.8.22", OnlyWith(MEMCACHED) =>
+        "The local address from which connections to the memcached server are made.";
+    "memcached_socket_keepalive" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.15.6", OnlyWith(MEMCACHED) =>
+        "Whether connections to the memcached server use TCP keepalive probes.", "memcached_socket_keepalive on;";
+    "memcached_connect_timeout" (1) "time" = "60s" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
+        "How long connecting to the memcached server may take.", "memcached_connect_timeout 60s;";
+    "memcached_send_timeout" (1) "time" = "60s" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
+        "How long the memcached server may take no data between two writes.", "memcached_send_timeout 60s;";
+    "memcached_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
+        "Buffer for the first part of the response.";
+    "memcached_read_timeout" (1) "time" = "60s" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
+        "How long the memcached server may send nothing between two reads.", "memcached_read_timeout 60s;";
+    "memcached_next_upstream" (1..) "condition ... | off" = "error timeout"
+        in Http | Server | Location, Value + REPEATABLE, OnlyWith(MEMCACHED) =>
+        "In which cases the next peer is tried.", "memcached_next_upstream error timeout;";
+    "memcached_next_upstream_tries" (1) "number" = "0"
+        in Http | Server | Location, Value since "1.7.5", OnlyWith(MEMCACHED) =>
+        "Most attempts per request.", "memcached_next_upstream_tries 0;";
+    "memcached_next_upstream_timeout" (1) "time" = "0"
+        in Http | Server | Location, Value since "1.7.5", OnlyWith(MEMCACHED) =>
+        "Time within which further peers may be tried.", "memcached_next_upstream_timeout 0;";
+    "memcached_gzip_flag" (1) "flag" in Http | Server | Location, Value since "1.3.6", OnlyWith(MEMCACHED) =>
+        "Flag bit that marks compressed values.";
+
+    module "ngx_http_tunnel_module";
+    "tunnel_socket_rcvbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", OnlyWith(TUNNEL) =>
+        "Receive buffer of sockets to the peer.", "tunnel_socket_rcvbuf 0;";
+    "tunnel_socket_sndbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", OnlyWith(TUNNEL) =>
+        "Send buffer of sockets to the peer.", "tunnel_socket_sndbuf 0;";
+    "tunnel_pass" (0..=1) "[address]" in Server | Location | IfInLocation, Value since "1.31.0", No =>
+        "Answers CONNECT requests with a tunnel to the address.";
+    "tunnel_bind" (1..=2) "address [transparent] | off"
+        in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "The local address from which connections to the peer are made.";
+    "tunnel_socket_keepalive" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "Whether connections to the peer use TCP keepalive probes.", "tunnel_socket_keepalive on;";
+    "tunnel_connect_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "How long connecting to the peer may take.", "tunnel_connect_timeout 60s;";
+    "tunnel_send_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "How long the peer may take no data between two writes.", "tunnel_send_timeout 60s;";
+    "tunnel_send_lowat" (1) "size" = "0" in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "How many bytes must be writable to the peer at once (BSD).", "tunnel_send_lowat 0;";
+    "tunnel_buffer_size" (1) "size" = "16k" in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "Buffer per direction of a tunnel.", "tunnel_buffer_size 16k;";
+    "tunnel_read_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "How long a tunnel may be idle.", "tunnel_read_timeout 60s;";
+    "tunnel_next_upstream" (1..) "error | timeout | off ..." = "error timeout"
+        in Http | Server | Location, Value + REPEATABLE since "1.31.0", OnlyWith(TUNNEL) =>
+        "In which cases the next peer is tried.", "tunnel_next_upstream error timeout;";
+    "tunnel_next_upstream_tries" (1) "number" = "0"
+        in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "Most attempts per request.", "tunnel_next_upstream_tries 0;";
+    "tunnel_next_upstream_timeout" (1) "time" = "0"
+        in Http | Server | Location, Value since "1.31.0", OnlyWith(TUNNEL) =>
+        "Time within which further peers may be tried.", "tunnel_next_upstream_timeout 0;";
+}

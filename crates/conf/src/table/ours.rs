@@ -1,0 +1,29 @@
+//! Holdfast's own directives, in nginx's grammar.
+//! Rows only; `rows.rs` says how to read them. Called by the table.
+
+use super::rows::directives;
+
+directives! {
+    module "holdfast";
+    "max_connections" (1..=4) "number [connecting=number] [queue=number timeout=time]"
+        in Upstream | Server, No since "holdfast", Planned =>
+        "Exact cap on upstream connections in the whole process, on simultaneous connects, and a bounded waiting line.",
+        "max_connections 500 connecting=50 queue=1000 timeout=2s;";
+    "keepalive_learn" (flag) "on | off" = "off" in Upstream, No since "holdfast", Planned =>
+        "Whether the idle time after which each peer closes is learned, so that connections are retired before it.",
+        "keepalive_learn on;";
+    "retry_unsent" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Planned =>
+        "Whether a request that is not idempotent is replayed where a FIN that came first proves that no peer took it.",
+        "retry_unsent on;";
+    "proxy_bind_pool" (1..) "address ..." in Http | Server | Location, ListReplaced since "holdfast", Planned =>
+        "Local addresses over which upstream connections are spread, by free ports per destination.",
+        "proxy_bind_pool 127.0.0.2 127.0.0.3;";
+    "memory_budget" (1..=2) "size [shed=policy]" in Main, No since "holdfast", Planned =>
+        "One byte budget for all buffers of the process, and what is shed when it is used up.", "memory_budget 2g;";
+    "tunnel_timeout" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>
+        "Idle limit of tunnels, apart from `proxy_read_timeout`.", "tunnel_timeout 15m;";
+    "tunnel_ping" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>
+        "How often the gateway pings both sides of an idle WebSocket tunnel.", "tunnel_ping 30s;";
+    "status_page" (0..) "[parameters]" in Location, No since "holdfast", Planned =>
+        "Live page of the gateway, with JSON and Prometheus metrics.", "status_page;";
+}

@@ -1,0 +1,126 @@
+//! How the rows of the table are written down, and the reasons that many rows share. Not the rows themselves: each
+//! further file beside this one holds those of some modules and nothing else.
+//!
+//! ```text
+//! "name" (arguments) "syntax" = "default" in Context | Context, Inherit + REPEATABLE since "version", Support =>
+//!     "What it is for.", "an example;";
+//! ```
+//! `(arguments)` is `(2)`, `(1..=2)`, `(1..)`, `(flag)` for `on | off`, or `(block 1)` where a block follows. The default,
+//! `+ REPEATABLE`, `since` and the example may be left out. A missing version means that neither nginx's manual nor its
+//! change log says when the directive came. `in every` stands for all contexts.
+
+/// Reads as a word where a row says that its directive may be repeated in one block.
+pub(super) const REPEATABLE: bool = true;
+
+// Why a directive has nothing to do here.
+pub(super) const HASH: &str = "lookup tables are sized by what they hold";
+pub(super) const EPOLL: &str = "the event loop always uses epoll";
+pub(super) const ACCEPT: &str = "accepted connections go to the least loaded worker, so workers need not take turns";
+pub(super) const PRIORITY: &str = "the threads keep the priority that the process was started with";
+pub(super) const JIT: &str = "expressions are compiled to machine code wherever PCRE2 can";
+pub(super) const POOLS: &str = "memory is taken as needed, not from pools of a set size";
+pub(super) const OPEN_FILES: &str = "files are opened per request; nothing is remembered that could be stale";
+pub(super) const OUTPUT: &str = "output is written at once, from buffers of a fixed size";
+pub(super) const OFFLOAD: &str = "file operations that could block run on threads of their own";
+pub(super) const BUILT_IN: &str = "modules that holdfast covers are built in, so there is nothing to load";
+/// `gzip` is on in Debian's stock configuration. A response without content coding is right for every client, so being
+/// green is no lie as long as the note says what is sent.
+pub(super) const UNCOMPRESSED: &str =
+    "responses are sent uncompressed so far; compression is optional in HTTP, so every client understands them";
+
+// What a directive needs in order to have an effect. Each of these is refused itself, with an error of its own.
+pub(super) const TLS: &str = "a TLS listener (`listen … ssl`)";
+pub(super) const UPSTREAM_TLS: &str = "an upstream reached over TLS (`proxy_pass https://…`)";
+pub(super) const CACHE: &str = "a response cache (`proxy_cache`)";
+pub(super) const HTTP2: &str = "HTTP/2 (`http2 on`)";
+pub(super) const QUIC: &str = "a QUIC listener (`listen … quic`)";
+pub(super) const FASTCGI: &str = "`fastcgi_pass`";
+pub(super) const UWSGI: &str = "`uwsgi_pass`";
+pub(super) const SCGI: &str = "`scgi_pass`";
+pub(super) const GRPC: &str = "`grpc_pass`";
+pub(super) const MEMCACHED: &str = "`memcached_pass`";
+pub(super) const TUNNEL: &str = "`tunnel_pass`";
+pub(super) const AUTOINDEX: &str = "`autoindex on`";
+pub(super) const SSI: &str = "`ssi on`";
+pub(super) const SUB_FILTER: &str = "`sub_filter`";
+pub(super) const IMAGE_FILTER: &str = "`image_filter`";
+pub(super) const MP4: &str = "`mp4`";
+pub(super) const USERID: &str = "`userid on`";
+
+/// The arguments of a row.
+macro_rules! args {
+    ((flag)) => {
+        $crate::table::Args { min: 1, max: 1, block: false, flag: true }
+    };
+    ((block $min:literal)) => {
+        $crate::table::Args { min: $min, max: $min, block: true, flag: false }
+    };
+    ((block $min:literal ..= $max:literal)) => {
+        $crate::table::Args { min: $min, max: $max, block: true, flag: false }
+    };
+    ((block $min:literal ..)) => {
+        $crate::table::Args { min: $min, max: u8::MAX, block: true, flag: false }
+    };
+    (($min:literal)) => {
+        $crate::table::Args { min: $min, max: $min, block: false, flag: false }
+    };
+    (($min:literal ..= $max:literal)) => {
+        $crate::table::Args { min: $min, max: $max, block: false, flag: false }
+    };
+    (($min:literal ..)) => {
+        $crate::table::Args { min: $min, max: u8::MAX, block: false, flag: false }
+    };
+}
+
+/// The contexts of a row.
+macro_rules! contexts {
+    (every) => {
+        $crate::table::Contexts::of(&$crate::table::Context::ALL)
+    };
+    ($($context:ident)|+) => {
+        $crate::table::Contexts::of(&[$($crate::table::Context::$context),+])
+    };
+}
+
+/// The value of an optional part of a row: the last one given counts.
+macro_rules! last {
+    ($only:expr) => {
+        $only
+    };
+    ($fallback:expr, $given:expr) => {
+        $given
+    };
+}
+
+/// The rows of one file, as `ROWS`.
+macro_rules! directives {
+    ($(
+        module $module:literal;
+        $(
+            $name:literal $args:tt $syntax:literal $(= $default:literal)? in $($context:ident)|+ ,
+            $inherit:ident $(+ $repeatable:ident)? $(since $since:literal)? , $support:expr =>
+            $doc:literal $(, $example:literal)? ;
+        )+
+    )+) => {
+        #[allow(unused_imports)] // which words the rows of a file need changes with every row
+        use $crate::table::{Support::{self, Accepted, OnlyWith, No, Planned}, rows::REPEATABLE};
+
+        pub(super) const ROWS: &[$crate::table::Directive] = &[$($(
+            $crate::table::Directive {
+                name: $name,
+                module: $crate::table::Module($module),
+                contexts: $crate::table::rows::contexts!($($context)|+),
+                args: $crate::table::rows::args!($args),
+                syntax: $syntax,
+                default: $crate::table::rows::last!(None $(, Some($default))?),
+                inherit: $crate::table::Inherit::$inherit,
+                repeatable: $crate::table::rows::last!(false $(, $repeatable)?),
+                since: $crate::table::rows::last!("" $(, $since)?),
+                doc: $doc,
+                example: $crate::table::rows::last!("" $(, $example)?),
+                support: $support,
+            },
+        )+)+];
+    };
+}
+pub(super) use {args, contexts, directives, last};

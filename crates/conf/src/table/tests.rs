@@ -1,0 +1,179 @@
+//! What must hold of every row, and of our own list of directives.
+
+use super::*;
+
+/// The directives that holdfast sets out to support, area by area; `docs/guide/reference.md` says how far each one is.
+const CORE: &[&str] = &[
+    // main and events
+    "user worker_processes worker_rlimit_nofile worker_connections daemon master_process pid error_log env include",
+    "load_module events worker_shutdown_timeout worker_cpu_affinity",
+    // http structure
+    "http server location listen server_name types default_type root alias index try_files internal error_page",
+    "recursive_error_pages absolute_redirect port_in_redirect server_name_in_redirect merge_slashes",
+    "underscores_in_headers ignore_invalid_headers server_tokens satisfy allow deny limit_except",
+    // client side
+    "keepalive_timeout keepalive_requests keepalive_time keepalive_min_timeout keepalive_disable",
+    "client_header_buffer_size large_client_header_buffers max_headers client_header_timeout client_body_timeout",
+    "client_max_body_size client_body_buffer_size client_body_temp_path client_body_in_file_only",
+    "client_body_in_single_buffer send_timeout lingering_close lingering_time lingering_timeout",
+    "reset_timedout_connection tcp_nodelay tcp_nopush sendfile sendfile_max_chunk chunked_transfer_encoding max_ranges",
+    "expires add_header add_header_inherit add_trailer add_trailer_inherit limit_rate limit_rate_after",
+    // rewrite
+    "return rewrite break set if map geo split_clients",
+    // logs
+    "log_format access_log log_not_found log_subrequest open_log_file_cache stub_status",
+    // limits, real client
+    "limit_conn_zone limit_conn limit_conn_status limit_conn_log_level limit_conn_dry_run limit_req_zone limit_req",
+    "limit_req_status limit_req_log_level limit_req_dry_run set_real_ip_from real_ip_header real_ip_recursive",
+    // proxy
+    "proxy_pass proxy_http_version proxy_set_header proxy_pass_header proxy_hide_header proxy_ignore_headers",
+    "proxy_pass_request_headers proxy_pass_request_body proxy_set_body proxy_method proxy_redirect",
+    "proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_socket_keepalive proxy_socket_sndbuf",
+    "proxy_socket_rcvbuf proxy_connect_timeout proxy_send_timeout proxy_read_timeout proxy_next_upstream",
+    "proxy_next_upstream_tries proxy_next_upstream_timeout proxy_ignore_client_abort proxy_intercept_errors",
+    "proxy_request_buffering proxy_buffering proxy_buffer_size proxy_buffers proxy_busy_buffers_size",
+    "proxy_max_temp_file_size proxy_temp_file_write_size proxy_temp_path proxy_limit_rate proxy_force_ranges",
+    "proxy_pass_trailers early_hints",
+    // upstream
+    "upstream keepalive ip_hash least_conn least_time hash random sticky zone state resolver resolver_timeout queue",
+    // ours
+    "max_connections keepalive_learn retry_unsent proxy_bind_pool memory_budget tunnel_timeout tunnel_ping status_page",
+];
+
+/// Directives that are checked and have nothing to do, by our own decision.
+const ACCEPTED: &[&str] = &[
+    "use multi_accept accept_mutex worker_priority pcre_jit load_module",
+    "types_hash_max_size types_hash_bucket_size server_names_hash_max_size server_names_hash_bucket_size",
+    "variables_hash_max_size variables_hash_bucket_size map_hash_max_size map_hash_bucket_size",
+    "proxy_headers_hash_max_size proxy_headers_hash_bucket_size referer_hash_max_size referer_hash_bucket_size",
+    "connection_pool_size request_pool_size open_file_cache open_file_cache_valid open_file_cache_min_uses",
+    "open_file_cache_errors output_buffers postpone_output directio aio",
+    // Until responses are compressed:
+    "gzip gzip_types gzip_min_length gzip_comp_level gzip_vary gzip_proxied gzip_http_version gzip_disable gzip_buffers",
+];
+
+fn words(list: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    list.iter().flat_map(|line| line.split(' '))
+}
+
+/// The words of one statement up to its `;` or `{`, for rows: quotes hold a word together, nothing else is special.
+fn statement(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for letter in text.chars() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => {
+                quote = None;
+                words.push(std::mem::take(&mut word));
+            }
+            (None, '"' | '\'') if word.is_empty() => quote = Some(letter),
+            (None, ' ' | ';' | '{') => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                if letter != ' ' {
+                    return words;
+                }
+            }
+            _ => word.push(letter),
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+#[test]
+fn the_table_knows_nginx_by_name() {
+    assert!(all().len() > 800, "only {} rows", all().len());
+    assert!(all().is_sorted_by_key(|row| (row.name, row.contexts.0)));
+    for row in all() {
+        assert_eq!(rows(row.name).iter().filter(|other| other.contexts == row.contexts).count(), 1, "{}", row.name);
+    }
+    assert!(rows("proxy_reed_timeout").is_empty());
+}
+
+#[test]
+fn rows_of_one_name_share_no_context() {
+    for row in all() {
+        for context in row.contexts.iter() {
+            let found: Vec<_> = rows(row.name).iter().filter(|other| other.contexts.contains(context)).collect();
+            assert_eq!(found.len(), 1, "{} in {}: {found:?}", row.name, context.describe());
+        }
+        assert_ne!(row.contexts.0, 0, "{} stands nowhere", row.name);
+    }
+}
+
+#[test]
+fn a_name_is_found_in_its_context_only() {
+    let module = |name, context| find(name, context).map(|row| row.module.0);
+    assert_eq!(module("server", Context::Http), Some("ngx_http_core_module"));
+    assert_eq!(module("server", Context::Upstream), Some("ngx_http_upstream_module"));
+    assert_eq!(module("server", Context::Stream), Some("ngx_stream_core_module"));
+    assert_eq!(module("server", Context::Location), None);
+    assert!(names_in(Context::Upstream).any(|name| name == "keepalive"));
+    assert!(names_in(Context::Upstream).all(|name| name != "proxy_pass"));
+}
+
+#[test]
+fn every_example_has_the_right_number_of_arguments() {
+    for row in all() {
+        if row.example.is_empty() {
+            assert!(matches!(row.support, Support::No | Support::OnlyWith(_) | Support::Accepted(_)), "{}", row.name);
+            continue;
+        }
+        let words = statement(row.example);
+        assert_eq!(words.first().map(String::as_str), Some(row.name), "{}", row.example);
+        assert!(row.args.accepts(words.len() - 1), "{}: {words:?} {:?}", row.name, row.args);
+        assert_eq!(row.example.contains('{') && !row.example.contains('\''), row.args.block, "{}", row.example);
+    }
+}
+
+#[test]
+fn every_default_has_the_right_number_of_arguments() {
+    for row in all().iter().filter(|row| !row.args.block) {
+        let Some(default) = row.default else { continue };
+        let count = statement(default).len().max(usize::from(default == "\"\""));
+        assert!(row.args.accepts(count), "{} {default}: {:?}", row.name, row.args);
+        assert!(!row.args.flag || matches!(default, "on" | "off"), "{} {default}", row.name);
+    }
+}
+
+#[test]
+fn every_row_says_what_it_is() {
+    for row in all() {
+        assert!(row.doc.ends_with('.') && row.doc.len() > 15, "{}: {}", row.name, row.doc);
+        assert!(row.args.min <= row.args.max && row.args.flag <= (row.args.max == 1), "{}", row.name);
+        assert_eq!(row.syntax.is_empty(), row.args.min == 0 && row.syntax.is_empty(), "{} lacks a syntax", row.name);
+        let version = row.since.split('.').all(|part| part.parse::<u16>().is_ok());
+        assert!(version || matches!(row.since, "" | "holdfast" | "njs"), "{} since {}", row.name, row.since);
+        assert_eq!(row.since == "holdfast", row.module.0 == "holdfast", "{}", row.name);
+    }
+}
+
+#[test]
+fn what_is_on_our_list_is_in_the_table_and_never_refused_as_unsupported() {
+    for name in words(CORE).chain(words(ACCEPTED)) {
+        let ours: Vec<_> = rows(name).iter().filter(|row| !row.module.0.starts_with("ngx_stream")).collect();
+        assert!(!ours.is_empty(), "{name} is not in the table");
+        for row in ours.into_iter().filter(|row| !row.module.0.starts_with("ngx_mail")) {
+            assert_ne!(row.support, Support::No, "{name} in {}", row.module.0);
+        }
+    }
+    for name in words(ACCEPTED) {
+        assert!(matches!(rows(name)[0].support, Support::Accepted(_)), "{name}");
+    }
+}
+
+#[test]
+fn what_the_gateway_acts_on_is_a_row_of_our_list() {
+    let core: Vec<_> = words(CORE).collect();
+    for name in acts::ACTED_ON {
+        assert!(core.contains(name), "{name} is not on the list");
+        assert!(rows(name).iter().any(|row| row.support == Support::Yes), "{name} was not planned");
+    }
+    for row in all() {
+        assert!(!matches!(row.support, Support::Yes | Support::Planned) || core.contains(&row.name), "{}", row.name);
+        assert_ne!((row.support == Support::Yes, row.support == Support::Planned), (true, true), "{}", row.name);
+    }
+}

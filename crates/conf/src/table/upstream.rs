@@ -1,0 +1,50 @@
+//! Groups of peers: balancing, limits, idle connections.
+//! Rows only; `rows.rs` says how to read them. Called by the table.
+
+use super::rows::directives;
+
+directives! {
+    module "ngx_http_upstream_module";
+    "upstream" (block 1) "name" in Http, No + REPEATABLE since "0.3.47", Planned =>
+        "Names a group of peers that `proxy_pass` can refer to.", "upstream backend { server 127.0.0.1:9000; }";
+    "server" (1..) "address [parameters]" in Upstream, No + REPEATABLE, Planned =>
+        "One peer of the group: its address, weight, limits and role.",
+        "server 127.0.0.1:9000 weight=2 max_fails=3 fail_timeout=10s;";
+    "resolver" (1..) "address ... [valid=time] [ipv6=on|off] [status_zone=zone]"
+        in Upstream, No since "1.27.3", Planned =>
+        "Name servers for the group's peers with `resolve`.", "resolver 127.0.0.53 valid=30s;";
+    "resolver_timeout" (1) "time" = "30s" in Upstream, No since "1.27.3", Planned =>
+        "How long resolving a name of the group may take.", "resolver_timeout 5s;";
+    "hash" (1..=2) "key [consistent]" in Upstream, No since "1.7.2", Planned =>
+        "Chooses peers by a hash of the given text; `consistent` moves few keys when peers change.",
+        "hash $request_uri consistent;";
+    "ip_hash" (0) "" in Upstream, No, Planned =>
+        "Chooses peers by a hash of the client address.", "ip_hash;";
+    "keepalive" (1..=4) "connections [local] [per_peer=number] [floor=number]" = "32 local"
+        in Upstream, No since "1.1.4", Planned =>
+        "How many idle connections to the group are kept: n per worker, shared by all workers; `0` keeps none.",
+        "keepalive 32;";
+    "keepalive_time" (1) "time" = "1h" in Upstream, No since "1.19.10", Planned =>
+        "How long an upstream connection may serve requests before it is closed after the next one.",
+        "keepalive_time 1h;";
+    "keepalive_timeout" (1) "timeout" = "60s" in Upstream, No since "1.15.3", Planned =>
+        "How long an idle upstream connection is kept.", "keepalive_timeout 60s;";
+    "keepalive_requests" (1) "number" = "1000" in Upstream, No since "1.15.3", Planned =>
+        "Requests sent on one upstream connection before it is closed.", "keepalive_requests 10000;";
+    "least_conn" (0) "" in Upstream, No since "1.3.1", Planned =>
+        "Chooses the peer with the fewest active connections, by weight.", "least_conn;";
+    "random" (0..=2) "[two [method]]" in Upstream, No since "1.15.1", Planned =>
+        "Chooses peers at random, or the better of two chosen at random.", "random two least_conn;";
+    "zone" (1..=2) "name [size]" in Upstream, No since "1.9.0", Planned =>
+        "Names the zone in which the group's state is shared between workers.", "zone backend 64k;";
+    "least_time" (1..=2) "header | last_byte [inflight]" in Upstream, No since "1.31.0", Planned =>
+        "Chooses the peer with the least response time and fewest connections, by weight.", "least_time header;";
+    "sticky" (2..) "cookie name [parameters] | route $variable ... | learn parameters"
+        in Upstream, No since "1.29.6", Planned =>
+        "Sends the requests of one session to the same peer, known by a cookie, a route or what was learned.",
+        "sticky cookie srv_id expires=1h path=/;";
+    "state" (1) "file" in Upstream, No since "1.9.7", Planned =>
+        "A file in which the group's peers are kept across restarts.", "state /var/lib/holdfast/backend.state;";
+    "queue" (1..=2) "number [timeout=time]" in Upstream, No since "1.5.12", Planned =>
+        "How many requests may wait for a peer when all are busy, and for how long.", "queue 100 timeout=30s;";
+}

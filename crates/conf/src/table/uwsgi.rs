@@ -1,0 +1,164 @@
+//! The `uwsgi_*` directives.
+//! Rows only; `rows.rs` says how to read them. Called by the table.
+
+use super::rows::{UWSGI, directives};
+
+directives! {
+    module "ngx_http_uwsgi_module";
+    "uwsgi_pass" (1) "[protocol://]address" in Location | IfInLocation, Value since "0.8.40", No =>
+        "The uwsgi server that requests are passed to.";
+    "uwsgi_modifier1" (1) "number" = "0" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Value of modifier1 in uwsgi packets.", "uwsgi_modifier1 0;";
+    "uwsgi_modifier2" (1) "number" = "0" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Value of modifier2 in uwsgi packets.", "uwsgi_modifier2 0;";
+    "uwsgi_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Whether responses of the uwsgi server are saved as files, and where.", "uwsgi_store off;";
+    "uwsgi_store_access" (1..=3) "users:permissions ..." = "user:rw"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Rights of saved files and directories.", "uwsgi_store_access user:rw;";
+    "uwsgi_buffering" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.1.5", OnlyWith(UWSGI) =>
+        "Whether the response is read ahead of the client.", "uwsgi_buffering on;";
+    "uwsgi_request_buffering" (flag) "on | off" = "on"
+        in Http | Server | Location, Value since "1.7.11", OnlyWith(UWSGI) =>
+        "Whether the whole request body is read first.", "uwsgi_request_buffering on;";
+    "uwsgi_ignore_client_abort" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Whether the request goes on after the client has left.", "uwsgi_ignore_client_abort on;";
+    "uwsgi_bind" (1..=2) "address [transparent] | off"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "The local address from which connections to the uwsgi server are made.";
+    "uwsgi_socket_keepalive" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.15.6", OnlyWith(UWSGI) =>
+        "Whether connections to the uwsgi server use TCP keepalive probes.", "uwsgi_socket_keepalive on;";
+    "uwsgi_connect_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "How long connecting to the uwsgi server may take.", "uwsgi_connect_timeout 60s;";
+    "uwsgi_send_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "How long the uwsgi server may take no data between two writes.", "uwsgi_send_timeout 60s;";
+    "uwsgi_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Buffer for the first part of the response.";
+    "uwsgi_pass_request_headers" (flag) "on | off" = "on"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Whether the client's header fields are passed on.", "uwsgi_pass_request_headers on;";
+    "uwsgi_pass_request_body" (flag) "on | off" = "on"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Whether the client's request body is passed on.", "uwsgi_pass_request_body on;";
+    "uwsgi_intercept_errors" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Whether `error_page` applies to responses of the uwsgi server.", "uwsgi_intercept_errors on;";
+    "uwsgi_read_timeout" (1) "time" = "60s" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "How long the uwsgi server may send nothing between two reads.", "uwsgi_read_timeout 60s;";
+    "uwsgi_buffers" (2) "number size" = "8 4k|8k" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Number and size of buffers for one response.";
+    "uwsgi_busy_buffers_size" (1) "size" = "8k|16k"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "How much may wait to be sent to the client meanwhile.";
+    "uwsgi_force_ranges" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.7.7", OnlyWith(UWSGI) =>
+        "Whether byte ranges work without `Accept-Ranges`.", "uwsgi_force_ranges on;";
+    "uwsgi_limit_rate" (1) "rate" = "0" in Http | Server | Location, Value since "1.7.7", OnlyWith(UWSGI) =>
+        "Bytes per second read from the uwsgi server.", "uwsgi_limit_rate 0;";
+    "uwsgi_cache" (1) "zone | off" = "off" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "The zone in which responses are cached.", "uwsgi_cache off;";
+    "uwsgi_cache_key" (1) "string" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "The key of a cached response.";
+    "uwsgi_cache_path" (2..) "path keys_zone=name:size [parameters]"
+        in Http, No + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "Directory, zone and limits of a cache.";
+    "uwsgi_cache_bypass" (1..) "string ..."
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.8.46", OnlyWith(UWSGI) =>
+        "When a response is not taken from the cache.";
+    "uwsgi_no_cache" (1..) "string ..."
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "When a response is not put into the cache.";
+    "uwsgi_cache_valid" (1..) "[code ...] time"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "How long responses of a status stay fresh.";
+    "uwsgi_cache_min_uses" (1) "number" = "1" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Requests after which a response is cached.", "uwsgi_cache_min_uses 1;";
+    "uwsgi_cache_max_range_offset" (1) "number" in Http | Server | Location, Value since "1.11.6", OnlyWith(UWSGI) =>
+        "Up to which offset range requests are cached.";
+    "uwsgi_cache_use_stale" (1..) "condition ... | off" = "off"
+        in Http | Server | Location, Value + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "When a stale response may be used.", "uwsgi_cache_use_stale off;";
+    "uwsgi_cache_methods" (1..) "GET | HEAD | POST ..." = "GET HEAD"
+        in Http | Server | Location, Value + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "Methods whose responses are cached.", "uwsgi_cache_methods GET HEAD;";
+    "uwsgi_cache_lock" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.1.12", OnlyWith(UWSGI) =>
+        "Whether only one request at a time fills a cache entry.", "uwsgi_cache_lock on;";
+    "uwsgi_cache_lock_timeout" (1) "time" = "5s" in Http | Server | Location, Value since "1.1.12", OnlyWith(UWSGI) =>
+        "How long others wait for the one that fills an entry.", "uwsgi_cache_lock_timeout 5s;";
+    "uwsgi_cache_lock_age" (1) "time" = "5s" in Http | Server | Location, Value since "1.7.8", OnlyWith(UWSGI) =>
+        "After how long another request may fill the entry.", "uwsgi_cache_lock_age 5s;";
+    "uwsgi_cache_revalidate" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.5.7", OnlyWith(UWSGI) =>
+        "Whether stale entries are revalidated by conditional requests.", "uwsgi_cache_revalidate on;";
+    "uwsgi_cache_background_update" (1) "on | off" = "off"
+        in Http | Server | Location, Value since "1.11.10", OnlyWith(UWSGI) =>
+        "Whether stale entries are renewed in the background.", "uwsgi_cache_background_update off;";
+    "uwsgi_temp_path" (1..=4) "path [level1 [level2 [level3]]]" = "uwsgi_temp"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Directory for responses that outgrow their buffers.", "uwsgi_temp_path uwsgi_temp;";
+    "uwsgi_max_temp_file_size" (1) "size" = "1024m"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Largest temporary file of a response.", "uwsgi_max_temp_file_size 1024m;";
+    "uwsgi_temp_file_write_size" (1) "size" = "8k|16k"
+        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Most bytes written to a temporary file at a time.";
+    "uwsgi_next_upstream" (1..) "condition ... | off" = "error timeout"
+        in Http | Server | Location, Value + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "In which cases the next peer is tried.", "uwsgi_next_upstream error timeout;";
+    "uwsgi_next_upstream_tries" (1) "number" = "0" in Http | Server | Location, Value since "1.7.5", OnlyWith(UWSGI) =>
+        "Most attempts per request.", "uwsgi_next_upstream_tries 0;";
+    "uwsgi_next_upstream_timeout" (1) "time" = "0" in Http | Server | Location, Value since "1.7.5", OnlyWith(UWSGI) =>
+        "Time within which further peers may be tried.", "uwsgi_next_upstream_timeout 0;";
+    "uwsgi_param" (2..=3) "parameter value [if_not_empty]"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "Parameter passed to the uwsgi server.";
+    "uwsgi_string" (1) "string" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
+        "Text of a uwsgi packet; not documented by nginx.";
+    "uwsgi_pass_header" (1) "field"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "Passes a response field that is withheld by default.";
+    "uwsgi_hide_header" (1) "field"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "Withholds a response field from the client.";
+    "uwsgi_ignore_headers" (1..) "field ..."
+        in Http | Server | Location, Value + REPEATABLE since "0.8.40", OnlyWith(UWSGI) =>
+        "Response fields that do not steer the proxy.";
+    "uwsgi_ssl_session_reuse" (flag) "on | off" = "on"
+        in Http | Server | Location, Value since "1.5.8", OnlyWith(UWSGI) =>
+        "Whether TLS sessions are resumed.", "uwsgi_ssl_session_reuse on;";
+    "uwsgi_ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3"
+        in Http | Server | Location, Value + REPEATABLE since "1.5.8", OnlyWith(UWSGI) =>
+        "TLS versions that are allowed.", "uwsgi_ssl_protocols TLSv1.2 TLSv1.3;";
+    "uwsgi_ssl_ciphers" (1) "ciphers" = "DEFAULT" in Http | Server | Location, Value since "1.5.8", OnlyWith(UWSGI) =>
+        "Cipher suites that are allowed, in OpenSSL's words.", "uwsgi_ssl_ciphers DEFAULT;";
+    "uwsgi_ssl_name" (1) "name" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+        "Name that the certificate of the peer must carry.";
+    "uwsgi_ssl_server_name" (flag) "on | off" = "off"
+        in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+        "Whether the name is sent by SNI.", "uwsgi_ssl_server_name on;";
+    "uwsgi_ssl_verify" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+        "Whether the certificate of the peer is verified.", "uwsgi_ssl_verify on;";
+    "uwsgi_ssl_verify_depth" (1) "number" = "1" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+        "Longest chain of certificates.", "uwsgi_ssl_verify_depth 1;";
+    "uwsgi_ssl_trusted_certificate" (1) "file" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+        "Certificates of trusted authorities.";
+    "uwsgi_ssl_crl" (1) "file" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+        "Revoked certificates.";
+    "uwsgi_ssl_certificate" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UWSGI) =>
+        "Certificate that is shown to the other side.";
+    "uwsgi_ssl_certificate_key" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UWSGI) =>
+        "Secret key of the certificate.";
+    "uwsgi_ssl_certificate_cache" (1..=3) "off | max=N [inactive=time] [valid=time]" = "off"
+        in Http | Server | Location, Value since "1.27.4", OnlyWith(UWSGI) =>
+        "Cache of certificates and keys named by variables.", "uwsgi_ssl_certificate_cache off;";
+    "uwsgi_ssl_password_file" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UWSGI) =>
+        "Passphrases of secret keys.";
+    "uwsgi_ssl_conf_command" (2) "name value"
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.19.4", OnlyWith(UWSGI) =>
+        "Sets an OpenSSL configuration command.";
+    "uwsgi_socket_rcvbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", OnlyWith(UWSGI) =>
+        "Receive buffer of sockets to the uwsgi server.", "uwsgi_socket_rcvbuf 0;";
+    "uwsgi_socket_sndbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", OnlyWith(UWSGI) =>
+        "Send buffer of sockets to the uwsgi server.", "uwsgi_socket_sndbuf 0;";
+}
