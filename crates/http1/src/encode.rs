@@ -1,0 +1,92 @@
+//! Heads from their parts to bytes, always with CRLF. Nothing is added that was not asked for: Date, Server and
+//! Connection are the caller's. `chunked` has the encoding of bodies.
+
+use crate::field::Field;
+use crate::framing::Version;
+use crate::status::reason_phrase;
+
+/// Ends a line.
+const CRLF: &[u8] = b"\r\n";
+
+fn version_bytes(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+    }
+}
+
+/// `method SP target SP version CRLF`.
+pub fn encode_request_line(method: &[u8], target: &[u8], version: Version, out: &mut Vec<u8>) {
+    out.extend_from_slice(method);
+    out.push(b' ');
+    out.extend_from_slice(target);
+    out.push(b' ');
+    out.extend_from_slice(version_bytes(version));
+    out.extend_from_slice(CRLF);
+}
+
+/// `version SP status SP reason CRLF`; without a reason of the caller's the customary one is taken.
+pub fn encode_status_line(version: Version, status: u16, reason: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.extend_from_slice(version_bytes(version));
+    out.push(b' ');
+    out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(reason.unwrap_or_else(|| reason_phrase(status).as_bytes()));
+    out.extend_from_slice(CRLF);
+}
+
+/// `name ": " value CRLF`. Name and value must come from a parsed head or from checked configuration: nothing is escaped.
+#[inline]
+pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "a line end in a field value");
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(CRLF);
+}
+
+/// A field whose value is a number, such as Content-Length.
+pub fn encode_number_field(name: &[u8], value: u64, out: &mut Vec<u8>) {
+    encode_field(name, itoa::Buffer::new().format(value).as_bytes(), out);
+}
+
+/// The fields of `fields`, in order, as they were sent; `head` holds their bytes.
+///
+/// Neighbouring fields that are written `name: value CRLF` already, as nearly all are, are copied in one piece.
+pub fn encode_fields<'a>(head: &[u8], fields: impl IntoIterator<Item = &'a Field>, out: &mut Vec<u8>) {
+    let mut run = 0..0;
+    for field in fields {
+        let start = field.name.start as usize;
+        if !is_canonical(head, field) {
+            flush(head, &mut run, out);
+            encode_field(field.name.of(head), field.value.of(head), out);
+            continue;
+        }
+        if run.end != start {
+            flush(head, &mut run, out);
+            run.start = start;
+        }
+        run.end = field.value.end() + CRLF.len();
+    }
+    flush(head, &mut run, out);
+}
+
+/// Whether the field's line is exactly what [`encode_field`] would write.
+#[inline]
+fn is_canonical(head: &[u8], field: &Field) -> bool {
+    let (name_end, value_start, value_end) = (field.name.end(), field.value.start as usize, field.value.end());
+    value_start == name_end + 2
+        && head.get(name_end..value_start) == Some(b": ")
+        && head.get(value_end..value_end + CRLF.len()) == Some(CRLF)
+}
+
+fn flush(head: &[u8], run: &mut std::ops::Range<usize>, out: &mut Vec<u8>) {
+    out.extend_from_slice(head.get(run.clone()).unwrap_or_default());
+    *run = 0..0;
+}
+
+/// The empty line that ends a head.
+#[inline]
+pub fn encode_head_end(out: &mut Vec<u8>) {
+    out.extend_from_slice(CRLF);
+}

@@ -1,0 +1,167 @@
+//! Fields and the table of well-known field names. Not their meaning: that stands in `framing`, `connection`, `host`
+//! and `hop`. The parsers fill it, the gateway asks for fields by [`FieldId`].
+
+use crate::span::Span;
+
+/// One field line of a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The name as it was sent, never empty.
+    pub name: Span,
+    /// The value without surrounding spaces and tabs, possibly empty.
+    pub value: Span,
+    /// Which well-known name it is.
+    pub id: FieldId,
+    /// Whether it concerns this connection only and is never forwarded: by its name, or because `Connection` lists it.
+    pub hop: bool,
+}
+
+/// Expands one table, **sorted by length of the name**, into the enum, the names and the look-up ranges.
+macro_rules! field_table {
+    ($( $variant:ident $name:literal )*) => {
+        /// A well-known field name; recognised without regard to case.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum FieldId {
+            $( #[doc = concat!("`", $name, "`")] $variant, )*
+            /// Any other name.
+            Other,
+        }
+
+        /// All ids but `Other`, in table order: index = discriminant.
+        const IDS: &[FieldId] = &[$( FieldId::$variant ),*];
+        /// Their names in customary case.
+        const NAMES: &[&str] = &[$( $name ),*];
+    };
+}
+
+field_table! {
+    Te "TE"
+    Dnt "DNT" Age "Age" Via "Via"
+    Date "Date" ETag "ETag" From "From" Host "Host" Link "Link" Vary "Vary"
+    Allow "Allow" Range "Range"
+    Accept "Accept" Cookie "Cookie" Expect "Expect" Origin "Origin" Pragma "Pragma" Server "Server"
+    Expires "Expires" Referer "Referer" Refresh "Refresh" Trailer "Trailer" Upgrade "Upgrade" Warning "Warning"
+    IfMatch "If-Match" IfRange "If-Range" Location "Location" Priority "Priority"
+    Forwarded "Forwarded" XRealIp "X-Real-IP"
+    Connection "Connection" KeepAlive "Keep-Alive" SetCookie "Set-Cookie" UserAgent "User-Agent"
+    RetryAfter "Retry-After"
+    ContentType "Content-Type" MaxForwards "Max-Forwards" XPoweredBy "X-Powered-By" XRequestId "X-Request-Id"
+    AcceptRanges "Accept-Ranges" Authorization "Authorization" CacheControl "Cache-Control"
+    ContentRange "Content-Range" IfNoneMatch "If-None-Match" LastModified "Last-Modified"
+    Http2Settings "HTTP2-Settings" AcceptCharset "Accept-Charset" ContentLength "Content-Length"
+    AcceptEncoding "Accept-Encoding" AcceptLanguage "Accept-Language" XAccelCharset "X-Accel-Charset"
+    XAccelExpires "X-Accel-Expires" XForwardedFor "X-Forwarded-For"
+    ContentEncoding "Content-Encoding" ContentLanguage "Content-Language" ContentLocation "Content-Location"
+    ProxyConnection "Proxy-Connection" WwwAuthenticate "WWW-Authenticate" XAccelRedirect "X-Accel-Redirect"
+    XForwardedHost "X-Forwarded-Host"
+    IfModifiedSince "If-Modified-Since" SecWebSocketKey "Sec-WebSocket-Key" TransferEncoding "Transfer-Encoding"
+    XAccelBuffering "X-Accel-Buffering" XForwardedProto "X-Forwarded-Proto"
+    ProxyAuthenticate "Proxy-Authenticate" XAccelLimitRate "X-Accel-Limit-Rate"
+    ContentDisposition "Content-Disposition" IfUnmodifiedSince "If-Unmodified-Since"
+    ProxyAuthorization "Proxy-Authorization"
+    SecWebSocketAccept "Sec-WebSocket-Accept"
+    SecWebSocketVersion "Sec-WebSocket-Version"
+    SecWebSocketProtocol "Sec-WebSocket-Protocol"
+    SecWebSocketExtensions "Sec-WebSocket-Extensions"
+    StrictTransportSecurity "Strict-Transport-Security" UpgradeInsecureRequests "Upgrade-Insecure-Requests"
+}
+
+/// Longest name in the table plus one: the number of look-up ranges.
+const LENGTHS: usize = 26;
+
+/// For each length the range of table indices whose names have it.
+const RANGES: [(u8, u8); LENGTHS] = ranges();
+
+const fn ranges() -> [(u8, u8); LENGTHS] {
+    let mut ranges = [(0, 0); LENGTHS];
+    let mut i = 0;
+    while i < NAMES.len() {
+        let len = NAMES[i].len();
+        assert!(i == 0 || NAMES[i - 1].len() <= len, "the table is sorted by length");
+        if ranges[len].1 == 0 {
+            ranges[len].0 = i as u8;
+        }
+        ranges[len].1 = i as u8 + 1;
+        i += 1;
+    }
+    ranges
+}
+
+// A `FieldSet` is a 128-bit set of ids.
+const _: () = assert!(NAMES.len() < 127);
+
+impl FieldId {
+    /// The id of a name in any case; [`FieldId::Other`] where it is not in the table.
+    #[inline]
+    pub fn of_name(name: &[u8]) -> Self {
+        let Some(&(from, to)) = RANGES.get(name.len()) else { return Self::Other };
+        let Some(first) = name.first() else { return Self::Other };
+        for i in from as usize..to as usize {
+            // The first letter tells most names of one length apart and costs less than the call that follows.
+            let known = NAMES[i].as_bytes();
+            if (known[0] ^ first) & !0x20 == 0 && known.eq_ignore_ascii_case(name) {
+                return IDS[i];
+            }
+        }
+        Self::Other
+    }
+
+    /// The name in its customary case, such as `Content-Length`; empty for [`FieldId::Other`].
+    pub fn name(self) -> &'static str {
+        NAMES.get(self as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Which well-known fields are present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FieldSet(u128);
+
+impl FieldSet {
+    /// Whether `id` is in the set.
+    #[inline]
+    pub fn contains(self, id: FieldId) -> bool {
+        self.0 & (1 << id as u8) != 0
+    }
+
+    /// Adds `id`; says whether it was there before.
+    #[inline]
+    pub(crate) fn insert(&mut self, id: FieldId) -> bool {
+        let was_there = self.contains(id);
+        self.0 |= 1 << id as u8;
+        was_there
+    }
+}
+
+/// The first field with this id. `seen` answers the common case, absence, without a search.
+pub(crate) fn find(fields: &[Field], seen: FieldSet, id: FieldId) -> Option<&Field> {
+    if !seen.contains(id) {
+        return None;
+    }
+    fields.iter().find(|field| field.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_table_is_recognised_in_any_case() {
+        for (i, name) in NAMES.iter().enumerate() {
+            assert_eq!(IDS[i] as usize, i);
+            assert_eq!(FieldId::of_name(name.as_bytes()), IDS[i], "{name}");
+            assert_eq!(FieldId::of_name(name.to_lowercase().as_bytes()), IDS[i], "{name}");
+            assert_eq!(FieldId::of_name(name.to_uppercase().as_bytes()), IDS[i], "{name}");
+            assert_eq!(IDS[i].name(), *name);
+        }
+    }
+
+    #[test]
+    fn near_misses_are_other() {
+        let cases: [&[u8]; 6] = [b"", b"Hos", b"H\x0fst", b"Content_Length", b"Content-Lengtx", &[b'a'; 300]];
+        for name in cases {
+            assert_eq!(FieldId::of_name(name), FieldId::Other);
+        }
+        assert_eq!(FieldId::Other.name(), "");
+    }
+}

@@ -1,0 +1,34 @@
+//! HTTP/1.0 and HTTP/1.1 for both roles: heads, framing, the chunked coding, hop-by-hop rules, limits. Pure: bytes come
+//! in as arguments and spans, decisions and bytes come out; there is no socket, clock or thread here. The gateway, the
+//! built-in origin and the load generator call it.
+//!
+//! What is ambiguous is refused, never repaired: sections R and S of the catalogue of bad input are the tests of this
+//! crate, by number.
+
+pub mod chunked;
+mod connection;
+pub mod encode;
+pub mod error;
+pub mod field;
+mod framing;
+pub mod hop;
+pub mod limits;
+mod method;
+pub mod request;
+pub mod response;
+mod scan;
+mod span;
+pub mod status;
+mod target;
+
+pub use connection::ConnectionOptions;
+pub use error::{ChunkError, LineFault, RequestError, ResponseError};
+pub use field::{Field, FieldId, FieldSet};
+pub use framing::Version;
+pub use limits::{BareLf, Limits};
+pub use method::Method;
+pub use request::{BodyFraming, Parse, RequestHead, Upgrade, UpgradeKind};
+pub use response::{RequestKind, ResponseFraming, ResponseHead, ResponseKind};
+pub use scan::{HeadEnd, find_head_end};
+pub use span::Span;
+pub use target::{Host, Scheme, Target, TargetForm};

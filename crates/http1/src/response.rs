@@ -1,0 +1,234 @@
+//! Response heads of upstreams, which are not trusted. Not the body, not what is hidden or rewritten on the way to the
+//! client. The gateway's relay, health checks and the load generator call it.
+
+use crate::connection::{self, BadConnection, ConnectionOptions};
+use crate::error::ResponseError;
+use crate::field::{self, Field, FieldId, FieldSet};
+use crate::framing::{FramingFields, Version};
+use crate::hop;
+use crate::limits::Limits;
+use crate::request::Parse;
+use crate::scan::{self, Fault, Line, Window};
+use crate::span::Span;
+
+/// What the request was, as far as the framing of its response depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum RequestKind {
+    /// HEAD: the response has no body, whatever its fields say.
+    Head,
+    /// CONNECT: a 2xx has no body and begins a tunnel.
+    Connect,
+    /// Any other method.
+    #[default]
+    Other,
+}
+
+/// How the body of a response is delimited (RFC 9112 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum ResponseFraming {
+    /// No body: HEAD, 1xx, 204, 304.
+    #[default]
+    None,
+    /// This many bytes, possibly 0.
+    Length(u64),
+    /// Chunked; see [`crate::chunked::Decoder`].
+    Chunked,
+    /// Until the upstream closes.
+    UntilClose,
+}
+
+/// Whether a head is the answer or comes before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum ResponseKind {
+    /// 100 to 199 but for 101: another head follows.
+    Interim,
+    /// 101: the connection changes its protocol. Whether it was asked to is for the caller to check.
+    SwitchingProtocols,
+    /// The answer.
+    #[default]
+    Final,
+}
+
+/// A response head. Made once and filled again and again: `fields` keeps its allocation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ResponseHead {
+    /// The status line without line end.
+    pub line: Span,
+    /// The version.
+    pub version: Version,
+    /// 100 to 999.
+    pub status: u16,
+    /// The reason phrase, possibly empty.
+    pub reason: Span,
+    /// Interim, 101 or final.
+    pub kind: ResponseKind,
+    /// Fields in the order received.
+    pub fields: Vec<Field>,
+    /// Which well-known fields there are.
+    pub seen: FieldSet,
+    /// How the body is delimited.
+    pub framing: ResponseFraming,
+    /// Content-Length as sent, also where there is no body (HEAD, 304).
+    pub content_length: Option<u64>,
+    /// Whether the upstream allows another request on this connection, once the body has been read to its end.
+    pub keepalive: bool,
+    /// The Connection fields.
+    pub connection: ConnectionOptions,
+    /// Value of the first Upgrade field.
+    pub upgrade: Option<Span>,
+}
+
+impl ResponseHead {
+    /// The first field with this id.
+    pub fn find(&self, id: FieldId) -> Option<&Field> {
+        field::find(&self.fields, self.seen, id)
+    }
+
+    /// Value of the first field with this id; `head` holds the bytes that were parsed, or a copy of them.
+    pub fn value<'a>(&self, id: FieldId, head: &'a [u8]) -> Option<&'a [u8]> {
+        self.find(id).map(|field| field.value.of(head))
+    }
+
+    /// Makes the head as new but keeps the allocation.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self { fields, ..Self::default() };
+    }
+}
+
+impl From<Fault> for ResponseError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Line(fault) => Self::InvalidField(fault),
+            Fault::LineTooLong | Fault::HeadTooLarge => Self::HeadTooLarge,
+        }
+    }
+}
+
+impl From<BadConnection> for ResponseError {
+    fn from(_: BadConnection) -> Self {
+        Self::InvalidConnection
+    }
+}
+
+/// Reads a response head from the start of `bytes`, which may hold more or less than one. Whatever `head` held is gone.
+pub fn parse(
+    bytes: &[u8],
+    limits: &Limits,
+    request: RequestKind,
+    head: &mut ResponseHead,
+) -> Result<Parse, ResponseError> {
+    head.clear();
+    let Some(mut at) = parse_status_line(bytes, limits, head)? else { return Ok(Parse::Partial) };
+    let mut framing = FramingFields::default();
+    loop {
+        let window = Window::new(bytes, at, limits);
+        match scan::parse_line(window, at, limits.bare_lf)? {
+            None => return Ok(Parse::Partial),
+            Some(Line::End { next }) => {
+                finish(bytes, request, head, framing)?;
+                return Ok(Parse::Complete { len: next });
+            }
+            Some(Line::Field { name_end, value, next, .. }) => {
+                let name = Span::new(at, name_end);
+                at = next;
+                if head.fields.len() >= limits.fields_max {
+                    return Err(ResponseError::TooManyFields);
+                }
+                take_field(bytes, name, Span::new(value.0, value.1), head, &mut framing)?;
+            }
+        }
+    }
+}
+
+/// `HTTP/1.d SP ddd [SP reason]`; returns where the next line begins.
+fn parse_status_line(bytes: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Option<usize>, ResponseError> {
+    /// Length of `HTTP/1.1 200`.
+    const LEN: usize = 12;
+    let window = Window::new(bytes, 0, limits);
+    let given = window.bytes.get(..LEN).unwrap_or(window.bytes);
+    for (&byte, &form) in given.iter().zip(b"HTTP/1.d ddd") {
+        let fits = if form == b'd' { byte.is_ascii_digit() } else { byte == form };
+        if !fits {
+            return Err(ResponseError::InvalidStatusLine);
+        }
+    }
+    let &[.., minor, _, hundreds, tens, ones] = given else { return Ok(window.exhausted()?) };
+    if given.len() < LEN {
+        return Ok(window.exhausted()?);
+    }
+    head.version = if minor == b'0' { Version::Http10 } else { Version::Http11 };
+    head.status = [hundreds, tens, ones].iter().fold(0, |status, &digit| status * 10 + (digit - b'0') as u16);
+    if head.status < 100 {
+        return Err(ResponseError::InvalidStatusLine);
+    }
+    let reason_start = match window.bytes.get(LEN) {
+        None => return Ok(window.exhausted()?),
+        Some(b' ') => LEN + 1,
+        Some(b'\r' | b'\n') => LEN,
+        Some(_) => return Err(ResponseError::InvalidStatusLine),
+    };
+    let line_end = scan::find_control(window.bytes, reason_start);
+    let next = match window.line_end(line_end, limits.bare_lf) {
+        Ok(Some(next)) => next,
+        Ok(None) => return Ok(None),
+        Err(Fault::Line(_)) => return Err(ResponseError::InvalidStatusLine),
+        Err(fault) => return Err(fault.into()),
+    };
+    head.line = Span::new(0, line_end);
+    head.reason = Span::new(reason_start, line_end);
+    Ok(Some(next))
+}
+
+#[inline]
+fn take_field(
+    bytes: &[u8],
+    name: Span,
+    value: Span,
+    head: &mut ResponseHead,
+    framing: &mut FramingFields,
+) -> Result<(), ResponseError> {
+    let id = FieldId::of_name(name.of(bytes));
+    head.fields.push(Field { name, value, id, hop: hop::is_hop_by_hop(id) });
+    let repeated = head.seen.insert(id);
+    match id {
+        FieldId::Connection => head.connection.take(value.of(bytes))?,
+        FieldId::ContentLength => framing.take_content_length(value.of(bytes))?,
+        FieldId::TransferEncoding => framing.take_transfer_encoding(value.of(bytes))?,
+        FieldId::Upgrade if !repeated => head.upgrade = Some(value),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Decisions that need the whole head.
+fn finish(
+    bytes: &[u8],
+    request: RequestKind,
+    head: &mut ResponseHead,
+    framing: FramingFields,
+) -> Result<(), ResponseError> {
+    framing.check(head.version)?;
+    head.kind = match head.status {
+        101 => ResponseKind::SwitchingProtocols,
+        100..=199 => ResponseKind::Interim,
+        _ => ResponseKind::Final,
+    };
+    let is_tunnel = request == RequestKind::Connect && (200..300).contains(&head.status);
+    let has_no_body = request == RequestKind::Head || is_tunnel || matches!(head.status, 100..=199 | 204 | 304);
+    head.content_length = framing.length;
+    head.framing = match framing {
+        _ if has_no_body => ResponseFraming::None,
+        FramingFields { chunked: true, .. } => ResponseFraming::Chunked,
+        FramingFields { length: Some(length), .. } => ResponseFraming::Length(length),
+        FramingFields { .. } => ResponseFraming::UntilClose,
+    };
+    let allowed = head.version == Version::Http11 || head.connection.keep_alive;
+    let ends_here = head.framing == ResponseFraming::UntilClose || is_tunnel || head.status == 101;
+    head.keepalive = allowed && !head.connection.close && !ends_here;
+    if head.connection.named {
+        connection::mark_named(bytes, &mut head.fields);
+    }
+    Ok(())
+}
