@@ -1,0 +1,34 @@
+//! The upstream side as policy: which peer, which connection, whether to try again. No socket is opened, no clock is
+//! read and no thread is started here: connections are an opaque `C`, time arrives as [`Millis`], and what has to
+//! happen outside (closing, waking) is returned or asked of a [`shared::Driver`]. The gateway's workers call it.
+//!
+//! * [`shared`] — what several worker threads touch: the pool of idle connections, limits, the waiting line, leases.
+//! * [`reason`] — why a connection was thrown away.
+
+pub mod reason;
+pub mod shared;
+mod sync;
+
+pub use reason::DiscardReason;
+
+/// Milliseconds on the process's monotonic clock; only differences mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// Milliseconds from `earlier` to `self`, 0 where `earlier` is later: workers read the clock at slightly different
+    /// moments, so a connection that another worker checked in may seem to come from the future.
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The moment `duration_ms` after this one.
+    #[must_use]
+    pub fn plus(self, duration_ms: u64) -> Self {
+        Self(self.0.saturating_add(duration_ms))
+    }
+}
+
+/// One data-plane thread, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u16);

@@ -1,0 +1,291 @@
+//! Who may open a connection: exact process-wide limits, and the line of those who wait. The rule that no wake-up is
+//! missed: a waiter stands in line, then tries; whoever frees something frees it, then looks at the line. A fence
+//! between the two steps on either side makes one of them see the other.
+
+use super::group::{GroupSlot, acquire, release};
+use super::key::KeyId;
+use super::lease::{Connecting, Removed, Source};
+use super::line::{Granted, Request, Waiter};
+use super::shard::Parked;
+use super::{Pool, lock};
+use crate::sync::{Ordering, fence};
+use crate::{DiscardReason, Millis, WorkerId};
+
+/// Idle connections that one attempt to open may close to make room. One is enough unless other workers take the room
+/// each time; after a few such defeats standing in line is the fairer way.
+const EVICTIONS_MAX: usize = 3;
+
+/// Entries of a group's age list that a search for a given peer looks at, under the shard's lock: about a microsecond.
+pub(super) const PEER_SEARCH_MAX: usize = 256;
+
+/// Which limit is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// `max_connections` of the group.
+    Connections,
+    /// `connecting=` of the group.
+    Connecting,
+    /// `max_connections` of the server.
+    PeerConnections,
+    /// `connecting=` of the server.
+    PeerConnecting,
+    /// Others wait already.
+    Line,
+    /// The waiting line is as long as `queue=` permits.
+    LineFull,
+    /// The key was retired by a reload: route again.
+    Retired,
+}
+
+/// Answer of [`Pool::open`].
+#[must_use]
+pub enum Open<'p, C: Send> {
+    /// Connect.
+    Connect {
+        /// Counts as a connection from now on.
+        permit: Connecting<'p, C>,
+        /// Idle connections that had to go for it, to be closed.
+        evicted: Vec<Removed<C>>,
+    },
+    /// Not now.
+    Full {
+        /// Why.
+        limit: Full,
+        /// Idle connections that were closed in vain, to be closed.
+        evicted: Vec<Removed<C>>,
+    },
+}
+
+impl<C: Send> Pool<C> {
+    /// The right to open a connection for a key, where the limits permit it. Idle connections of the group give way to
+    /// it: they are of other keys, or this caller would have had one from [`Pool::checkout`].
+    pub fn open(&self, worker: WorkerId, key: KeyId) -> Open<'_, C> {
+        let mut evicted = Vec::new();
+        let Some((slot, group)) = self.live_key(key).and_then(|slot| Some((slot, self.group_of(slot)?))) else {
+            return Open::Full { limit: Full::Retired, evicted };
+        };
+        if group.waiting.load(Ordering::Acquire) > 0 {
+            return Open::Full { limit: Full::Line, evicted };
+        }
+        let (group_number, peer_number) = (slot.group(), slot.peer());
+        loop {
+            let limit = match self.reserve(group, peer_number) {
+                Ok(()) => {
+                    let permit = Connecting::new(self, worker, key, group_number, peer_number);
+                    return Open::Connect { permit, evicted };
+                }
+                Err(limit) => limit,
+            };
+            // The attempt held what it got for a moment, and may have turned away a waiter that looked just then.
+            self.look_at_line(group_number);
+            let victim = match limit {
+                _ if evicted.len() == EVICTIONS_MAX => None,
+                Full::Connections => self.evict_idle(worker, group_number, None),
+                Full::PeerConnections => self.evict_idle(worker, group_number, Some(peer_number)),
+                _ => None,
+            };
+            match victim {
+                Some(removed) => evicted.push(removed),
+                None => return Open::Full { limit, evicted },
+            }
+        }
+    }
+
+    /// Stands in line for a connection; the driver is told to wake `token` when there is something to
+    /// [`Waiter::poll`], which may be before this returns.
+    pub fn wait(&self, worker: WorkerId, key: KeyId, token: u64) -> Result<Waiter<'_, C>, Full> {
+        let (slot, group) =
+            self.live_key(key).and_then(|slot| Some((slot, self.group_of(slot)?))).ok_or(Full::Retired)?;
+        let waiting_max = group.waiting_max.load(Ordering::Relaxed);
+        if !acquire(&group.waiting, waiting_max) {
+            return Err(Full::LineFull);
+        }
+        let request = Request { worker, key, peer: slot.peer(), token };
+        let at = lock(&group.line).enqueue(request);
+        let waiter = Waiter::new(self, at, slot.group(), request);
+        self.look_at_line(slot.group());
+        Ok(waiter)
+    }
+
+    /// Takes one connection and one connect from every limit, or nothing.
+    fn reserve(&self, group: &GroupSlot<C>, peer: u16) -> Result<(), Full> {
+        let peer = self.peers.slot(u32::from(peer)).ok_or(Full::Retired)?;
+        let steps = [
+            (&peer.gauges.0.connecting, peer.connecting_max.value(), Full::PeerConnecting),
+            (&peer.gauges.0.connections, peer.connections_max.value(), Full::PeerConnections),
+            (&group.gauges.0.connecting, group.connecting_max.value(), Full::Connecting),
+            (&group.gauges.0.connections, group.connections_max.value(), Full::Connections),
+        ];
+        for (taken, (gauge, limit, full)) in steps.iter().enumerate() {
+            if !acquire(gauge, *limit) {
+                steps[..taken].iter().for_each(|(gauge, _, _)| release(gauge));
+                return Err(*full);
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection is gone.
+    pub(super) fn release_connection(&self, group: u16, peer: u16) {
+        self.forget_connection(group, peer);
+        self.look_at_line(group);
+    }
+
+    fn forget_connection(&self, group: u16, peer: u16) {
+        if let Some(peer) = self.peers.slot(u32::from(peer)) {
+            release(&peer.gauges.0.connections);
+        }
+        if let Some(group) = self.groups.slot(u32::from(group)) {
+            release(&group.gauges.0.connections);
+        }
+    }
+
+    fn end_connect(&self, group: u16, peer: u16) {
+        if let Some(peer) = self.peers.slot(u32::from(peer)) {
+            release(&peer.gauges.0.connecting);
+        }
+        if let Some(group) = self.groups.slot(u32::from(group)) {
+            release(&group.gauges.0.connecting);
+        }
+    }
+
+    pub(super) fn finish_connect(&self, worker: WorkerId, group: u16, peer: u16) {
+        lock(self.shard(worker)).counts(u32::from(group)).opened += 1;
+        self.end_connect(group, peer);
+        self.look_at_line(group);
+    }
+
+    pub(super) fn give_up_connect(&self, group: u16, peer: u16) {
+        self.end_connect(group, peer);
+        self.release_connection(group, peer);
+    }
+
+    /// The releasing side's second step.
+    pub(super) fn look_at_line(&self, group: u16) {
+        fence(Ordering::SeqCst);
+        self.serve_line(group);
+    }
+
+    /// Serves waiters as long as there is something to serve them with.
+    pub(super) fn serve_line(&self, group_number: u16) {
+        let Some(group) = self.groups.slot(u32::from(group_number)) else { return };
+        while group.waiting.load(Ordering::Acquire) > 0 {
+            let mut evicted = None;
+            let served = self.serve_one(group, group_number, &mut evicted);
+            if let Some(removed) = evicted {
+                self.driver.close(removed);
+            }
+            match served {
+                Some(token) => self.driver.wake(token),
+                None => return,
+            }
+        }
+    }
+
+    /// Grants something to the first waiter that can use what is free, and returns its token.
+    fn serve_one(&self, group: &GroupSlot<C>, number: u16, evicted: &mut Option<Removed<C>>) -> Option<u64> {
+        let mut line = lock(&group.line);
+        let mut at = line.front();
+        while let Some((request, behind)) = line.request(at) {
+            match self.grant_for(group, number, request, evicted) {
+                Ok(granted) => {
+                    line.grant(at, granted);
+                    group.waiting.fetch_sub(1, Ordering::AcqRel);
+                    return Some(request.token);
+                }
+                // Only this waiter's peer is at its limit: the next may want another.
+                Err(Full::PeerConnections | Full::PeerConnecting) => at = behind,
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    fn grant_for(
+        &self,
+        group: &GroupSlot<C>,
+        number: u16,
+        request: Request,
+        evicted: &mut Option<Removed<C>>,
+    ) -> Result<Granted<C>, Full> {
+        if let Some(slot) = self.live_key(request.key) {
+            // No clock here: a connection past its idle limit that the timer has not collected yet may be granted.
+            if let Some((parked, source)) = self.find_idle(request.worker, request.key, slot, group, Millis(0)) {
+                return Ok(Granted::Connection(parked, source));
+            }
+        }
+        loop {
+            let limit = match self.reserve(group, request.peer) {
+                Ok(()) => return Ok(Granted::Slot),
+                Err(limit) => limit,
+            };
+            let peer = match limit {
+                Full::Connections => None,
+                Full::PeerConnections => Some(request.peer),
+                _ => return Err(limit),
+            };
+            if evicted.is_some() {
+                return Err(limit);
+            }
+            *evicted = self.evict_idle(request.worker, number, peer);
+            if evicted.is_none() {
+                return Err(limit);
+            }
+        }
+    }
+
+    /// Removes the least recently used idle connection of a group, or of one of its peers, from this worker's shard or
+    /// from another's, to make room for a connection of another key.
+    fn evict_idle(&self, worker: WorkerId, group: u16, peer: Option<u16>) -> Option<Removed<C>> {
+        let (parked, from) = self.remove_oldest(None, worker, group, peer, DiscardReason::MadeRoom)?;
+        self.release_idle(&parked);
+        self.forget_connection(parked.group as u16, parked.peer as u16);
+        Some(Self::removed(from, parked, DiscardReason::MadeRoom))
+    }
+
+    /// Gives a connection straight to the first waiter, where that one wants its key.
+    pub(super) fn hand_over(
+        &self,
+        group: &GroupSlot<C>,
+        from: WorkerId,
+        key: KeyId,
+        parked: Parked<C>,
+    ) -> Result<(), Parked<C>> {
+        if group.waiting.load(Ordering::Acquire) == 0 {
+            return Err(parked);
+        }
+        let mut line = lock(&group.line);
+        let front = line.front();
+        let Some((request, _)) = line.request(front).filter(|(request, _)| request.key == key) else {
+            return Err(parked);
+        };
+        let source = if request.worker == from { Source::Local } else { Source::Stolen { from } };
+        let group_number = parked.group;
+        line.grant(front, Granted::Connection(parked, source));
+        group.waiting.fetch_sub(1, Ordering::AcqRel);
+        drop(line);
+        let mut shard = lock(self.shard(from));
+        let counts = shard.counts(group_number);
+        counts.reused += 1;
+        counts.handed_over += 1;
+        drop(shard);
+        self.driver.wake(request.token);
+        Ok(())
+    }
+
+    /// A waiter left with a connection in its hand. The next in line may have it; it is not pooled again, because no
+    /// worker watches it for the peer's FIN at this moment.
+    pub(super) fn give_back(&self, worker: WorkerId, key: KeyId, parked: Parked<C>, source: Source) {
+        let from = match source {
+            Source::Local => worker,
+            Source::Stolen { from } => from,
+        };
+        let Some(group) = self.groups.slot(parked.group) else { return };
+        if let Err(parked) = self.hand_over(group, from, key, parked) {
+            let (group, peer) = (parked.group as u16, parked.peer as u16);
+            self.count_discard(worker, group, DiscardReason::Cancelled);
+            self.driver.close(Self::removed(from, parked, DiscardReason::Cancelled));
+            self.release_connection(group, peer);
+        }
+    }
+}

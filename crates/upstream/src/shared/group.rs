@@ -1,0 +1,254 @@
+//! Limits and counters of a group and of a peer, process-wide. They live as long as the process: a reload changes the
+//! limits in place and finds the counters as they were.
+
+use std::sync::atomic::{AtomicBool, AtomicU32 as PlainU32, AtomicU64 as PlainU64, Ordering::Relaxed};
+
+use super::line::Line;
+use super::table::{Padded, WorkerSet};
+use crate::DiscardReason;
+use crate::sync::{AtomicU32, Mutex, Ordering};
+
+/// "No limit", as the limits are stored.
+const UNLIMITED: u32 = u32::MAX;
+
+/// An `upstream {}` block, or an implicit one; by name, so that it survives reloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupId(pub(crate) u16);
+
+/// One address in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PeerId(pub(crate) u16);
+
+/// What the configuration says about a group's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// Idle connections: of the whole process, or of each worker where `local`. 0 keeps none.
+    pub idle_max: u32,
+    /// `keepalive N local`: every worker keeps its own, and nothing is stolen.
+    pub local: bool,
+    /// Idle connections to one peer, process-wide (`per_peer=`).
+    pub idle_per_peer_max: Option<u32>,
+    /// `keepalive_requests`: exchanges on one connection.
+    pub requests_max: u32,
+    /// `keepalive_time`, in milliseconds; looked at after an exchange, as nginx does.
+    pub age_max_ms: u64,
+    /// `keepalive_timeout`, in milliseconds.
+    pub idle_timeout_ms: u64,
+    /// `max_connections`: idle, leased, connecting and tunnels together, process-wide.
+    pub connections_max: Option<u32>,
+    /// `connecting=`: simultaneous connects, process-wide.
+    pub connecting_max: Option<u32>,
+    /// `queue=`: length of the waiting line.
+    pub waiting_max: u32,
+}
+
+impl GroupLimits {
+    /// nginx's defaults (1.29.7 and later) around `keepalive N [local]`. N is each worker's in nginx: a shared pool
+    /// holds N × workers, so that nobody's pool shrinks on migration.
+    pub fn keepalive(idle_per_worker: u32, local: bool, workers: u16) -> Self {
+        let idle_max = if local { idle_per_worker } else { idle_per_worker.saturating_mul(u32::from(workers)) };
+        Self {
+            idle_max,
+            local,
+            idle_per_peer_max: None,
+            requests_max: 1000,
+            age_max_ms: 3_600_000,
+            idle_timeout_ms: 60_000,
+            connections_max: None,
+            connecting_max: None,
+            waiting_max: 0,
+        }
+    }
+}
+
+/// What the configuration says about one peer's connections (`server … max_connections`), process-wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PeerLimits {
+    /// Idle, leased, connecting and tunnels together.
+    pub connections_max: Option<u32>,
+    /// Simultaneous connects.
+    pub connecting_max: Option<u32>,
+}
+
+/// Events of a group in one shard, or summed over all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupCounts {
+    /// Connections established.
+    pub opened: u64,
+    /// Exchanges begun on a pooled connection.
+    pub reused: u64,
+    /// Those of `reused` whose connection came from another worker's shard.
+    pub stolen: u64,
+    /// Those of `reused` that went straight from one exchange to a request that waited in line.
+    pub handed_over: u64,
+    /// Connections thrown away, by [`DiscardReason::index`].
+    pub discarded: [u64; DiscardReason::ALL.len()],
+}
+
+impl GroupCounts {
+    /// Connections thrown away for any reason.
+    pub fn discarded_total(&self) -> u64 {
+        self.discarded.iter().sum()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.reused += other.reused;
+        self.stolen += other.stolen;
+        self.handed_over += other.handed_over;
+        for (sum, more) in self.discarded.iter_mut().zip(&other.discarded) {
+            *sum += more;
+        }
+    }
+}
+
+/// A group at one moment. The gauges are read one after the other: under load they need not add up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSnapshot {
+    /// Connections in the pool.
+    pub idle: u32,
+    /// All connections: idle, leased, connecting, tunnels.
+    pub connections: u32,
+    /// Connects under way.
+    pub connecting: u32,
+    /// Requests waiting in line.
+    pub waiting: u32,
+    /// Events since the process began.
+    pub counts: GroupCounts,
+}
+
+/// A peer at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerSnapshot {
+    /// Connections in the pool.
+    pub idle: u32,
+    /// All connections: idle, leased, connecting, tunnels.
+    pub connections: u32,
+    /// Connects under way.
+    pub connecting: u32,
+}
+
+/// The counters that limits are checked against.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    pub(crate) idle: AtomicU32,
+    pub(crate) connections: AtomicU32,
+    pub(crate) connecting: AtomicU32,
+}
+
+/// Adds one unless that would exceed the limit.
+pub(crate) fn acquire(gauge: &AtomicU32, limit: u32) -> bool {
+    if limit == UNLIMITED {
+        gauge.fetch_add(1, Ordering::AcqRel);
+        return true;
+    }
+    let mut seen = gauge.load(Ordering::Acquire);
+    while seen < limit {
+        match gauge.compare_exchange_weak(seen, seen + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return true,
+            Err(now) => seen = now,
+        }
+    }
+    false
+}
+
+/// Takes back what [`acquire`] added.
+pub(crate) fn release(gauge: &AtomicU32) {
+    let before = gauge.fetch_sub(1, Ordering::AcqRel);
+    debug_assert!(before > 0, "a gauge fell below zero");
+}
+
+/// A limit that a reload may change at any time; it stands alone, so no order against other memory is needed.
+pub(crate) struct Limit(PlainU32);
+
+impl Limit {
+    fn new() -> Self {
+        Self(PlainU32::new(UNLIMITED))
+    }
+
+    fn set(&self, limit: Option<u32>) {
+        self.0.store(limit.unwrap_or(UNLIMITED), Relaxed);
+    }
+
+    /// The limit, [`UNLIMITED`] where there is none.
+    pub(crate) fn value(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A group's place in the pool's table.
+pub(crate) struct GroupSlot<C> {
+    pub(crate) idle_max: PlainU32,
+    pub(crate) local: AtomicBool,
+    pub(crate) idle_per_peer_max: Limit,
+    pub(crate) requests_max: PlainU32,
+    pub(crate) age_max_ms: PlainU64,
+    pub(crate) idle_timeout_ms: PlainU64,
+    pub(crate) connections_max: Limit,
+    pub(crate) connecting_max: Limit,
+    pub(crate) waiting_max: PlainU32,
+    pub(crate) waiting: AtomicU32,
+    /// Shards that hold idle connections of this group.
+    pub(crate) shards: WorkerSet,
+    pub(crate) line: Mutex<Line<C>>,
+    /// Written by every check-in and checkout: apart from the limits, which everybody reads and nobody writes.
+    pub(crate) gauges: Padded<Gauges>,
+}
+
+impl<C> Default for GroupSlot<C> {
+    fn default() -> Self {
+        Self {
+            idle_max: PlainU32::new(0),
+            local: AtomicBool::new(false),
+            idle_per_peer_max: Limit::new(),
+            requests_max: PlainU32::new(0),
+            age_max_ms: PlainU64::new(0),
+            idle_timeout_ms: PlainU64::new(0),
+            connections_max: Limit::new(),
+            connecting_max: Limit::new(),
+            waiting_max: PlainU32::new(0),
+            waiting: AtomicU32::new(0),
+            shards: WorkerSet::default(),
+            line: Mutex::new(Line::new()),
+            gauges: Padded(Gauges::default()),
+        }
+    }
+}
+
+impl<C> GroupSlot<C> {
+    pub(crate) fn apply(&self, limits: &GroupLimits) {
+        self.idle_max.store(limits.idle_max, Relaxed);
+        self.local.store(limits.local, Relaxed);
+        self.idle_per_peer_max.set(limits.idle_per_peer_max);
+        self.requests_max.store(limits.requests_max, Relaxed);
+        self.age_max_ms.store(limits.age_max_ms, Relaxed);
+        self.idle_timeout_ms.store(limits.idle_timeout_ms, Relaxed);
+        self.connections_max.set(limits.connections_max);
+        self.connecting_max.set(limits.connecting_max);
+        self.waiting_max.store(limits.waiting_max, Relaxed);
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        self.local.load(Relaxed)
+    }
+}
+
+/// A peer's place in the pool's table.
+pub(crate) struct PeerSlot {
+    pub(crate) connections_max: Limit,
+    pub(crate) connecting_max: Limit,
+    pub(crate) gauges: Padded<Gauges>,
+}
+
+impl Default for PeerSlot {
+    fn default() -> Self {
+        Self { connections_max: Limit::new(), connecting_max: Limit::new(), gauges: Padded(Gauges::default()) }
+    }
+}
+
+impl PeerSlot {
+    pub(crate) fn apply(&self, limits: &PeerLimits) {
+        self.connections_max.set(limits.connections_max);
+        self.connecting_max.set(limits.connecting_max);
+    }
+}

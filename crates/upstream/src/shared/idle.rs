@@ -1,0 +1,474 @@
+//! Idle connections: checkout, check-in, eviction, expiry. The exact idle caps work by reservation: a slot of the
+//! process-wide gauge is taken under the lock of the shard that gets the connection, and given back, or passed to the
+//! newcomer, under the lock of the shard that loses one.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::admission::PEER_SEARCH_MAX;
+use super::group::{GroupId, GroupSlot, PeerId, PeerSlot, acquire, release};
+use super::key::{KeyId, KeySlot};
+use super::lease::{CheckIn, Checkout, Lease, Removed, Source};
+use super::shard::{Emptied, IdleToken, Parked, Shard};
+use super::{Pool, lock};
+use crate::sync::Ordering;
+use crate::{DiscardReason, Millis, WorkerId};
+
+/// Attempts to find a place in a pool that is full. The second succeeds unless other workers took every place and
+/// every victim in between; then the newcomer is the one that goes.
+const CHECK_IN_ROUNDS_MAX: usize = 3;
+
+/// Connections that one call of [`Pool::expire`] takes: closing more at once would hold up the worker's other tasks, and
+/// the lock its thieves.
+pub const EXPIRIES_MAX: usize = 256;
+
+/// What a worker found when it looked at an idle connection that had an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inspection {
+    /// Nothing: a spurious event.
+    Keep,
+    /// A FIN, a reset, or bytes.
+    Remove(DiscardReason),
+}
+
+/// Reservations that a check-in holds for the connection it wants to pool.
+#[derive(Default, Clone, Copy)]
+struct Held {
+    peer: bool,
+    group: bool,
+}
+
+impl<C: Send> Pool<C> {
+    /// The most recently used idle connection of a key: this worker's, else another's.
+    #[inline]
+    pub fn checkout(&self, worker: WorkerId, key: KeyId, now: Millis) -> Option<Checkout<'_, C>> {
+        let slot = self.live_key(key)?;
+        let group = self.group_of(slot)?;
+        if group.waiting.load(Relaxed) > 0 {
+            return None;
+        }
+        let (parked, source) = self.find_idle(worker, key, slot, group, now)?;
+        Some(Checkout { idle_since: parked.idle_since, source, lease: Lease::reuse(self, worker, key, parked) })
+    }
+
+    pub(super) fn find_idle(
+        &self,
+        worker: WorkerId,
+        key: KeyId,
+        slot: &KeySlot,
+        group: &GroupSlot<C>,
+        now: Millis,
+    ) -> Option<(Parked<C>, Source)> {
+        let idle_max_ms = idle_max_ms(slot, group);
+        // Only this worker sets its own bit, so it is exact here.
+        if slot.shards.contains(worker) {
+            let mut shard = lock(self.shard(worker));
+            if let Some((parked, emptied)) = shard.pop_newest(key.index(), now, idle_max_ms) {
+                self.settle_removal(worker, &parked, &emptied);
+                self.release_idle(&parked);
+                shard.counts(parked.group).reused += 1;
+                return Some((parked, Source::Local));
+            }
+        }
+        if group.is_local() {
+            return None;
+        }
+        self.steal(worker, key, slot, now, idle_max_ms)
+    }
+
+    /// Tries the shards that the hint names: first those whose lock is free, so that a victim that lost its processor
+    /// while holding the lock does not stop the thief; then the others.
+    fn steal(
+        &self,
+        worker: WorkerId,
+        key: KeyId,
+        slot: &KeySlot,
+        now: Millis,
+        idle_max_ms: u64,
+    ) -> Option<(Parked<C>, Source)> {
+        for may_block in [false, true] {
+            let mut some_busy = false;
+            for from in slot.shards.others(worker) {
+                let mutex = self.shard(from);
+                let mut shard = match mutex.try_lock() {
+                    Ok(shard) => shard,
+                    Err(_) if may_block => lock(mutex),
+                    Err(_) => {
+                        some_busy = true;
+                        continue;
+                    }
+                };
+                if let Some((parked, emptied)) = shard.pop_newest(key.index(), now, idle_max_ms) {
+                    self.settle_removal(from, &parked, &emptied);
+                    self.release_idle(&parked);
+                    let counts = shard.counts(parked.group);
+                    counts.reused += 1;
+                    counts.stolen += 1;
+                    return Some((parked, Source::Stolen { from }));
+                }
+            }
+            if !some_busy {
+                return None;
+            }
+        }
+        None
+    }
+
+    #[inline]
+    pub(super) fn check_in(
+        &self,
+        worker: WorkerId,
+        key: KeyId,
+        parked: Parked<C>,
+        register: impl FnOnce(&C, IdleToken),
+    ) -> CheckIn<C> {
+        let group_number = parked.group as u16;
+        let (Some(group), Some(slot)) = (self.groups.slot(parked.group), self.live_key(key)) else {
+            return self.refuse(worker, parked, DiscardReason::Reload);
+        };
+        if let Some(reason) = retire_reason(group, &parked) {
+            return self.refuse(worker, parked, reason);
+        }
+        let parked = match self.hand_over(group, worker, key, parked) {
+            Ok(()) => return CheckIn::HandedOver,
+            Err(parked) => parked,
+        };
+        let idle_max_ms = idle_max_ms(slot, group);
+        if group.idle_max.load(Relaxed) == 0 {
+            return self.refuse(worker, parked, DiscardReason::KeepaliveOff);
+        }
+        if idle_max_ms == 0 {
+            return self.refuse(worker, parked, DiscardReason::IdleLimit);
+        }
+        match self.park(worker, key, slot, group, parked, register) {
+            Ok((token, evicted)) => {
+                let evicted = evicted.map(|(victim, from)| {
+                    self.release_connection(group_number, victim.peer as u16);
+                    Self::removed(from, victim, DiscardReason::PoolFull)
+                });
+                self.look_at_line(group_number);
+                CheckIn::Pooled { token, idle_max_ms, evicted }
+            }
+            Err((parked, reason)) => self.refuse(worker, parked, reason),
+        }
+    }
+
+    /// An idle connection of this worker had an event: it comes back to be closed, unless a thief has it already.
+    pub fn take(&self, worker: WorkerId, token: IdleToken, reason: DiscardReason) -> Option<Removed<C>> {
+        self.inspect(worker, token, |_| Inspection::Remove(reason))
+    }
+
+    /// As [`Self::take`], after a look at the connection (a `recv` with `MSG_PEEK`). `look` runs under the shard's lock,
+    /// for no thief may use the connection meanwhile: one system call at the most.
+    pub fn inspect(
+        &self,
+        worker: WorkerId,
+        token: IdleToken,
+        look: impl FnOnce(&C) -> Inspection,
+    ) -> Option<Removed<C>> {
+        let mut shard = lock(self.shard(worker));
+        let Inspection::Remove(reason) = look(shard.peek(token)?) else { return None };
+        let (parked, emptied) = shard.take(token)?;
+        self.settle_removal(worker, &parked, &emptied);
+        self.release_idle(&parked);
+        shard.count_discard(parked.group, reason);
+        drop(shard);
+        self.release_connection(parked.group as u16, parked.peer as u16);
+        Some(Self::removed(worker, parked, reason))
+    }
+
+    /// Takes this worker's connections that have been idle too long, and those above an idle limit that a reload
+    /// lowered, at most [`EXPIRIES_MAX`] at a time. Returns when to come again, `None` when nothing is idle.
+    pub fn expire(&self, worker: WorkerId, now: Millis, removed: &mut Vec<Removed<C>>) -> Option<Millis> {
+        let first = removed.len();
+        let mut next = None;
+        let mut shard = lock(self.shard(worker));
+        for key in 0..shard.keys_seen() {
+            let Some(slot) = self.keys.slot(key) else { continue };
+            let Some(group) = self.group_of(slot) else { continue };
+            let idle_max_ms = idle_max_ms(slot, group);
+            while let Some(since) = shard.oldest_of_key(key) {
+                let due = since.plus(idle_max_ms);
+                let reason = if due <= now {
+                    DiscardReason::IdleLimit
+                } else if group.gauges.0.idle.load(Ordering::Acquire) > idle_ceiling(group, self.workers()) {
+                    DiscardReason::PoolFull
+                } else {
+                    next = Some(next.map_or(due, |earliest: Millis| earliest.min(due)));
+                    break;
+                };
+                if removed.len() - first == EXPIRIES_MAX {
+                    next = Some(now);
+                    break;
+                }
+                self.expel(worker, &mut shard, key, reason, removed);
+            }
+        }
+        drop(shard);
+        self.release_all(removed.get(first..).unwrap_or_default());
+        next
+    }
+
+    /// Takes all of this worker's idle connections: the worker ends.
+    pub fn drain(&self, worker: WorkerId, reason: DiscardReason, removed: &mut Vec<Removed<C>>) {
+        let first = removed.len();
+        let mut shard = lock(self.shard(worker));
+        for key in 0..shard.keys_seen() {
+            while self.expel(worker, &mut shard, key, reason, removed) {}
+        }
+        drop(shard);
+        self.release_all(removed.get(first..).unwrap_or_default());
+    }
+
+    pub(super) fn drain_key_of(&self, worker: WorkerId, key: KeyId, removed: &mut Vec<Removed<C>>) {
+        let first = removed.len();
+        let mut shard = lock(self.shard(worker));
+        while self.expel(worker, &mut shard, key.index(), DiscardReason::Reload, removed) {}
+        drop(shard);
+        self.release_all(removed.get(first..).unwrap_or_default());
+    }
+
+    /// Removes the oldest connection of a key; its connection gauge is still to be released.
+    fn expel(
+        &self,
+        worker: WorkerId,
+        shard: &mut Shard<C>,
+        key: u32,
+        reason: DiscardReason,
+        removed: &mut Vec<Removed<C>>,
+    ) -> bool {
+        let Some((parked, emptied)) = shard.pop_oldest_of_key(key) else { return false };
+        self.settle_removal(worker, &parked, &emptied);
+        self.release_idle(&parked);
+        shard.count_discard(parked.group, reason);
+        removed.push(Self::removed(worker, parked, reason));
+        true
+    }
+
+    fn release_all(&self, removed: &[Removed<C>]) {
+        for one in removed {
+            self.release_connection(one.group.0, one.peer.0);
+        }
+    }
+
+    /// Pools a connection within the idle limits: at the expense of the least recently used where they are reached.
+    /// `Err` gives it back.
+    #[allow(clippy::type_complexity)] // two outcomes, each with what the one caller needs; a struct would hide it
+    fn park(
+        &self,
+        worker: WorkerId,
+        key: KeyId,
+        slot: &KeySlot,
+        group: &GroupSlot<C>,
+        parked: Parked<C>,
+        register: impl FnOnce(&C, IdleToken),
+    ) -> Result<(IdleToken, Option<(Parked<C>, WorkerId)>), (Parked<C>, DiscardReason)> {
+        let Some(peer) = self.peers.slot(parked.peer) else { return Err((parked, DiscardReason::Reload)) };
+        let mut held = Held::default();
+        let mut evicted = None;
+        let mut reason = DiscardReason::PoolFull;
+        for round in 1..=CHECK_IN_ROUNDS_MAX {
+            let mut shard = lock(self.shard(worker));
+            if !slot.is_live(key) {
+                reason = DiscardReason::Reload;
+                break;
+            }
+            if evicted.is_none() {
+                evicted = self.reserve_idle(worker, group, peer, &parked, &mut shard, &mut held);
+            }
+            if held.peer && held.group {
+                let (token, was_empty) = shard.push(parked);
+                if was_empty.key {
+                    slot.shards.insert(worker);
+                }
+                if was_empty.group {
+                    group.shards.insert(worker);
+                }
+                if let Some(connection) = shard.peek(token) {
+                    register(connection, token);
+                }
+                return Ok((token, evicted));
+            }
+            drop(shard);
+            if round == CHECK_IN_ROUNDS_MAX {
+                break;
+            }
+            evicted = self.take_place_elsewhere(worker, &parked, &mut held);
+        }
+        if held.peer {
+            release(&peer.gauges.0.idle);
+        }
+        if held.group {
+            release(&group.gauges.0.idle);
+        }
+        if let Some((victim, from)) = evicted {
+            // Only a reload gets here: the victim's place was won, and then the key was retired.
+            let (group, peer) = (victim.group as u16, victim.peer as u16);
+            self.driver.close(Self::removed(from, victim, DiscardReason::PoolFull));
+            self.release_connection(group, peer);
+        }
+        Err((parked, reason))
+    }
+
+    /// Takes the reservations that are still missing, by adding to the gauges or from a victim in the own shard, which
+    /// is returned.
+    fn reserve_idle(
+        &self,
+        worker: WorkerId,
+        group: &GroupSlot<C>,
+        peer: &PeerSlot,
+        parked: &Parked<C>,
+        shard: &mut Shard<C>,
+        held: &mut Held,
+    ) -> Option<(Parked<C>, WorkerId)> {
+        if !held.peer {
+            held.peer = acquire(&peer.gauges.0.idle, group.idle_per_peer_max.value());
+        }
+        if !held.peer {
+            let (victim, emptied) = shard
+                .pop_oldest_of_key(parked.key.index())
+                .or_else(|| shard.pop_oldest_of_peer(parked.group, parked.peer, PEER_SEARCH_MAX))?;
+            *held = Held { peer: true, group: true };
+            return Some(self.evicted(worker, victim, &emptied, shard));
+        }
+        let idle_max = group.idle_max.load(Relaxed);
+        held.group = held.group
+            || if group.is_local() {
+                shard.idle_in_group(parked.group) < idle_max && acquire(&group.gauges.0.idle, u32::MAX)
+            } else {
+                acquire(&group.gauges.0.idle, idle_max)
+            };
+        if held.group {
+            return None;
+        }
+        let (victim, emptied) = shard.pop_oldest_of_group(parked.group)?;
+        held.group = true;
+        self.release_idle_of_peer(&victim);
+        Some(self.evicted(worker, victim, &emptied, shard))
+    }
+
+    /// The same with a victim from another worker's shard.
+    fn take_place_elsewhere(
+        &self,
+        worker: WorkerId,
+        parked: &Parked<C>,
+        held: &mut Held,
+    ) -> Option<(Parked<C>, WorkerId)> {
+        let peer = if held.peer { None } else { Some(parked.peer as u16) };
+        let (victim, from) =
+            self.remove_oldest(Some(worker), worker, parked.group as u16, peer, DiscardReason::PoolFull)?;
+        if held.peer {
+            self.release_idle_of_peer(&victim);
+        }
+        *held = Held { peer: true, group: true };
+        Some((victim, from))
+    }
+
+    fn evicted(
+        &self,
+        worker: WorkerId,
+        victim: Parked<C>,
+        emptied: &Emptied,
+        shard: &mut Shard<C>,
+    ) -> (Parked<C>, WorkerId) {
+        self.settle_removal(worker, &victim, emptied);
+        shard.count_discard(victim.group, DiscardReason::PoolFull);
+        (victim, worker)
+    }
+
+    /// Removes the least recently used idle connection of a group, or of one of its peers, from the first shard that
+    /// has one, `worker`'s first unless it is excepted. The idle gauges stay as they are: the place may be passed on.
+    pub(super) fn remove_oldest(
+        &self,
+        except: Option<WorkerId>,
+        worker: WorkerId,
+        group: u16,
+        peer: Option<u16>,
+        reason: DiscardReason,
+    ) -> Option<(Parked<C>, WorkerId)> {
+        let slot = self.groups.slot(u32::from(group))?;
+        let group = u32::from(group);
+        let own = std::iter::once(worker).filter(|own| Some(*own) != except);
+        for from in own.chain(slot.shards.others(worker)) {
+            let mut shard = lock(self.shard(from));
+            let victim = match peer {
+                Some(peer) => shard.pop_oldest_of_peer(group, u32::from(peer), PEER_SEARCH_MAX),
+                None => shard.pop_oldest_of_group(group),
+            };
+            if let Some((victim, emptied)) = victim {
+                self.settle_removal(from, &victim, &emptied);
+                shard.count_discard(group, reason);
+                return Some((victim, from));
+            }
+        }
+        None
+    }
+
+    /// Keeps the hints true; called under the lock of `worker`'s shard.
+    fn settle_removal(&self, worker: WorkerId, parked: &Parked<C>, emptied: &Emptied) {
+        if emptied.key
+            && let Some(slot) = self.keys.slot(parked.key.index())
+        {
+            slot.shards.remove(worker);
+        }
+        if emptied.group
+            && let Some(group) = self.groups.slot(parked.group)
+        {
+            group.shards.remove(worker);
+        }
+    }
+
+    pub(super) fn release_idle(&self, parked: &Parked<C>) {
+        self.release_idle_of_peer(parked);
+        if let Some(group) = self.groups.slot(parked.group) {
+            release(&group.gauges.0.idle);
+        }
+    }
+
+    fn release_idle_of_peer(&self, parked: &Parked<C>) {
+        if let Some(peer) = self.peers.slot(parked.peer) {
+            release(&peer.gauges.0.idle);
+        }
+    }
+
+    pub(super) fn removed(from: WorkerId, parked: Parked<C>, reason: DiscardReason) -> Removed<C> {
+        Removed {
+            connection: parked.connection,
+            worker: from,
+            key: parked.key,
+            group: GroupId(parked.group as u16),
+            peer: PeerId(parked.peer as u16),
+            meta: parked.meta,
+            idle_since: parked.idle_since,
+            reason,
+        }
+    }
+
+    fn refuse(&self, worker: WorkerId, parked: Parked<C>, reason: DiscardReason) -> CheckIn<C> {
+        self.count_discard(worker, parked.group as u16, reason);
+        self.release_connection(parked.group as u16, parked.peer as u16);
+        CheckIn::Discarded { connection: parked.connection, reason }
+    }
+}
+
+/// Whether a connection has served its time, in exchanges or in age.
+fn retire_reason<C>(group: &GroupSlot<C>, parked: &Parked<C>) -> Option<DiscardReason> {
+    if parked.meta.requests >= group.requests_max.load(Relaxed) {
+        return Some(DiscardReason::RequestLimit);
+    }
+    // The check-in time is the beginning of the idle time.
+    if parked.idle_since.since(parked.meta.created_at) > group.age_max_ms.load(Relaxed) {
+        return Some(DiscardReason::AgeLimit);
+    }
+    None
+}
+
+/// How long a key's connections may be idle: `keepalive_timeout`, or less where the peer is known to be less patient.
+fn idle_max_ms<C>(slot: &KeySlot, group: &GroupSlot<C>) -> u64 {
+    group.idle_timeout_ms.load(Relaxed).min(slot.learned_idle_ms.load(Relaxed))
+}
+
+/// The idle limit of the whole process.
+fn idle_ceiling<C>(group: &GroupSlot<C>, workers: u16) -> u32 {
+    let idle_max = group.idle_max.load(Relaxed);
+    if group.is_local() { idle_max.saturating_mul(u32::from(workers)) } else { idle_max }
+}

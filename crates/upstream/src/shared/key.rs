@@ -1,0 +1,195 @@
+//! What makes reuse legal, in one type, and its interning: a [`PoolKey`] is compared once, when a generation is built or
+//! a name resolved; the request path knows only the [`KeyId`].
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, Ordering::Relaxed};
+
+use rustc_hash::FxHashMap;
+
+use super::group::{GroupId, PeerId};
+use super::table::{TABLE_INDEX_MAX, WorkerSet};
+use crate::sync::{AtomicU32, Ordering};
+
+/// Where a peer listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PeerAddress {
+    /// TCP over IPv4 or IPv6.
+    Ip(SocketAddr),
+    /// A Unix socket.
+    Unix(Box<Path>),
+}
+
+/// Whom a TLS connection spoke to and as whom. A connection made under one identity is never used under another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TlsIdentity {
+    /// The name sent in the handshake.
+    pub server_name: Option<Box<str>>,
+    /// Identity of the client certificate (a digest, not a path: the file may change under the same name).
+    pub client_certificate: Option<Box<[u8]>>,
+    /// Identity of everything that decided whether to trust the peer: verification on or off, name, trust anchors,
+    /// depth, revocation lists, protocols and ciphers. A digest of them.
+    pub verification: Box<[u8]>,
+}
+
+/// Everything that two exchanges must have in common to use the same connection.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PoolKey {
+    /// The group.
+    pub group: GroupId,
+    /// The peer's address.
+    pub peer: PeerAddress,
+    /// TLS identity, `None` for plaintext.
+    pub tls: Option<TlsIdentity>,
+    /// The bound source address (`proxy_bind`).
+    pub source: Option<IpAddr>,
+    /// Whether the connection began with a PROXY protocol header. Such a header must be the same for all: one that
+    /// names a client belongs to that client alone, so the gateway does not pool the connection.
+    pub proxy_protocol: bool,
+    /// Identity of the location, for `keepalive … local`, where nginx does not share between locations.
+    pub location: Option<Box<str>>,
+}
+
+/// An interned [`PoolKey`]: 16 bits place, 16 bits generation of the place. After [`super::Pool::retire_key`] the old
+/// number finds nothing, even when the place has a new tenant (until a place was retired 65,536 times).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyId(u32);
+
+impl KeyId {
+    pub(crate) fn new(index: u32, generation: u32) -> Self {
+        Self((generation << 16) | (index & 0xffff))
+    }
+
+    pub(crate) fn index(self) -> u32 {
+        self.0 & 0xffff
+    }
+
+    pub(crate) fn generation(self) -> u32 {
+        self.0 >> 16
+    }
+}
+
+/// A process can have 65,536 each of groups, peers and keys; more are made from request data, and are not pooled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableFull;
+
+impl std::fmt::Display for TableFull {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("more than 65536 upstream groups, peers or connection identities")
+    }
+}
+
+impl std::error::Error for TableFull {}
+
+/// A key's place in the pool's table.
+pub(crate) struct KeySlot {
+    generation: AtomicU32,
+    group: PlainU32,
+    peer: PlainU32,
+    /// How long the peer is known to keep idle connections, `u64::MAX` while unknown.
+    pub(crate) learned_idle_ms: PlainU64,
+    /// Shards that hold idle connections of this key.
+    pub(crate) shards: WorkerSet,
+}
+
+impl Default for KeySlot {
+    fn default() -> Self {
+        Self {
+            generation: AtomicU32::new(0),
+            group: PlainU32::new(0),
+            peer: PlainU32::new(0),
+            learned_idle_ms: PlainU64::new(u64::MAX),
+            shards: WorkerSet::default(),
+        }
+    }
+}
+
+impl KeySlot {
+    /// Gives the place to a key. The number travels to other threads with the generation that uses it, and that
+    /// hand-over orders these writes before their reads.
+    pub(crate) fn settle(&self, group: u16, peer: u16) {
+        self.group.store(u32::from(group), Relaxed);
+        self.peer.store(u32::from(peer), Relaxed);
+        self.learned_idle_ms.store(u64::MAX, Relaxed);
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_live(&self, key: KeyId) -> bool {
+        self.generation.load(Ordering::Acquire) == key.generation()
+    }
+
+    pub(crate) fn retire(&self) {
+        let next = (self.generation.load(Ordering::Acquire) + 1) & 0xffff;
+        self.generation.store(next, Ordering::Release);
+    }
+
+    pub(crate) fn group(&self) -> u16 {
+        self.group.load(Relaxed) as u16
+    }
+
+    pub(crate) fn peer(&self) -> u16 {
+        self.peer.load(Relaxed) as u16
+    }
+}
+
+/// Numbers for names; behind a lock, off the request path.
+#[derive(Default)]
+pub(crate) struct Names {
+    groups: FxHashMap<Box<str>, u16>,
+    peers: FxHashMap<(GroupId, PeerAddress), u16>,
+    keys: FxHashMap<PoolKey, u32>,
+    keys_free: Vec<u32>,
+    keys_made: u32,
+}
+
+impl Names {
+    pub(crate) fn group(&mut self, name: &str) -> Result<GroupId, TableFull> {
+        if let Some(&number) = self.groups.get(name) {
+            return Ok(GroupId(number));
+        }
+        let number = u16::try_from(self.groups.len()).map_err(|_| TableFull)?;
+        self.groups.insert(name.into(), number);
+        Ok(GroupId(number))
+    }
+
+    pub(crate) fn peer(&mut self, group: GroupId, address: &PeerAddress) -> Result<PeerId, TableFull> {
+        let name = (group, address.clone());
+        if let Some(&number) = self.peers.get(&name) {
+            return Ok(PeerId(number));
+        }
+        let number = u16::try_from(self.peers.len()).map_err(|_| TableFull)?;
+        self.peers.insert(name, number);
+        Ok(PeerId(number))
+    }
+
+    /// The key's place, and whether it is new.
+    pub(crate) fn key(&mut self, key: &PoolKey) -> Result<(u32, bool), TableFull> {
+        if let Some(&index) = self.keys.get(key) {
+            return Ok((index, false));
+        }
+        let index = match self.keys_free.pop() {
+            Some(index) => index,
+            None if self.keys_made <= TABLE_INDEX_MAX => {
+                self.keys_made += 1;
+                self.keys_made - 1
+            }
+            None => return Err(TableFull),
+        };
+        self.keys.insert(key.clone(), index);
+        Ok((index, true))
+    }
+
+    /// Forgets a key; its place must be empty before [`Self::vacate`] gives it to another.
+    pub(crate) fn forget(&mut self, index: u32) -> bool {
+        let before = self.keys.len();
+        self.keys.retain(|_, held| *held != index);
+        self.keys.len() != before
+    }
+
+    pub(crate) fn vacate(&mut self, index: u32) {
+        self.keys_free.push(index);
+    }
+}

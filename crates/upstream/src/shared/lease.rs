@@ -1,0 +1,242 @@
+//! Leases and permits: the right to one exchange on a connection, the right to open one, and a tunnel's place in the
+//! books. All borrow the pool. The gateway's pool lives as long as the process, so there the borrow is `&'static` and a
+//! lease costs no reference count; tests borrow a pool on their stack.
+
+use super::Pool;
+use super::group::{GroupId, PeerId};
+use super::key::KeyId;
+use super::shard::{IdleToken, Meta, Parked};
+use crate::{DiscardReason, Millis, WorkerId};
+
+/// Why the `Option` in a lease is full: only the consuming calls and `drop` empty it.
+const HELD: &str = "a lease holds its connection until it is consumed";
+
+/// Which shard an idle connection came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The worker's own: it is in this worker's epoll already.
+    Local,
+    /// Another worker's: the thief moves it from that worker's epoll to its own.
+    Stolen {
+        /// The worker that had it.
+        from: WorkerId,
+    },
+}
+
+/// An idle connection that was taken out of the pool.
+#[must_use = "a lease must be checked in or discarded"]
+pub struct Checkout<'p, C: Send> {
+    /// The connection, and the duty to say what became of it.
+    pub lease: Lease<'p, C>,
+    /// Own shard or another's.
+    pub source: Source,
+    /// When its last exchange ended.
+    pub idle_since: Millis,
+}
+
+/// A connection that left the pool without a new exchange, for the caller to close.
+#[derive(Debug)]
+#[must_use = "the connection is still open"]
+pub struct Removed<C> {
+    /// The connection.
+    pub connection: C,
+    /// The worker in whose shard (and epoll) it was.
+    pub worker: WorkerId,
+    /// Its key.
+    pub key: KeyId,
+    /// Its group.
+    pub group: GroupId,
+    /// Its peer.
+    pub peer: PeerId,
+    /// Its age and use.
+    pub meta: Meta,
+    /// When its last exchange ended.
+    pub idle_since: Millis,
+    /// Why it left.
+    pub reason: DiscardReason,
+}
+
+/// What became of a connection at check-in.
+#[derive(Debug)]
+#[must_use = "a connection in it is still open"]
+pub enum CheckIn<C> {
+    /// It is idle in this worker's shard.
+    Pooled {
+        /// Names it for [`Pool::take`].
+        token: IdleToken,
+        /// It may stay that long, in milliseconds; arm the expiry timer for then, unless it is armed for earlier.
+        idle_max_ms: u64,
+        /// What had to leave in its stead.
+        evicted: Option<Removed<C>>,
+    },
+    /// A waiting request got it, and was woken. The thief's duties are the waiter's.
+    HandedOver,
+    /// It is not kept: close it.
+    Discarded {
+        /// The connection.
+        connection: C,
+        /// Why.
+        reason: DiscardReason,
+    },
+}
+
+/// The right to one exchange on an upstream connection. Consume it with [`Self::check_in`], [`Self::discard`] or
+/// [`Self::into_tunnel`]; one that is dropped otherwise counts as [`DiscardReason::Dropped`], and its connection is
+/// dropped with it. Cancelling by dropping an exchange's future must not end the process, so only a debug build that is
+/// not unwinding calls it the bug that it is, by an assertion; exchanges that may be cancelled keep the lease in a
+/// guard of their own and discard it as `Cancelled`.
+#[must_use = "a lease must be checked in or discarded"]
+pub struct Lease<'p, C: Send> {
+    pool: &'p Pool<C>,
+    /// `None` once consumed.
+    connection: Option<C>,
+    meta: Meta,
+    key: KeyId,
+    group: u16,
+    peer: u16,
+    worker: WorkerId,
+    reused: bool,
+}
+
+impl<'p, C: Send> Lease<'p, C> {
+    pub(crate) fn reuse(pool: &'p Pool<C>, worker: WorkerId, key: KeyId, parked: Parked<C>) -> Self {
+        let meta = Meta { requests: parked.meta.requests.saturating_add(1), ..parked.meta };
+        let (group, peer) = (parked.group as u16, parked.peer as u16);
+        Self { pool, connection: Some(parked.connection), meta, key, group, peer, worker, reused: true }
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &C {
+        self.connection.as_ref().expect(HELD)
+    }
+
+    /// The connection, to be changed.
+    pub fn connection_mut(&mut self) -> &mut C {
+        self.connection.as_mut().expect(HELD)
+    }
+
+    /// Age and use.
+    pub fn meta(&self) -> Meta {
+        self.meta
+    }
+
+    /// Whether it served an exchange before: a failure may be the keepalive race then (P2, P3).
+    pub fn is_reused(&self) -> bool {
+        self.reused
+    }
+
+    /// What it may be reused for.
+    pub fn key(&self) -> KeyId {
+        self.key
+    }
+
+    /// Ends the exchange and keeps the connection, within the group's limits.
+    pub fn check_in(self, now: Millis) -> CheckIn<C> {
+        self.check_in_with(now, |_, _| {})
+    }
+
+    /// As [`Self::check_in`], and runs `register` before any thief can see the connection: the place to note the token
+    /// in the worker's event table, or in the epoll set. It runs under the shard's lock, so keep it to a system call.
+    pub fn check_in_with(mut self, now: Millis, register: impl FnOnce(&C, IdleToken)) -> CheckIn<C> {
+        let parked = Parked {
+            connection: self.consume(),
+            meta: self.meta,
+            idle_since: now,
+            key: self.key,
+            group: u32::from(self.group),
+            peer: u32::from(self.peer),
+        };
+        self.pool.check_in(self.worker, self.key, parked, register)
+    }
+
+    /// Ends the exchange and gives the connection back to be closed, counted with its reason.
+    #[must_use = "the connection is still open"]
+    pub fn discard(mut self, reason: DiscardReason) -> C {
+        let connection = self.consume();
+        self.settle(reason);
+        connection
+    }
+
+    /// Ends the exchange with a tunnel: the connection leaves the pool for good, but counts against the limits until
+    /// the permit is dropped.
+    pub fn into_tunnel(mut self) -> (C, TunnelPermit<'p, C>) {
+        let connection = self.consume();
+        self.pool.count_discard(self.worker, self.group, DiscardReason::Upgraded);
+        (connection, TunnelPermit { pool: self.pool, group: self.group, peer: self.peer })
+    }
+
+    fn consume(&mut self) -> C {
+        self.connection.take().expect(HELD)
+    }
+
+    fn settle(&self, reason: DiscardReason) {
+        self.pool.count_discard(self.worker, self.group, reason);
+        self.pool.release_connection(self.group, self.peer);
+    }
+}
+
+impl<C: Send> Drop for Lease<'_, C> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            drop(connection);
+            self.settle(DiscardReason::Dropped);
+            debug_assert!(std::thread::panicking(), "a lease was dropped: check it in or discard it");
+        }
+    }
+}
+
+/// The right to open one connection, counted as a connection and as a connect from the beginning. Dropped without
+/// [`Self::established`], it is a connect that failed or was given up.
+#[must_use = "dropping it gives up the connect"]
+pub struct Connecting<'p, C: Send> {
+    pool: &'p Pool<C>,
+    key: KeyId,
+    group: u16,
+    peer: u16,
+    worker: WorkerId,
+    done: bool,
+}
+
+impl<'p, C: Send> Connecting<'p, C> {
+    pub(crate) fn new(pool: &'p Pool<C>, worker: WorkerId, key: KeyId, group: u16, peer: u16) -> Self {
+        Self { pool, key, group, peer, worker, done: false }
+    }
+
+    /// The connection stands, handshakes included: its first exchange may begin.
+    pub fn established(mut self, connection: C, now: Millis) -> Lease<'p, C> {
+        self.done = true;
+        self.pool.finish_connect(self.worker, self.group, self.peer);
+        Lease {
+            pool: self.pool,
+            connection: Some(connection),
+            meta: Meta { created_at: now, requests: 1 },
+            key: self.key,
+            group: self.group,
+            peer: self.peer,
+            worker: self.worker,
+            reused: false,
+        }
+    }
+}
+
+impl<C: Send> Drop for Connecting<'_, C> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.pool.give_up_connect(self.group, self.peer);
+        }
+    }
+}
+
+/// A tunnel's place among the connections of its group and peer, until dropped.
+#[must_use = "dropping it tells the pool that the tunnel ended"]
+pub struct TunnelPermit<'p, C: Send> {
+    pool: &'p Pool<C>,
+    group: u16,
+    peer: u16,
+}
+
+impl<C: Send> Drop for TunnelPermit<'_, C> {
+    fn drop(&mut self) {
+        self.pool.release_connection(self.group, self.peer);
+    }
+}

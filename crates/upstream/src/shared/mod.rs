@@ -1,0 +1,197 @@
+//! What several worker threads touch: one pool of idle upstream connections for the whole process, the exact limits
+//! around it, and the waiting line. Not in here: sockets (the connection is an opaque `C`), event loops, and which peer
+//! to use (`balance`).
+//!
+//! A worker keeps its idle connections in its own shard, behind a mutex that is nearly always free. It looks there
+//! first; then a hint per key (a bit per worker) says whose shard to try. Whoever removes the entry under that shard's
+//! lock owns the connection; an event that the former owner still gets names a token that finds nothing.
+//!
+//! Lock order: a group's line, then a shard; never two shards, never a line under a shard. No call of the
+//! [`Driver`] is made under a lock.
+//!
+//! ```text
+//! checkout ──────────────► Some(lease) ──────────────► check_in / discard / into_tunnel
+//!    │ None                    ▲
+//!    ▼                         │ established
+//! open ──► Connect(permit) ────┤
+//!    │ Full                    │
+//!    ▼                         │
+//! wait ──► Waiter … wake … poll ──► Reuse(lease) or Connect(permit)
+//! ```
+
+mod admission;
+mod group;
+mod idle;
+mod key;
+mod lease;
+mod line;
+mod shard;
+mod table;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+pub use admission::{Full, Open};
+pub use group::{GroupCounts, GroupId, GroupLimits, GroupSnapshot, PeerId, PeerLimits, PeerSnapshot};
+pub use idle::{EXPIRIES_MAX, Inspection};
+pub use key::{KeyId, PeerAddress, PoolKey, TableFull, TlsIdentity};
+pub use lease::{CheckIn, Checkout, Connecting, Lease, Removed, Source, TunnelPermit};
+pub use line::{Grant, Waiter};
+pub use shard::{IdleToken, Meta};
+pub use table::WORKERS_MAX;
+
+use crate::sync::{Mutex, Ordering, PlainMutex, lock};
+use crate::{DiscardReason, WorkerId};
+use group::{GroupSlot, PeerSlot};
+use key::{KeySlot, Names};
+use shard::Shard;
+use table::{Padded, Table};
+
+/// What the pool asks of the world outside, never under a lock.
+pub trait Driver<C>: Send + Sync {
+    /// A waiter was served: wake the task that packed `token` (worker, slot, generation). The task may be gone.
+    fn wake(&self, token: u64);
+
+    /// Close a connection that had to leave while nobody was there to whom it could be returned.
+    fn close(&self, removed: Removed<C>);
+}
+
+/// All idle upstream connections of the process, and the counts of all others.
+pub struct Pool<C: Send> {
+    shards: Box<[Padded<Mutex<Shard<C>>>]>,
+    groups: Table<GroupSlot<C>>,
+    peers: Table<PeerSlot>,
+    keys: Table<KeySlot>,
+    /// Off the request path.
+    names: PlainMutex<Names>,
+    driver: Box<dyn Driver<C>>,
+}
+
+impl<C: Send> Pool<C> {
+    /// A pool for workers `0..workers`, at least one and at most [`WORKERS_MAX`].
+    pub fn new(workers: u16, driver: Box<dyn Driver<C>>) -> Self {
+        let workers = workers.clamp(1, WORKERS_MAX);
+        Self {
+            shards: (0..workers).map(|_| Padded(Mutex::new(Shard::new()))).collect(),
+            groups: Table::new(),
+            peers: Table::new(),
+            keys: Table::new(),
+            names: PlainMutex::new(Names::default()),
+            driver,
+        }
+    }
+
+    /// Workers the pool was made for.
+    pub fn workers(&self) -> u16 {
+        self.shards.len() as u16
+    }
+
+    /// The group of that name (an `upstream {}` name, or the URL of an implicit one), with these limits from now on.
+    /// Connections already idle above a lowered limit leave as others come.
+    pub fn intern_group(&self, name: &str, limits: &GroupLimits) -> Result<GroupId, TableFull> {
+        let group = self.names().group(name)?;
+        self.groups.slot_or_new(u32::from(group.0)).ok_or(TableFull)?.apply(limits);
+        self.serve_line(group.0);
+        Ok(group)
+    }
+
+    /// The peer of that address in the group, with these limits from now on.
+    pub fn intern_peer(&self, group: GroupId, address: &PeerAddress, limits: &PeerLimits) -> Result<PeerId, TableFull> {
+        let peer = self.names().peer(group, address)?;
+        self.peers.slot_or_new(u32::from(peer.0)).ok_or(TableFull)?.apply(limits);
+        self.serve_line(group.0);
+        Ok(peer)
+    }
+
+    /// The number of a key; the same key has the same number until it is retired. Its peer is interned on the way,
+    /// without limits where it is new.
+    pub fn intern_key(&self, key: &PoolKey) -> Result<KeyId, TableFull> {
+        let mut names = self.names();
+        let peer = names.peer(key.group, &key.peer)?;
+        self.peers.slot_or_new(u32::from(peer.0)).ok_or(TableFull)?;
+        let (index, is_new) = names.key(key)?;
+        let slot = self.keys.slot_or_new(index).ok_or(TableFull)?;
+        if is_new {
+            slot.settle(key.group.0, peer.0);
+        }
+        Ok(KeyId::new(index, slot.generation()))
+    }
+
+    /// Ends a key that no generation uses any more: its idle connections come back to be closed, and leases that are
+    /// still out are discarded at check-in. Its number finds nothing from now on.
+    pub fn retire_key(&self, key: KeyId, removed: &mut Vec<Removed<C>>) {
+        let Some(slot) = self.live_key(key) else { return };
+        if !self.names().forget(key.index()) {
+            return;
+        }
+        slot.retire();
+        for worker in self.worker_ids() {
+            self.drain_key_of(worker, key, removed);
+        }
+        self.names().vacate(key.index());
+    }
+
+    /// How long, in milliseconds, the peer behind a key keeps an idle connection, as learned from it; `None` forgets.
+    /// The shorter of this and `keepalive_timeout` holds, for connections that are idle already, too.
+    pub fn set_learned_idle(&self, key: KeyId, idle_ms: Option<u64>) {
+        if let Some(slot) = self.live_key(key) {
+            slot.learned_idle_ms.store(idle_ms.unwrap_or(u64::MAX), Relaxed);
+        }
+    }
+
+    /// A group's gauges and counters.
+    pub fn snapshot(&self, group: GroupId) -> GroupSnapshot {
+        let index = u32::from(group.0);
+        let mut counts = GroupCounts::default();
+        for shard in &self.shards {
+            if let Some(here) = lock(&shard.0).counts_if_any(index) {
+                counts.add(here);
+            }
+        }
+        let mut snapshot = GroupSnapshot { idle: 0, connections: 0, connecting: 0, waiting: 0, counts };
+        if let Some(slot) = self.groups.slot(index) {
+            snapshot.idle = slot.gauges.0.idle.load(Ordering::Acquire);
+            snapshot.connections = slot.gauges.0.connections.load(Ordering::Acquire);
+            snapshot.connecting = slot.gauges.0.connecting.load(Ordering::Acquire);
+            snapshot.waiting = slot.waiting.load(Ordering::Acquire);
+        }
+        snapshot
+    }
+
+    /// A peer's gauges.
+    pub fn peer_snapshot(&self, peer: PeerId) -> PeerSnapshot {
+        let read = |slot: &PeerSlot| PeerSnapshot {
+            idle: slot.gauges.0.idle.load(Ordering::Acquire),
+            connections: slot.gauges.0.connections.load(Ordering::Acquire),
+            connecting: slot.gauges.0.connecting.load(Ordering::Acquire),
+        };
+        let none = PeerSnapshot { idle: 0, connections: 0, connecting: 0 };
+        self.peers.slot(u32::from(peer.0)).map_or(none, read)
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn worker_ids(&self) -> impl Iterator<Item = WorkerId> + use<C> {
+        (0..self.workers()).map(WorkerId)
+    }
+
+    /// The slot of a key that was not retired.
+    fn live_key(&self, key: KeyId) -> Option<&KeySlot> {
+        self.keys.slot(key.index()).filter(|slot| slot.is_live(key))
+    }
+
+    fn group_of(&self, slot: &KeySlot) -> Option<&GroupSlot<C>> {
+        self.groups.slot(u32::from(slot.group()))
+    }
+
+    /// A worker's shard; a worker number out of range is a bug of the caller, and shares the first shard.
+    fn shard(&self, worker: WorkerId) -> &Mutex<Shard<C>> {
+        debug_assert!(worker.0 < self.workers(), "worker {} of {}", worker.0, self.workers());
+        &self.shards.get(usize::from(worker.0)).unwrap_or(&self.shards[0]).0
+    }
+
+    fn count_discard(&self, worker: WorkerId, group: u16, reason: DiscardReason) {
+        lock(self.shard(worker)).count_discard(u32::from(group), reason);
+    }
+}
