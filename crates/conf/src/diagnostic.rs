@@ -1,6 +1,10 @@
 //! What is wrong with a configuration, where, and what to do about it.
 
+mod render;
+
 use crate::source::Span;
+
+pub use render::{Record, RelatedRecord};
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

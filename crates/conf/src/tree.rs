@@ -1,5 +1,6 @@
 //! The tree: what the text says, before anything is known about meaning.
 
+use crate::bytes::ShortBytes;
 use crate::source::Span;
 
 /// How a word was written; quoting is kept because it changes meaning in places (`if (-f "$x")`, `map` patterns).
@@ -17,7 +18,7 @@ pub enum Quote {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// The value after quotes and escapes are removed; variables are still in it.
-    pub value: Vec<u8>,
+    pub value: ShortBytes,
     /// Where it stands, quotes included.
     pub span: Span,
     /// How it was written.
@@ -38,8 +39,8 @@ pub struct Directive {
     pub name: Word,
     /// The arguments, in order.
     pub args: Vec<Word>,
-    /// What stands between the braces, if there are any.
-    pub block: Option<Block>,
+    /// What stands between the braces, if there are any. Boxed because one directive in ten has a block.
+    pub block: Option<Box<Block>>,
     /// From the name to the `;` or the closing brace.
     pub span: Span,
 }

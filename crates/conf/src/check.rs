@@ -1,0 +1,451 @@
+//! The tree against the directive table: does each directive exist, may it stand here, has it the right number of
+//! arguments, and does holdfast act on it. What the arguments mean is checked where they are lowered (`model`). Called
+//! by `-t` and by every start and reload, between `load` and lowering.
+
+mod needs;
+mod suggest;
+
+use std::fmt::Write as _;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::load::{ERRORS_MAX, Loaded, start_of};
+use crate::source::Span;
+use crate::table::{Context, Contexts, Directive as Row, Support};
+use crate::tree::{Block, Directive, Quote, Word};
+
+use suggest::{Suggestion, contexts_text};
+
+/// Checks everything that was read against the rows of a table. Errors, warnings and notes in the order of the tree; at
+/// most [`ERRORS_MAX`] errors.
+pub fn check<'r>(loaded: &Loaded, rows: impl IntoIterator<Item = &'r Row>) -> Vec<Diagnostic> {
+    let index = Index::new(rows);
+    let mut checker = Checker {
+        loaded,
+        index: &index,
+        found: Vec::new(),
+        errors: 0,
+        reported: FxHashSet::default(),
+        noted: FxHashMap::default(),
+    };
+    checker.block(&loaded.tree.directives, Context::Main);
+    checker.required_blocks();
+    checker.count_notes();
+    checker.found
+}
+
+/// The rows by name.
+struct Index<'r> {
+    by_name: FxHashMap<&'r [u8], Vec<&'r Row>>,
+}
+
+impl<'r> Index<'r> {
+    fn new(rows: impl IntoIterator<Item = &'r Row>) -> Self {
+        let mut by_name: FxHashMap<&[u8], Vec<&Row>> = FxHashMap::default();
+        for row in rows {
+            by_name.entry(row.name.as_bytes()).or_default().push(row);
+        }
+        Self { by_name }
+    }
+
+    fn find(&self, name: &[u8]) -> &[&'r Row] {
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    fn find_in(&self, name: &[u8], context: Context) -> Option<&'r Row> {
+        self.find(name).iter().find(|row| row.contexts.contains(context)).copied()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &'r Row> + Clone {
+        self.by_name.values().flatten().copied()
+    }
+}
+
+/// A directive as the checks see it. Where a `;` is missing, one directive of the tree is several of these.
+#[derive(Clone, Copy)]
+struct Subject<'t> {
+    name: &'t Word,
+    args: &'t [Word],
+    block: Option<&'t Block>,
+}
+
+impl<'t> Subject<'t> {
+    fn of(directive: &'t Directive) -> Self {
+        Self { name: &directive.name, args: &directive.args, block: directive.block.as_deref() }
+    }
+
+    /// Name and arguments.
+    fn words(&self) -> Span {
+        self.args.last().map_or(self.name.span, |last| self.name.span.to(last.span))
+    }
+
+    /// The same directive, ending before the argument at `index`, and what begins with that argument.
+    fn split(self, index: usize) -> Option<(Self, Self)> {
+        let (args, rest) = self.args.split_at_checked(index)?;
+        let (name, rest) = rest.split_first()?;
+        Some((Self { args, block: None, ..self }, Self { name, args: rest, block: self.block }))
+    }
+}
+
+struct Checker<'c, 'r> {
+    loaded: &'c Loaded,
+    index: &'c Index<'r>,
+    found: Vec<Diagnostic>,
+    errors: usize,
+    /// A file that is included ten times has each of its mistakes once.
+    reported: FxHashSet<(Span, String)>,
+    /// Notes by directive name: where in `found`, and how often.
+    noted: FxHashMap<&'r str, (usize, u32)>,
+}
+
+impl<'r> Checker<'_, 'r> {
+    fn block(&mut self, directives: &[Directive], context: Context) {
+        // Only directives that may stand once are remembered, so the list stays short.
+        let mut seen: Vec<(&'r str, Span)> = Vec::new();
+        for directive in directives {
+            let damaged = self.loaded.notes.damaged.contains(&directive.span);
+            self.directive(Subject::of(directive), context, damaged, &mut seen);
+        }
+    }
+
+    fn directive(&mut self, it: Subject<'_>, context: Context, damaged: bool, seen: &mut Vec<(&'r str, Span)>) {
+        // Also what bounds the recursion where each line of a file lacks its `;`.
+        if self.errors >= ERRORS_MAX {
+            return;
+        }
+        let rows = self.index.find(&it.name.value);
+        let Some(row) = rows.iter().find(|row| row.contexts.contains(context)).copied() else {
+            if rows.is_empty() {
+                self.unknown(it, context, damaged);
+            } else if rows.iter().all(|row| row.support == Support::No) {
+                self.unsupported(it, rows[0]);
+            } else {
+                self.misplaced(it, rows, context);
+            }
+            return;
+        };
+        if row.support == Support::No {
+            self.unsupported(it, row);
+            return;
+        }
+        if !damaged && !self.shape(it, row, context, seen) {
+            return;
+        }
+        self.support(it, row);
+        if !row.repeatable && !damaged {
+            match seen.iter().find(|(name, _)| *name == row.name) {
+                Some(&(_, first)) => self.duplicate(it, first),
+                None => seen.push((row.name, it.words())),
+            }
+        }
+        if let Some(block) = it.block {
+            self.inside(row.name, block, context);
+        }
+    }
+
+    /// Block or `;`, number of arguments, flag. False where the directive was reported and nothing more is to be said.
+    fn shape(&mut self, it: Subject<'_>, row: &'r Row, context: Context, seen: &mut Vec<(&'r str, Span)>) -> bool {
+        let count = it.args.len();
+        let counts = usize::from(row.args.min)..=usize::from(row.args.max);
+        let is_count_ok = count >= *counts.start() && (row.args.max == u8::MAX || count <= *counts.end());
+        let is_flag_ok = !row.args.flag || it.args.first().is_none_or(is_flag);
+        let is_shape_ok = row.args.block == it.block.is_some();
+        let swallowed = self.swallowed(it, context);
+        if is_count_ok && is_flag_ok && is_shape_ok {
+            if let Some(at) = swallowed {
+                self.warn_swallowed(it, at);
+            }
+            return true;
+        }
+        if let Some((this, next)) = swallowed.and_then(|at| it.split(at)) {
+            self.unterminated(this, next);
+            // Both halves are checked as if the `;` were there, so that the next mistake is found in the same run.
+            self.directive(this, context, false, seen);
+            self.directive(next, context, false, seen);
+            return false;
+        }
+        if is_shape_ok && !is_count_ok {
+            self.wrong_count(it, row);
+        } else if is_shape_ok {
+            self.bad_flag(it);
+        } else if row.args.block {
+            let diagnostic = Diagnostic::error(it.words(), format!("directive \"{}\" has no opening \"{{\"", row.name));
+            self.push(diagnostic.with_hint(usage(row)));
+        } else {
+            self.unexpected_block(it, row);
+        }
+        if let (true, Some(block)) = (row.args.block, it.block) {
+            self.inside(row.name, block, context);
+        }
+        false
+    }
+
+    /// Checks the body of a block that opens in `outer`.
+    fn inside(&mut self, name: &str, block: &Block, outer: Context) {
+        match context_inside(name, outer) {
+            Some(Context::Entries) => self.entries(name, block),
+            Some(context) => self.block(&block.directives, context),
+            None => {}
+        }
+    }
+
+    /// An argument that begins a line and is the name of a directive that could stand here: a `;` is probably missing
+    /// before it.
+    fn swallowed(&self, it: Subject<'_>, context: Context) -> Option<usize> {
+        let mut before = it.name;
+        for (at, arg) in it.args.iter().enumerate() {
+            if arg.quote == Quote::Bare
+                && before.span.file == arg.span.file
+                && self.begins_line(before.span, arg.span)
+                && self.index.find_in(&arg.value, context).is_some()
+            {
+                return Some(at);
+            }
+            before = arg;
+        }
+        None
+    }
+
+    fn begins_line(&self, before: Span, word: Span) -> bool {
+        let between = Span { start: before.end, end: word.start, ..before };
+        self.loaded.sources.bytes(between).contains(&b'\n')
+    }
+
+    fn unterminated(&mut self, this: Subject<'_>, next: Subject<'_>) {
+        let last = this.args.last().unwrap_or(this.name);
+        let message = format!("directive \"{}\" is not terminated by \";\"", this.name.text());
+        let diagnostic = Diagnostic::error(this.words(), message)
+            .with_related(next.name.span, format!("`{}` would be an argument of it", next.name.text()))
+            .with_hint(format!("put `;` after `{}`", last.text()));
+        self.push(diagnostic);
+    }
+
+    fn warn_swallowed(&mut self, it: Subject<'_>, at: usize) {
+        let word = &it.args[at];
+        let message = format!("\"{}\" is an argument of \"{}\" here", word.text(), it.name.text());
+        let hint =
+            format!("if it is meant as a directive, end `{}` with `;`; if not, put it in quotes", it.name.text());
+        self.push(
+            Diagnostic::warning(word.span, message).with_related(it.name.span, "which begins here").with_hint(hint),
+        );
+    }
+
+    fn wrong_count(&mut self, it: Subject<'_>, row: &Row) {
+        let message = format!("invalid number of arguments in \"{}\" directive", row.name);
+        self.push(Diagnostic::error(it.words(), message).with_hint(usage(row)));
+    }
+
+    fn bad_flag(&mut self, it: Subject<'_>) {
+        let Some(arg) = it.args.first() else { return };
+        let (value, name) = (arg.text(), it.name.text());
+        let message = format!("invalid value \"{value}\" in \"{name}\" directive, it must be \"on\" or \"off\"");
+        let guess = match value.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" | "enable" | "enabled" => "on",
+            "false" | "no" | "0" | "disable" | "disabled" | "none" => "off",
+            _ => return self.push(Diagnostic::error(arg.span, message)),
+        };
+        self.push(Diagnostic::error(arg.span, message).with_hint(format!("did you mean `{guess}`?")));
+    }
+
+    fn unexpected_block(&mut self, it: Subject<'_>, row: &Row) {
+        let message = format!("directive \"{}\" is not terminated by \";\"", row.name);
+        let touches = it.block.is_some_and(|block| block.open.start == it.words().end);
+        let hint = if touches && it.args.last().is_some_and(|last| last.quote == Quote::Bare) {
+            "a word ends at `{`: an argument that contains `{`, `}` or `;` must be in quotes".to_owned()
+        } else {
+            format!("it has no block: {}", usage(row))
+        };
+        self.push(Diagnostic::error(it.words(), message).with_hint(hint));
+    }
+
+    fn duplicate(&mut self, it: Subject<'_>, first: Span) {
+        let message = format!("\"{}\" directive is duplicate", it.name.text());
+        self.push(Diagnostic::error(it.words(), message).with_related(first, "first defined here"));
+    }
+
+    fn unknown(&mut self, it: Subject<'_>, context: Context, damaged: bool) {
+        let message = format!("unknown directive \"{}\"", it.name.text());
+        let suggestion = suggest::suggest(it.name, context, self.index);
+        if !damaged {
+            let mut diagnostic = Diagnostic::error(it.name.span, message);
+            diagnostic.hint = suggestion.as_ref().map(Suggestion::text);
+            self.push(diagnostic);
+        }
+        // Inside a block whose name is only misspelt the other mistakes are worth finding; in any other it is not known
+        // what may stand there.
+        if let (Some(Suggestion::Name(row)), Some(block)) = (suggestion, it.block)
+            && row.args.block
+        {
+            self.inside(row.name, block, context);
+        }
+    }
+
+    fn misplaced(&mut self, it: Subject<'_>, rows: &[&Row], context: Context) {
+        // Where braces do not match, the error that says so is the one to repair first.
+        if !self.loaded.notes.unbalanced {
+            let contexts = rows.iter().fold(0, |bits, row| bits | row.contexts.0);
+            let name = it.name.text();
+            let here = suggest::context_name(context);
+            let allowed = contexts_text(Contexts(contexts));
+            let message = format!("\"{name}\" directive is not allowed here");
+            let hint = format!("this is {here}; `{name}` is allowed in {allowed}");
+            self.push(Diagnostic::error(it.words(), message).with_hint(hint));
+        }
+        // The body is checked as if the block stood where it belongs, if there is only one such place.
+        if let Some(block) = it.block {
+            let name = it.name.text();
+            let mut bodies = rows.iter().filter(|row| row.args.block).flat_map(|row| bodies(&name, row.contexts));
+            if let Some(body) = bodies.next()
+                && bodies.all(|other| other == body)
+                && body != Context::Entries
+            {
+                self.block(&block.directives, body);
+            }
+        }
+    }
+
+    fn unsupported(&mut self, it: Subject<'_>, row: &Row) {
+        let message = format!("directive \"{}\" is known but not supported by holdfast", row.name);
+        let hint = format!("it belongs to nginx's {}", row.module.0);
+        self.push(Diagnostic::error(it.words(), message).with_hint(hint));
+    }
+
+    fn support(&mut self, it: Subject<'_>, row: &'r Row) {
+        match row.support {
+            Support::Yes | Support::No => {}
+            Support::Planned => {
+                let message = format!("directive \"{}\" is known but not yet supported by holdfast", row.name);
+                self.push(
+                    Diagnostic::error(it.words(), message)
+                        .with_hint("its arguments are checked, but it would have no effect"),
+                );
+            }
+            Support::Accepted(why) => self.note(it, row, why.to_owned()),
+            Support::OnlyWith(need) if needs::is_met(need, &self.loaded.tree) => {
+                let message = format!("directive \"{}\" is known but not yet supported by holdfast", row.name);
+                let hint = format!("it acts with {need}, and this configuration has that");
+                self.push(Diagnostic::error(it.words(), message).with_hint(hint));
+            }
+            Support::OnlyWith(need) => {
+                self.note(it, row, format!("it acts only with {need}, and this configuration has none"));
+            }
+        }
+    }
+
+    /// One note for each directive name, at its first place.
+    fn note(&mut self, it: Subject<'_>, row: &'r Row, why: String) {
+        if let Some((_, more)) = self.noted.get_mut(row.name) {
+            *more += 1;
+            return;
+        }
+        self.noted.insert(row.name, (self.found.len(), 0));
+        let message = format!("\"{}\" directive has nothing to do here", row.name);
+        self.found.push(Diagnostic::note(it.words(), message).with_hint(why));
+    }
+
+    fn count_notes(&mut self) {
+        for &(at, more) in self.noted.values().filter(|(_, more)| *more > 0) {
+            // Writing to a String cannot fail.
+            let _ = write!(self.found[at].message, " (nor in {more} more places)");
+        }
+    }
+
+    fn push(&mut self, diagnostic: Diagnostic) {
+        if self.reported.insert((diagnostic.span, diagnostic.message.clone())) {
+            self.errors += usize::from(diagnostic.severity == Severity::Error);
+            self.found.push(diagnostic);
+        }
+    }
+
+    /// Entries have no names to look up; only how many words there are can be said without knowing what they mean.
+    fn entries(&mut self, block_name: &str, block: &Block) {
+        let (singles, message): (&[&[u8]], _) = match block_name {
+            "map" => (&[b"hostnames", b"volatile"], "invalid number of the map parameters"),
+            "geo" => (&[b"ranges", b"proxy_recursive"], "invalid number of the geo parameters"),
+            "split_clients" => (&[], "invalid number of parameters"),
+            "charset_map" => (&[], "invalid parameters number"),
+            _ => return,
+        };
+        for entry in &block.directives {
+            let is_single = entry.args.is_empty() && singles.contains(&entry.name.value.as_slice());
+            if is_single || entry.args.len() == 1 || self.loaded.notes.damaged.contains(&entry.span) {
+                continue;
+            }
+            if self.errors >= ERRORS_MAX {
+                return;
+            }
+            let words = Subject::of(entry).words();
+            let hint = "an entry is two words and `;`; a word with spaces in it must be in quotes";
+            self.push(Diagnostic::error(words, message).with_hint(hint));
+        }
+    }
+
+    /// nginx refuses a configuration without `events`, however empty the block is.
+    fn required_blocks(&mut self) {
+        let tree = &self.loaded.tree;
+        let source = self.loaded.sources.source(tree.open.file);
+        let has_events = tree.directives.iter().any(|directive| directive.name.value == b"events");
+        if has_events || self.errors > 0 || !self.loaded.is_ok() || source.is_unread() {
+            return;
+        }
+        let message = "no \"events\" section in configuration";
+        self.push(Diagnostic::error(start_of(tree.open.file), message).with_hint("add `events {}` at the top level"));
+    }
+}
+
+/// `on` and `off` in any case, as nginx takes them.
+fn is_flag(word: &Word) -> bool {
+    word.value.eq_ignore_ascii_case(b"on") || word.value.eq_ignore_ascii_case(b"off")
+}
+
+/// How many arguments there are, and what they are.
+fn usage(row: &Row) -> String {
+    let count = match (row.args.min, row.args.max) {
+        (0, 0) => "no arguments".to_owned(),
+        (1, 1) => "1 argument".to_owned(),
+        (0, u8::MAX) => "any number of arguments".to_owned(),
+        (1, u8::MAX) => "1 argument or more".to_owned(),
+        (min, u8::MAX) => format!("{min} arguments or more"),
+        (min, max) if min == max => format!("{min} arguments"),
+        (min, max) => format!("{min} to {max} arguments"),
+    };
+    let space = if row.syntax.is_empty() { "" } else { " " };
+    let end = if !row.args.block {
+        ";"
+    } else if row.syntax.contains('{') {
+        ""
+    } else {
+        " { … }"
+    };
+    format!("it takes {count}: `{}{space}{}{end}`", row.name, row.syntax)
+}
+
+/// The context of a block's body; `None` where the block is not one of ours to look into.
+fn context_inside(name: &str, outer: Context) -> Option<Context> {
+    Some(match (name, outer) {
+        ("events", Context::Main) => Context::Events,
+        ("http", Context::Main) => Context::Http,
+        ("stream", Context::Main) => Context::Stream,
+        ("mail", Context::Main) => Context::Mail,
+        ("server", Context::Http) => Context::Server,
+        ("server", Context::Stream) => Context::StreamServer,
+        ("server", Context::Mail) => Context::MailServer,
+        ("upstream", Context::Http) => Context::Upstream,
+        ("upstream", Context::Stream) => Context::StreamUpstream,
+        ("location", Context::Server | Context::Location) => Context::Location,
+        ("if", Context::Server | Context::IfInServer) => Context::IfInServer,
+        ("if", Context::Location | Context::IfInLocation) => Context::IfInLocation,
+        ("limit_except", Context::Location) => Context::LimitExcept,
+        ("types" | "map" | "geo" | "split_clients" | "charset_map", _) => Context::Entries,
+        _ => return None,
+    })
+}
+
+/// The contexts that a block's body has in any of the places in which it may stand.
+fn bodies(name: &str, contexts: Contexts) -> impl Iterator<Item = Context> {
+    suggest::CONTEXTS
+        .iter()
+        .filter(move |(context, _)| contexts.contains(*context))
+        .filter_map(move |&(context, _)| context_inside(name, context))
+}
