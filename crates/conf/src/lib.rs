@@ -3,6 +3,7 @@
 //! loader of `include` files is passed in by the caller.
 
 pub mod diagnostic;
+pub mod model;
 pub mod source;
 pub mod table;
 pub mod tree;
