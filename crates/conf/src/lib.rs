@@ -7,6 +7,7 @@ mod check;
 pub mod diagnostic;
 mod lex;
 pub mod load;
+pub mod model;
 mod parse;
 pub mod reference;
 pub mod source;

@@ -1,3 +1,51 @@
 //! Typed values of arguments. Each type parses itself from a word and says what is wrong in nginx's phrase.
+//!
+//! Parsers of one argument share one shape, `fn(name, word) -> Result<T, Diagnostic>`, where `name` is the directive's
+//! name: nginx puts it into its messages. What depends on other directives (a zone that must exist) is not here but in
+//! `model`.
 
+pub mod address;
+pub mod cidr;
+pub mod plain;
+pub mod regex;
+pub mod size;
 pub mod template;
+pub mod time;
+pub mod words;
+
+use crate::diagnostic::Diagnostic;
+use crate::tree::Word;
+
+pub use address::{Address, Host, ListenAddress};
+pub use cidr::{Cidr, CidrPattern};
+pub use regex::Regex;
+pub use template::{Part, Template};
+
+/// What every parser of one argument returns.
+pub type Parsed<T> = Result<T, Diagnostic>;
+
+/// nginx's answer of the typed slots: `"sendfile_max_chunk" directive invalid value`.
+pub(crate) fn directive_invalid(name: &str, word: &Word, what: &str) -> Diagnostic {
+    Diagnostic::error(word.span, format!("\"{name}\" directive invalid {what}"))
+}
+
+/// `invalid value "x"`, the answer where one of several words was expected.
+pub(crate) fn invalid_value(word: &Word) -> Diagnostic {
+    Diagnostic::error(word.span, format!("invalid value \"{}\"", word.text()))
+}
+
+/// `invalid parameter "x"`, the answer where a directive takes parameters after its first argument.
+pub(crate) fn invalid_parameter(word: &Word) -> Diagnostic {
+    Diagnostic::error(word.span, format!("invalid parameter \"{}\"", word.text()))
+}
+
+/// What follows `key=` in a parameter such as `weight=5`, as a word whose span covers just that part where it can be
+/// told (an unquoted word without escapes), and the whole parameter otherwise.
+pub(crate) fn parameter(word: &Word, key: &str) -> Option<Word> {
+    let rest = word.value.strip_prefix(key.as_bytes())?.strip_prefix(b"=")?;
+    let mut span = word.span;
+    if (span.end - span.start) as usize == word.value.len() {
+        span.start += key.len() as u32 + 1;
+    }
+    Some(Word { value: rest.to_vec(), span, quote: word.quote })
+}

@@ -1,0 +1,43 @@
+//! What directives refer to by name while the tree is lowered: log formats and shared zones, and the options of the run.
+
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
+
+use super::log::LogFormatId;
+use crate::source::Span;
+use crate::value::Regex;
+
+/// What kind of zone a name stands for; a name has one kind in the whole configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneKind {
+    Requests,
+    Connections,
+}
+
+/// Names that were defined, and where the lowering stands.
+#[derive(Default)]
+pub(crate) struct Env {
+    /// Log formats by name, with the index of the `http`-level directive that defined them: nginx wants a format
+    /// defined before it is used.
+    pub(crate) formats: FxHashMap<Vec<u8>, (LogFormatId, usize)>,
+    /// Zones of `limit_req_zone` and `limit_conn_zone` by name.
+    pub(crate) zones: FxHashMap<Vec<u8>, (ZoneKind, super::limit::ZoneId, Span)>,
+    /// Index of the directive in `http` that is being lowered.
+    pub(crate) position: usize,
+    /// Compiled expressions, so that a thousand servers with the same expression compile it once.
+    pub(crate) regexes: RefCell<FxHashMap<(Vec<u8>, bool), Regex>>,
+}
+
+impl Env {
+    /// Compiles an expression, or shares the code of an equal one.
+    pub(crate) fn regex(&self, word: &crate::tree::Word, skip: usize, caseless: bool) -> crate::value::Parsed<Regex> {
+        let key = (word.value.get(skip..).unwrap_or_default().to_vec(), caseless);
+        if let Some(known) = self.regexes.borrow().get(&key) {
+            return Ok(Regex { span: word.span, ..known.clone() });
+        }
+        let regex = Regex::parse(word, skip, caseless)?;
+        self.regexes.borrow_mut().insert(key, regex.clone());
+        Ok(regex)
+    }
+}

@@ -1,0 +1,106 @@
+//! `gzip` and its conditions.
+
+use super::files::parse_buffers;
+use super::settings::{At, settings};
+use crate::tree::Word;
+use crate::value::plain::{parse_flag, parse_in_range, parse_u32};
+use crate::value::size::Buffers;
+use crate::value::words::GzipProxied;
+use crate::value::{Parsed, Regex};
+
+/// Least HTTP version of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HttpVersion {
+    /// 1.0
+    Http10,
+    /// 1.1
+    Http11,
+    /// 2
+    Http2,
+}
+
+/// `gzip_disable`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GzipDisable {
+    /// `msie6`: old MSIE, told apart faster than by an expression.
+    pub msie6: bool,
+    /// Expressions over `User-Agent`.
+    pub agents: Vec<Regex>,
+}
+
+/// `gzip_types`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaTypes {
+    /// `*`
+    All,
+    /// These, in lower case; `text/html` is always among them.
+    Some(Vec<Vec<u8>>),
+}
+
+settings! {
+    /// Compression of a location.
+    pub struct GzipSettings {
+        /// Whether responses are compressed.
+        on: bool = false, "gzip" => value(parse_flag);
+        /// Media types that are compressed.
+        types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "gzip_types" => edit(edit_types);
+        /// A response with a shorter Content-Length is not compressed.
+        length_min: u32 = 20, "gzip_min_length" => value(parse_u32);
+        /// 1 to 9.
+        level: u8 = 1, "gzip_comp_level" => value(parse_level);
+        /// Whether `Vary: Accept-Encoding` is sent.
+        vary: bool = false, "gzip_vary" => value(parse_flag);
+        /// When requests that came through a proxy get compressed responses.
+        proxied: GzipProxied = GzipProxied::OFF, "gzip_proxied" => set(GzipProxied::parse_set);
+        /// Least version of the request.
+        http_version: HttpVersion = HttpVersion::Http11, "gzip_http_version" => choice(&[
+            ("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11)]);
+        /// Clients that get no compressed responses.
+        disable: GzipDisable = GzipDisable { msie6: false, agents: Vec::new() }, "gzip_disable" => edit(edit_disable);
+        /// Buffers of the compressor.
+        buffers: Buffers = Buffers { count: 32, size: 4 << 10 }, "gzip_buffers" => whole(parse_buffers);
+        /// Whether a compressed response of the upstream is unpacked for clients that cannot.
+        gunzip: bool = false, "gunzip" => value(parse_flag);
+    }
+}
+
+fn parse_level(name: &str, word: &Word) -> Parsed<u8> {
+    parse_in_range(name, word, 1, 9).map(|level| level as u8)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "shares the shape of the other edits")]
+fn edit_types(types: &mut MediaTypes, at: &mut At<'_>) -> Parsed<()> {
+    let mut list = match types {
+        MediaTypes::Some(list) if !at.fresh => std::mem::take(list),
+        _ => vec![b"text/html".to_vec()],
+    };
+    for word in at.words() {
+        if word.value == b"*" {
+            *types = MediaTypes::All;
+            return Ok(());
+        }
+        let lower = word.value.to_ascii_lowercase();
+        if list.contains(&lower) {
+            let message = format!("duplicate MIME type \"{}\"", word.text());
+            at.out.push(crate::diagnostic::Diagnostic::warning(word.span, message));
+        } else {
+            list.push(lower);
+        }
+    }
+    *types = MediaTypes::Some(list);
+    Ok(())
+}
+
+fn edit_disable(disable: &mut GzipDisable, at: &mut At<'_>) -> Parsed<()> {
+    if at.fresh {
+        *disable = GzipDisable { msie6: false, agents: Vec::new() };
+    }
+    for word in at.words() {
+        match word.value.as_slice() {
+            b"msie6" => disable.msie6 = true,
+            b"degradation" => {}
+            _ => disable.agents.push(at.env.regex(word, 0, true)?),
+        }
+    }
+    Ok(())
+}

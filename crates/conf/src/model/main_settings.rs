@@ -1,0 +1,258 @@
+//! The top level and `events`: processes, limits of the system, what is outside of any protocol.
+
+use std::time::Duration;
+
+use super::log::{ErrorLog, parse_error_log};
+use super::settings::{At, level, settings};
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use crate::tree::Word;
+use crate::value::plain::{parse_bytes, parse_flag, parse_text, parse_u32};
+use crate::value::size::{bytes, number, parse_offset};
+use crate::value::time::parse_milliseconds;
+use crate::value::{Parsed, invalid_parameter, invalid_value};
+
+/// `user`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The user's name.
+    pub name: String,
+    /// The group's name; `None` for a group of the user's name.
+    pub group: Option<String>,
+    /// Where it was written.
+    pub span: Span,
+}
+
+/// `worker_processes`: the number of worker threads here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerProcesses {
+    /// One per available processor.
+    Auto,
+    /// That many.
+    Count(u32),
+}
+
+/// `worker_cpu_affinity`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Affinity {
+    /// The kernel decides.
+    None,
+    /// Worker n on the n-th processor, of those in the mask where one was given.
+    Auto(Option<Vec<u32>>),
+    /// The processors of each worker; the last entry serves the workers beyond.
+    Masks(Vec<Vec<u32>>),
+}
+
+/// One `env`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value; `None` keeps the one that was inherited.
+    pub value: Option<Vec<u8>>,
+}
+
+/// What a process that is over its budget gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shed {
+    /// Idle keepalive connections, then new requests, then accepts.
+    InOrder,
+    /// Idle keepalive connections only.
+    Keepalive,
+    /// New requests are refused, idle connections stay.
+    Requests,
+    /// Nothing: the budget is only reported.
+    Nothing,
+}
+
+/// `memory_budget`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryBudget {
+    /// Bytes of all buffers together.
+    pub bytes: u64,
+    /// What is given up above it.
+    pub shed: Shed,
+}
+
+settings! {
+    /// Directives of the top level.
+    pub struct MainSettings {
+        /// Who the workers run as; `None` is `nobody`, where the master is root.
+        user: Option<User> = None, "user" => whole(parse_user);
+        /// Number of workers.
+        worker_processes: WorkerProcesses = WorkerProcesses::Count(1), "worker_processes" => value(parse_processes);
+        /// Processors of the workers.
+        worker_cpu_affinity: Affinity = Affinity::None, "worker_cpu_affinity" => whole(parse_affinity);
+        /// `RLIMIT_NOFILE`; `None` leaves the inherited one.
+        worker_rlimit_nofile: Option<u64> = None, "worker_rlimit_nofile" => option(crate::value::plain::parse_number);
+        /// `RLIMIT_CORE` in bytes.
+        worker_rlimit_core: Option<u64> = None, "worker_rlimit_core" => option(parse_offset);
+        /// Checked; of no effect here.
+        worker_priority: i32 = 0, "worker_priority" => value(parse_priority);
+        /// How long a stopping worker waits for its connections; zero for no limit.
+        worker_shutdown_timeout: Duration = Duration::ZERO, "worker_shutdown_timeout" => value(parse_milliseconds);
+        /// Directory of core dumps.
+        working_directory: Option<Vec<u8>> = None, "working_directory" => option(parse_bytes);
+        /// Whether to leave the terminal.
+        daemon: bool = true, "daemon" => value(parse_flag);
+        /// Whether a master process supervises.
+        master_process: bool = true, "master_process" => value(parse_flag);
+        /// The pid file; `None` is the built-in `logs/nginx.pid`.
+        pid: Option<Vec<u8>> = None, "pid" => option(parse_bytes);
+        /// Checked; of no effect here.
+        lock_file: Option<Vec<u8>> = None, "lock_file" => option(parse_bytes);
+        /// Error logs; none means the built-in `logs/error.log` at `error`.
+        error_logs: Vec<ErrorLog> = Vec::new(), "error_log" => item(parse_error_log);
+        /// The environment.
+        env: Vec<EnvVariable> = Vec::new(), "env" => item(parse_env);
+        /// Modules asked for.
+        load_modules: Vec<String> = Vec::new(), "load_module" => each(parse_text);
+        /// Checked; expressions are always compiled for speed.
+        pcre_jit: bool = false, "pcre_jit" => value(parse_flag);
+        /// Checked; of no effect here.
+        timer_resolution: Duration = Duration::ZERO, "timer_resolution" => value(parse_milliseconds);
+        /// The byte budget of all buffers; `None` for no limit.
+        memory_budget: Option<MemoryBudget> = None, "memory_budget" => whole(parse_budget);
+    }
+}
+
+level! {
+    /// The top level.
+    pub struct Main {
+        /// Its directives.
+        settings: MainSettings,
+    }
+}
+
+settings! {
+    /// Directives of `events`.
+    pub struct EventsSettings {
+        /// Connections of one worker at most, to clients and upstreams together.
+        worker_connections: u32 = 512, "worker_connections" => value(parse_u32);
+        /// Checked; the method is epoll.
+        method: Option<String> = None, "use" => option(parse_method);
+        /// Checked; of no effect here.
+        multi_accept: bool = false, "multi_accept" => value(parse_flag);
+        /// Checked; of no effect here.
+        accept_mutex: bool = false, "accept_mutex" => value(parse_flag);
+        /// Checked; of no effect here.
+        accept_mutex_delay: Duration = Duration::from_millis(500), "accept_mutex_delay" => value(parse_milliseconds);
+    }
+}
+
+level! {
+    /// `events`
+    pub struct Events {
+        /// Its directives.
+        settings: EventsSettings,
+    }
+}
+
+fn parse_user(at: &mut At<'_>) -> Parsed<Option<User>> {
+    let name = parse_text(at.name, at.word(0)?)?;
+    let group = at.words().get(1).map(|word| parse_text(at.name, word)).transpose()?;
+    Ok(Some(User { name, group, span: at.directive.span }))
+}
+
+fn parse_processes(_name: &str, word: &Word) -> Parsed<WorkerProcesses> {
+    if word.value == b"auto" {
+        return Ok(WorkerProcesses::Auto);
+    }
+    let count = number(&word.value).and_then(|count| u32::try_from(count).ok()).filter(|&count| count > 0);
+    count.map(WorkerProcesses::Count).ok_or_else(|| {
+        Diagnostic::error(word.span, "\"worker_processes\" directive invalid number").with_hint("a number, or `auto`")
+    })
+}
+
+fn parse_priority(name: &str, word: &Word) -> Parsed<i32> {
+    let text = word.text();
+    text.parse().ok().filter(|priority| (-20..=20).contains(priority)).ok_or_else(|| {
+        Diagnostic::error(word.span, format!("\"{name}\" directive invalid number")).with_hint("-20 to 20")
+    })
+}
+
+/// Processors that a mask may name (`CPU_SETSIZE`).
+const PROCESSORS_MAX: usize = 1024;
+
+fn parse_mask(word: &Word) -> Parsed<Vec<u32>> {
+    if word.value.len() > PROCESSORS_MAX {
+        let message = format!("\"worker_cpu_affinity\" supports up to {PROCESSORS_MAX} CPUs only");
+        return Err(Diagnostic::error(word.span, message));
+    }
+    if let Some(bad) = word.value.iter().find(|byte| !matches!(byte, b'0' | b'1')) {
+        let message = format!("invalid character \"{}\" in \"worker_cpu_affinity\"", char::from(*bad));
+        return Err(Diagnostic::error(word.span, message));
+    }
+    Ok(word.value.iter().rev().zip(0_u32..).filter(|(bit, _)| **bit == b'1').map(|(_, index)| index).collect())
+}
+
+fn parse_affinity(at: &mut At<'_>) -> Parsed<Affinity> {
+    let first = at.word(0)?;
+    if first.value == b"auto" {
+        if let Some(third) = at.words().get(2) {
+            return Err(Diagnostic::error(
+                third.span,
+                "invalid number of arguments in \"worker_cpu_affinity\" directive",
+            ));
+        }
+        return Ok(Affinity::Auto(at.words().get(1).map(parse_mask).transpose()?));
+    }
+    at.words().iter().map(parse_mask).collect::<Parsed<_>>().map(Affinity::Masks)
+}
+
+fn parse_env(at: &mut At<'_>) -> Parsed<EnvVariable> {
+    let word = at.word(0)?;
+    let (name, value) = match word.value.iter().position(|&byte| byte == b'=') {
+        Some(equals) => (&word.value[..equals], Some(word.value[equals + 1..].to_vec())),
+        None => (word.value.as_slice(), None),
+    };
+    let name = String::from_utf8(name.to_vec()).map_err(|_| invalid_value(word))?;
+    if name.is_empty() || name.contains('\0') {
+        return Err(invalid_value(word));
+    }
+    Ok(EnvVariable { name, value })
+}
+
+fn parse_method(_name: &str, word: &Word) -> Parsed<String> {
+    const METHODS: [&str; 7] = ["epoll", "poll", "select", "kqueue", "rtsig", "/dev/poll", "eventport"];
+    let text = word.text();
+    if METHODS[..3].contains(&text.as_ref()) {
+        return Ok(text.into_owned());
+    }
+    let hint = if METHODS.contains(&text.as_ref()) {
+        "that method does not exist on Linux"
+    } else {
+        "holdfast always uses `epoll`"
+    };
+    Err(Diagnostic::error(word.span, format!("invalid event type \"{text}\"")).with_hint(hint))
+}
+
+/// Less than this cannot hold one connection's buffers for each of a few workers.
+const BUDGET_MIN: u64 = 1 << 20;
+
+fn parse_budget(at: &mut At<'_>) -> Parsed<Option<MemoryBudget>> {
+    let word = at.word(0)?;
+    if word.value == b"off" && at.words().len() == 1 {
+        return Ok(None);
+    }
+    let bytes = bytes(&word.value, true)
+        .ok_or_else(|| invalid_value(word).with_hint("a size such as `512m` or `2g`, or `off`"))?;
+    if bytes < BUDGET_MIN {
+        return Err(invalid_value(word).with_hint("at least 1m"));
+    }
+    let mut shed = Shed::InOrder;
+    for word in &at.words()[1..] {
+        shed = match word.value.as_slice() {
+            b"shed=all" => Shed::InOrder,
+            b"shed=keepalive" => Shed::Keepalive,
+            b"shed=requests" => Shed::Requests,
+            b"shed=none" => Shed::Nothing,
+            _ => {
+                return Err(
+                    invalid_parameter(word).with_hint("`shed=all`, `shed=keepalive`, `shed=requests` or `shed=none`")
+                );
+            }
+        };
+    }
+    Ok(Some(MemoryBudget { bytes, shed }))
+}

@@ -1,0 +1,289 @@
+//! What the proxy says to upstreams and what it passes back: headers, redirects, cookies. Connections, buffers and retries
+//! are in `transport`.
+
+use super::settings::{At, settings};
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use crate::tree::Word;
+use crate::value::plain::{parse_bytes, parse_flag};
+use crate::value::words::{IgnoredHeaders, parse_header_name};
+use crate::value::{Parsed, Regex, Template, invalid_parameter, invalid_value};
+
+use super::gzip::HttpVersion;
+
+/// One `proxy_set_header`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetHeader {
+    /// The field's name.
+    pub name: Vec<u8>,
+    /// Its value; an empty one removes the field.
+    pub value: Template,
+}
+
+/// One `proxy_redirect`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Redirect {
+    /// `default`: what `proxy_pass` names is replaced by what the location matches.
+    Default,
+    /// A prefix of `Location` and what replaces it.
+    Prefix {
+        /// The prefix.
+        from: Template,
+        /// Its replacement.
+        to: Template,
+    },
+    /// An expression over `Location`, and what replaces the whole.
+    Regex {
+        /// The expression.
+        from: Regex,
+        /// The replacement.
+        to: Template,
+    },
+}
+
+/// One `proxy_cookie_domain` or `proxy_cookie_path`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CookieRewrite {
+    /// What the attribute is compared with.
+    pub from: CookiePattern,
+    /// What replaces it.
+    pub to: Template,
+}
+
+/// What a cookie's name or attribute is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CookiePattern {
+    /// A string with variables.
+    Text(Template),
+    /// An expression.
+    Regex(Regex),
+}
+
+/// One `proxy_cookie_flags`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CookieFlags {
+    /// Names of cookies.
+    pub cookie: CookiePattern,
+    /// Flags, as written: `secure`, `nosecure`, `httponly`, `samesite=strict` …; variables give one of these.
+    pub flags: Vec<Template>,
+}
+
+settings! {
+    /// The words of a location's proxy.
+    pub struct ProxySettings {
+        /// Version of requests to the upstream.
+        http_version: HttpVersion = HttpVersion::Http11, "proxy_http_version" => choice(&[
+            ("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11), ("2", HttpVersion::Http2)]);
+        /// Headers set; empty means `Host $proxy_host` alone. `Host` is always among the effective ones.
+        set_headers: Vec<SetHeader> = Vec::new(), "proxy_set_header" => item(parse_set_header);
+        /// Response headers passed on although they are hidden by default.
+        pass_headers: Vec<String> = Vec::new(), "proxy_pass_header" => each(parse_header_name);
+        /// Response headers hidden, besides those hidden by default.
+        hide_headers: Vec<String> = Vec::new(), "proxy_hide_header" => each(parse_header_name);
+        /// Response headers that have no effect here.
+        ignore_headers: IgnoredHeaders = IgnoredHeaders(0), "proxy_ignore_headers" => set(IgnoredHeaders::parse_set);
+        /// Whether the client's headers are sent on.
+        pass_request_headers: bool = true, "proxy_pass_request_headers" => value(parse_flag);
+        /// Whether the client's body is sent on.
+        pass_request_body: bool = true, "proxy_pass_request_body" => value(parse_flag);
+        /// A body instead of the client's.
+        set_body: Option<Template> = None, "proxy_set_body" => option(Template::parse);
+        /// A method instead of the client's.
+        method: Option<Template> = None, "proxy_method" => option(Template::parse);
+        /// Rewrites of `Location` and `Refresh`; empty means off.
+        redirects: Vec<Redirect> = vec![Redirect::Default], "proxy_redirect" => edit(edit_redirect);
+        /// Rewrites of a cookie's domain; empty means off.
+        cookie_domains: Vec<CookieRewrite> = Vec::new(), "proxy_cookie_domain" => edit(edit_cookie_rewrite);
+        /// Rewrites of a cookie's path; empty means off.
+        cookie_paths: Vec<CookieRewrite> = Vec::new(), "proxy_cookie_path" => edit(edit_cookie_rewrite);
+        /// Flags of cookies; empty means off.
+        cookie_flags: Vec<CookieFlags> = Vec::new(), "proxy_cookie_flags" => edit(edit_cookie_flags);
+        /// Whether responses of 300 and above go to `error_page`.
+        intercept_errors: bool = false, "proxy_intercept_errors" => value(parse_flag);
+        /// Whether the upstream's trailers are passed on.
+        pass_trailers: bool = false, "proxy_pass_trailers" => value(parse_flag);
+        /// Whether ranges are served although the upstream does not offer them.
+        force_ranges: bool = false, "proxy_force_ranges" => value(parse_flag);
+        /// Size of the table of headers; checked, and of no effect here.
+        headers_hash_max_size: u64 = 512, "proxy_headers_hash_max_size" => value(crate::value::plain::parse_number);
+        /// Bucket size of that table; checked, and of no effect here.
+        headers_hash_bucket_size: u64 = 64, "proxy_headers_hash_bucket_size" => value(crate::value::plain::parse_number);
+    }
+}
+
+fn parse_set_header(at: &mut At<'_>) -> Parsed<SetHeader> {
+    Ok(SetHeader { name: parse_bytes(at.name, at.word(0)?)?, value: Template::parse(at.name, at.word(1)?)? })
+}
+
+/// The words `off` and `default` of a list stand alone.
+fn check_alone<T>(list: &[T], at: &At<'_>, word: &Word) -> Parsed<()> {
+    if at.words().len() > 1 || (!at.fresh && !list.is_empty()) {
+        return Err(invalid_parameter(word));
+    }
+    Ok(())
+}
+
+fn edit_redirect(list: &mut Vec<Redirect>, at: &mut At<'_>) -> Parsed<()> {
+    if at.fresh {
+        list.clear();
+    }
+    let first = at.word(0)?;
+    if at.words().len() == 1 {
+        match first.value.as_slice() {
+            b"off" if list.is_empty() => return Ok(()),
+            b"off" => return Err(Diagnostic::error(first.span, "invalid parameter \"off\"")),
+            b"default" => {
+                list.push(Redirect::Default);
+                return Ok(());
+            }
+            b"false" => {
+                let message = "invalid parameter \"false\", use \"off\" instead";
+                return Err(Diagnostic::error(first.span, message));
+            }
+            _ => return Err(invalid_parameter(first)),
+        }
+    }
+    let to = Template::parse(at.name, at.word(1)?)?;
+    list.push(match regex_of(first, at)? {
+        Some(from) => Redirect::Regex { from, to },
+        None => Redirect::Prefix { from: Template::parse(at.name, first)?, to },
+    });
+    Ok(())
+}
+
+/// An expression, if the word begins with `~` or `~*`.
+fn regex_of(word: &Word, at: &At<'_>) -> Parsed<Option<Regex>> {
+    if !word.value.starts_with(b"~") {
+        return Ok(None);
+    }
+    let caseless = word.value.starts_with(b"~*");
+    let skip = if caseless { 2 } else { 1 };
+    if word.value.len() == skip {
+        let message = format!("empty regex in \"{}\" directive", at.name);
+        return Err(Diagnostic::error(word.span, message));
+    }
+    at.env.regex(word, skip, caseless).map(Some)
+}
+
+fn pattern_of(word: &Word, at: &At<'_>, caseless: bool) -> Parsed<CookiePattern> {
+    if word.value.starts_with(b"~") && !word.value.starts_with(b"~*") && caseless && word.value.len() > 1 {
+        return at.env.regex(word, 1, true).map(CookiePattern::Regex);
+    }
+    Ok(match regex_of(word, at)? {
+        Some(regex) => CookiePattern::Regex(regex),
+        None => CookiePattern::Text(Template::parse(at.name, word)?),
+    })
+}
+
+fn edit_cookie_rewrite(list: &mut Vec<CookieRewrite>, at: &mut At<'_>) -> Parsed<()> {
+    if at.fresh {
+        list.clear();
+    }
+    let first = at.word(0)?;
+    if at.words().len() == 1 {
+        if first.value == b"off" {
+            return check_alone(list, at, first);
+        }
+        return Err(invalid_parameter(first));
+    }
+    // Domains have no case, whatever the sign says.
+    let from = pattern_of(first, at, at.name == "proxy_cookie_domain")?;
+    let to = Template::parse(at.name, at.word(1)?)?;
+    list.push(CookieRewrite { from, to });
+    Ok(())
+}
+
+const COOKIE_FLAGS: [&str; 8] =
+    ["secure", "nosecure", "httponly", "nohttponly", "samesite=strict", "samesite=lax", "samesite=none", "nosamesite"];
+
+fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()> {
+    if at.fresh {
+        list.clear();
+    }
+    let first = at.word(0)?;
+    if at.words().len() == 1 {
+        if first.value == b"off" {
+            return check_alone(list, at, first);
+        }
+        return Err(invalid_parameter(first));
+    }
+    let cookie = pattern_of(first, at, false)?;
+    let mut flags = Vec::new();
+    for word in &at.words()[1..] {
+        let template = Template::parse(at.name, word)?;
+        if let Some(text) = template.as_text()
+            && !COOKIE_FLAGS.iter().any(|flag| text.eq_ignore_ascii_case(flag.as_bytes()))
+        {
+            return Err(invalid_value(word).with_hint(format!("one of {}", COOKIE_FLAGS.join(", "))));
+        }
+        flags.push(template);
+    }
+    list.push(CookieFlags { cookie, flags });
+    Ok(())
+}
+
+/// Index into `Http::upstreams`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UpstreamId(pub u32);
+
+/// `http://` or `https://`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain.
+    Http,
+    /// TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The port where none was written.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
+    /// `http` or `https`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// One `proxy_pass`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProxyPass {
+    /// Without variables: everything is known.
+    Fixed(FixedPass),
+    /// With variables: the whole URL is evaluated for each request, and then names an upstream group, or a host that
+    /// needs the resolver.
+    Template {
+        /// The URL.
+        url: Template,
+        /// Where it was written.
+        span: Span,
+    },
+}
+
+/// A `proxy_pass` without variables.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FixedPass {
+    /// Plain or TLS.
+    pub scheme: Scheme,
+    /// The group; an implicit one where no `upstream` block has the name.
+    pub upstream: UpstreamId,
+    /// What `$proxy_host` and the default `Host` are: host and port as written, or `localhost` for a Unix socket.
+    pub host_header: Vec<u8>,
+    /// The port of `$proxy_port`; `None` for a Unix socket.
+    pub port: Option<u16>,
+    /// The URI part, which replaces what the location matched; `None` passes the client's URI on. A URI that begins with
+    /// `?` has had its `/` put before it.
+    pub uri: Option<Vec<u8>>,
+    /// How many bytes at the start of the client's normalized URI the URI part replaces: the location's length.
+    pub matched_length: usize,
+    /// Where it was written.
+    pub span: Span,
+}

@@ -1,0 +1,56 @@
+//! The client's real address behind another proxy.
+
+use super::response::parse_cidr;
+use super::settings::{At, settings};
+use crate::tree::Word;
+use crate::value::plain::parse_flag;
+use crate::value::words::parse_header_name;
+use crate::value::{CidrPattern, Parsed};
+
+/// Where the address is taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RealIpHeader {
+    /// A header of one address.
+    Header(String),
+    /// `X-Forwarded-For`: a list, read from its end.
+    XForwardedFor,
+    /// The PROXY protocol's header.
+    ProxyProtocol,
+}
+
+settings! {
+    /// Real addresses of a location.
+    pub struct RealIpSettings {
+        /// Who is trusted to name the client.
+        from: Vec<CidrPattern> = Vec::new(), "set_real_ip_from" => item(parse_from);
+        /// What names it.
+        header: RealIpHeader = RealIpHeader::Header("X-Real-IP".to_owned()), "real_ip_header" => value(parse_header);
+        /// Whether trusted addresses inside the list are skipped.
+        recursive: bool = false, "real_ip_recursive" => value(parse_flag);
+    }
+}
+
+fn parse_from(at: &mut At<'_>) -> Parsed<CidrPattern> {
+    let word = at.word(0)?;
+    if word.value == b"unix:" {
+        return Ok(CidrPattern::Unix);
+    }
+    let is_name = !word.value.contains(&b'/')
+        && !word.value.contains(&b':')
+        && word.value.iter().any(u8::is_ascii_alphabetic)
+        && word.value.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
+    if is_name {
+        return Ok(CidrPattern::Name(word.text().to_ascii_lowercase()));
+    }
+    parse_cidr(&word.value, word, at.out).map(CidrPattern::Network)
+}
+
+fn parse_header(name: &str, word: &Word) -> Parsed<RealIpHeader> {
+    Ok(if word.value == b"proxy_protocol" {
+        RealIpHeader::ProxyProtocol
+    } else if word.value.eq_ignore_ascii_case(b"X-Forwarded-For") {
+        RealIpHeader::XForwardedFor
+    } else {
+        RealIpHeader::Header(parse_header_name(name, word)?)
+    })
+}

@@ -1,0 +1,293 @@
+//! What a response looks like whatever made it: error pages, redirects, added headers, who may see it.
+
+use super::settings::{At, settings};
+use crate::diagnostic::Diagnostic;
+use crate::tree::Word;
+use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
+use crate::value::size::number;
+use crate::value::time::milliseconds;
+use crate::value::{Cidr, CidrPattern, Parsed, Template, invalid_parameter, invalid_value};
+
+/// One `error_page` for one status.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorPage {
+    /// The status it is for, 300 to 599.
+    pub status: u16,
+    /// What the status becomes.
+    pub replace: ErrorStatus,
+    /// What is shown.
+    pub target: ErrorTarget,
+}
+
+/// The status of an error page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorStatus {
+    /// The original one (or 302 for a redirect).
+    Keep,
+    /// `=code`
+    Code(u16),
+    /// `=`: whatever the page's own processing gives.
+    OfPage,
+}
+
+/// What an error page is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ErrorTarget {
+    /// An internal redirect to a URI, which may carry arguments.
+    Uri(Template),
+    /// A named location, without its `@`.
+    Named(String),
+    /// A redirect of the client to this URL.
+    Redirect(Template),
+}
+
+/// `server_tokens`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerTokens {
+    /// The name alone.
+    Off,
+    /// Name and version.
+    On,
+    /// Name, version and build.
+    Build,
+}
+
+/// `satisfy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Satisfy {
+    /// Every access check must agree.
+    All,
+    /// One is enough.
+    Any,
+}
+
+/// One `allow` or `deny`; the first that matches decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessRule {
+    /// `allow`
+    pub allow: bool,
+    /// Whom it matches.
+    pub who: CidrPattern,
+}
+
+/// `expires`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expires {
+    /// The headers stay as they are.
+    Off,
+    /// `Expires: Thu, 01 Jan 1970 00:00:01 GMT` and `Cache-Control: no-cache`.
+    Epoch,
+    /// The last day that 32 bits can tell, and ten years of `max-age`.
+    Max,
+    /// Seconds from now; negative means `no-cache`.
+    Access(i64),
+    /// Seconds from the file's modification.
+    Modified(i64),
+    /// A time of day in seconds since midnight (`@15h30m`).
+    Daily(u32),
+    /// Evaluated for each response to one of the above.
+    Template {
+        /// `modified` stood before it.
+        modified: bool,
+        /// The value.
+        value: Template,
+    },
+}
+
+/// One `add_header` or `add_trailer`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AddHeader {
+    /// The field's name.
+    pub name: Vec<u8>,
+    /// Its value; an empty one adds nothing.
+    pub value: Template,
+    /// Whatever the status is.
+    pub always: bool,
+}
+
+/// `add_header_inherit`, `add_trailer_inherit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderInherit {
+    /// The outer list, unless this level has one of its own.
+    On,
+    /// Nothing is taken over.
+    Off,
+    /// The outer list comes first, then this level's own.
+    Merge,
+}
+
+settings! {
+    /// Responses of a location.
+    pub struct ResponseSettings {
+        /// Pages for errors; the last one written for a status wins.
+        error_pages: Vec<ErrorPage> = Vec::new(), "error_page" => edit(edit_error_page);
+        /// Whether an error page's own error may lead to another page.
+        recursive_error_pages: bool = false, "recursive_error_pages" => value(parse_flag);
+        /// Whether redirects name scheme and host.
+        absolute_redirect: bool = true, "absolute_redirect" => value(parse_flag);
+        /// Whether redirects name the port.
+        port_in_redirect: bool = true, "port_in_redirect" => value(parse_flag);
+        /// Whether redirects name the first `server_name` instead of the client's Host.
+        server_name_in_redirect: bool = false, "server_name_in_redirect" => value(parse_flag);
+        /// What `Server:` and error pages say.
+        server_tokens: ServerTokens = ServerTokens::On, "server_tokens" => value(parse_server_tokens);
+        /// Whether small error pages are padded for old browsers.
+        msie_padding: bool = true, "msie_padding" => value(parse_flag);
+        /// Whether old browsers get a refresh page instead of a redirect.
+        msie_refresh: bool = false, "msie_refresh" => value(parse_flag);
+        /// How access checks combine.
+        satisfy: Satisfy = Satisfy::All, "satisfy" => choice(&[("all", Satisfy::All), ("any", Satisfy::Any)]);
+        /// Who may come.
+        access: Vec<AccessRule> = Vec::new(), "allow" | "deny" => item(parse_access);
+        /// Caching headers.
+        expires: Expires = Expires::Off, "expires" => whole(parse_expires);
+        /// Headers added.
+        add_headers: Vec<AddHeader> = Vec::new(), "add_header" => item(parse_add_header);
+        /// How that list is inherited.
+        add_header_inherit: HeaderInherit = HeaderInherit::On, "add_header_inherit" => choice(INHERIT);
+        /// Trailers added.
+        add_trailers: Vec<AddHeader> = Vec::new(), "add_trailer" => item(parse_add_header);
+        /// How that list is inherited.
+        add_trailer_inherit: HeaderInherit = HeaderInherit::On, "add_trailer_inherit" => choice(INHERIT);
+        /// The location is reached by internal redirects only.
+        internal: bool = false, "internal" => edit(set_internal);
+        /// 103 responses of the upstream are passed on if one of these is neither empty nor `0`.
+        early_hints: Vec<Template> = Vec::new(), "early_hints" => each(Template::parse);
+    }
+}
+
+const INHERIT: &[(&str, HeaderInherit)] =
+    &[("on", HeaderInherit::On), ("off", HeaderInherit::Off), ("merge", HeaderInherit::Merge)];
+
+#[expect(clippy::unnecessary_wraps, reason = "shares the shape of the other edits")]
+fn set_internal(internal: &mut bool, _at: &mut At<'_>) -> Parsed<()> {
+    *internal = true;
+    Ok(())
+}
+
+fn parse_server_tokens(_name: &str, word: &Word) -> Parsed<ServerTokens> {
+    let known = [("off", 0), ("on", 1), ("build", 2)];
+    Ok(match parse_choice(word, &known)? {
+        0 => ServerTokens::Off,
+        1 => ServerTokens::On,
+        _ => ServerTokens::Build,
+    })
+}
+
+fn parse_access(at: &mut At<'_>) -> Parsed<AccessRule> {
+    let word = at.word(0)?;
+    let allow = at.name == "allow";
+    let who = match word.value.as_slice() {
+        b"all" => CidrPattern::All,
+        b"unix:" => CidrPattern::Unix,
+        text => CidrPattern::Network(parse_cidr(text, word, at.out)?),
+    };
+    Ok(AccessRule { allow, who })
+}
+
+/// Reads a network, with nginx's warning about host bits.
+pub(crate) fn parse_cidr(text: &[u8], word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<Cidr> {
+    let (cidr, loose) = Cidr::parse(text).ok_or_else(|| {
+        invalid_parameter(word).with_hint("an address or a network: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32`")
+    })?;
+    if loose {
+        out.push(Diagnostic::warning(word.span, format!("low address bits of {} are meaningless", word.text())));
+    }
+    Ok(cidr)
+}
+
+/// Codes that an `error_page` may be for.
+const ERROR_STATUS_MIN: u64 = 300;
+const ERROR_STATUS_MAX: u64 = 599;
+
+fn edit_error_page(pages: &mut Vec<ErrorPage>, at: &mut At<'_>) -> Parsed<()> {
+    if at.fresh {
+        pages.clear();
+    }
+    at.word(1)?;
+    let Some((last, mut codes)) = at.words().split_last() else { return Ok(()) };
+    let mut replace = ErrorStatus::Keep;
+    if let Some((word, before)) = codes.split_last()
+        && let Some(code) = word.value.strip_prefix(b"=")
+    {
+        replace = match code {
+            b"" => ErrorStatus::OfPage,
+            code => ErrorStatus::Code(
+                number(code).and_then(|code| u16::try_from(code).ok()).ok_or_else(|| invalid_value(word))?,
+            ),
+        };
+        if before.is_empty() {
+            return Err(invalid_value(word));
+        }
+        codes = before;
+    }
+    let target = match last.value.as_slice() {
+        [b'@', name @ ..] => ErrorTarget::Named(String::from_utf8_lossy(name).into_owned()),
+        [b'/', ..] => ErrorTarget::Uri(Template::parse(at.name, last)?),
+        _ => ErrorTarget::Redirect(Template::parse(at.name, last)?),
+    };
+    for word in codes {
+        let status = number(&word.value).ok_or_else(|| invalid_value(word))?;
+        if status == 499 {
+            let message = format!("invalid value \"{}\"", word.text());
+            return Err(Diagnostic::error(word.span, message)
+                .with_hint("499 means that the client is gone: nobody would see a page"));
+        }
+        if !(ERROR_STATUS_MIN..=ERROR_STATUS_MAX).contains(&status) {
+            let message = format!("value \"{}\" must be between 300 and 599", word.text());
+            return Err(Diagnostic::error(word.span, message));
+        }
+        pages.push(ErrorPage { status: status as u16, replace, target: target.clone() });
+    }
+    Ok(())
+}
+
+fn parse_add_header(at: &mut At<'_>) -> Parsed<AddHeader> {
+    let name = parse_bytes(at.name, at.word(0)?)?;
+    let value = Template::parse(at.name, at.word(1)?)?;
+    let always = match at.words().get(2) {
+        None => false,
+        Some(word) if word.value == b"always" => true,
+        Some(word) => return Err(invalid_parameter(word)),
+    };
+    Ok(AddHeader { name, value, always })
+}
+
+/// Seconds of a day, exclusive bound of `expires @…`.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+fn parse_expires(at: &mut At<'_>) -> Parsed<Expires> {
+    let (modified, word) = match at.words() {
+        [first, second, ..] if first.value == b"modified" => (true, second),
+        [first, ..] if at.words().len() > 1 => return Err(invalid_value(first)),
+        _ => (false, at.word(0)?),
+    };
+    if word.value.starts_with(b"$") {
+        return Ok(Expires::Template { modified, value: Template::parse(at.name, word)? });
+    }
+    parse_expires_text(&word.value, modified).ok_or_else(|| invalid_value(word))
+}
+
+/// What the words of `expires` say; also for the value of a variable. `None` where it is not understood.
+#[must_use]
+pub fn parse_expires_text(text: &[u8], modified: bool) -> Option<Expires> {
+    if !modified {
+        match text {
+            b"epoch" => return Some(Expires::Epoch),
+            b"max" => return Some(Expires::Max),
+            b"off" => return Some(Expires::Off),
+            _ => {}
+        }
+        if let Some(daily) = text.strip_prefix(b"@") {
+            let seconds = (milliseconds(daily, true)? / 1000) as i64;
+            return (seconds <= DAY_SECONDS).then_some(Expires::Daily(seconds as u32));
+        }
+    }
+    let (sign, rest) = match text {
+        [b'+', rest @ ..] => (1, rest),
+        [b'-', rest @ ..] => (-1, rest),
+        rest => (1, rest),
+    };
+    let seconds = sign * (milliseconds(rest, true)? / 1000) as i64;
+    Some(if modified { Expires::Modified(seconds) } else { Expires::Access(seconds) })
+}

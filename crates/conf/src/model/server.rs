@@ -1,0 +1,135 @@
+//! `http` and `server`: listeners, names, and the settings of connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::files::{TryFiles, parse_buffers};
+use super::limit::{ConnectionZone, RequestZone};
+use super::listen::{Listen, Listener};
+use super::location::{Content, Location, LocationSettings};
+use super::log::LogFormat;
+use super::map::{Geo, Map, SplitClients};
+use super::rewrite::Program;
+use super::settings::{level, settings};
+use super::upstream::Upstream;
+use crate::source::Span;
+use crate::value::Regex;
+use crate::value::plain::{parse_flag, parse_number, parse_u32};
+use crate::value::size::{Buffers, parse_size};
+use crate::value::time::parse_milliseconds;
+
+/// Index into `Http::servers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId(pub u32);
+
+/// The body of `http`.
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// Servers in the order of the text.
+    pub servers: Vec<Server>,
+    /// Sockets to listen on.
+    pub listeners: Vec<Listener>,
+    /// Groups: first those written, then the implicit ones of `proxy_pass` to a host.
+    pub upstreams: Vec<Upstream>,
+    /// Log formats; the first is `combined`.
+    pub log_formats: Vec<LogFormat>,
+    /// Maps.
+    pub maps: Vec<Map>,
+    /// Geos.
+    pub geos: Vec<Geo>,
+    /// Splits.
+    pub splits: Vec<SplitClients>,
+    /// Zones of `limit_req`.
+    pub request_zones: Vec<RequestZone>,
+    /// Zones of `limit_conn`.
+    pub connection_zones: Vec<ConnectionZone>,
+    /// What holds where no server is known yet.
+    pub location: Arc<LocationSettings>,
+    /// Where it was written.
+    pub span: Span,
+}
+
+settings! {
+    /// What holds before a location is known.
+    pub struct HeadSettings {
+        /// Bytes for the first part of a request head.
+        client_header_buffer_size: u64 = 1 << 10, "client_header_buffer_size" => value(parse_size);
+        /// Buffers for a head that does not fit; one field must fit one of them.
+        large_client_header_buffers: Buffers = Buffers { count: 4, size: 8 << 10 }, "large_client_header_buffers" => whole(parse_buffers);
+        /// Header fields of a request at most.
+        max_headers: u32 = 1000, "max_headers" => value(parse_u32);
+        /// Longest time of a whole head.
+        client_header_timeout: Duration = Duration::from_secs(60), "client_header_timeout" => value(parse_milliseconds);
+        /// Whether several slashes count as one.
+        merge_slashes: bool = true, "merge_slashes" => value(parse_flag);
+        /// Whether a name may hold `_`.
+        underscores_in_headers: bool = false, "underscores_in_headers" => value(parse_flag);
+        /// Whether a field with a bad name is dropped instead of refused.
+        ignore_invalid_headers: bool = true, "ignore_invalid_headers" => value(parse_flag);
+        /// Checked; of no effect here.
+        connection_pool_size: u64 = 512, "connection_pool_size" => value(parse_size);
+        /// Checked; of no effect here.
+        request_pool_size: u64 = 4 << 10, "request_pool_size" => value(parse_size);
+        /// Checked; of no effect here.
+        server_names_hash_max_size: u64 = 512, "server_names_hash_max_size" => value(parse_number);
+        /// Checked; of no effect here.
+        server_names_hash_bucket_size: u64 = 64, "server_names_hash_bucket_size" => value(parse_number);
+    }
+}
+
+level! {
+    /// Settings of a server, merged from `http`.
+    pub struct ServerSettings {
+        /// Heads and connections.
+        head: HeadSettings,
+    }
+}
+
+/// One `server`.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Where it listens; never empty.
+    pub listens: Vec<Listen>,
+    /// Its names in the order of the text; the first is `$server_name`. `""` where none was written.
+    pub names: Vec<ServerName>,
+    /// What holds before a location is known.
+    pub settings: Arc<ServerSettings>,
+    /// What holds where no location matches; locations begin with it.
+    pub location: Arc<LocationSettings>,
+    /// `try_files` of the server itself.
+    pub try_files: Option<Box<TryFiles>>,
+    /// What answers where no location matches; `None` is files.
+    pub content: Option<Content>,
+    /// The rewrite program that runs before a location is sought.
+    pub program: Program,
+    /// Its locations in the order of the text.
+    pub locations: Vec<Location>,
+    /// Where it was written.
+    pub span: Span,
+}
+
+/// One name of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerName {
+    /// What it matches.
+    pub form: NameForm,
+    /// The name as written, in lower case where it is no expression: what `$server_name` gives.
+    pub text: Vec<u8>,
+    /// Where it was written; `None` for the implied empty name.
+    pub span: Option<Span>,
+}
+
+/// What a name matches. An exact name wins over `*.x`, that over `x.*`, that over expressions in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NameForm {
+    /// The whole name, in lower case; empty for requests without Host.
+    Exact(Vec<u8>),
+    /// `*.example.com` (as `example.com`): at least one further part in front.
+    Suffix(Vec<u8>),
+    /// `.example.com` (as `example.com`): the name itself, or with parts in front.
+    NameAndSuffix(Vec<u8>),
+    /// `mail.*` (as `mail`): at least one further part behind.
+    Prefix(Vec<u8>),
+    /// An expression over the lower-case name, without regard to case.
+    Regex(Regex),
+}

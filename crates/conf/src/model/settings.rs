@@ -1,0 +1,237 @@
+//! How a directive becomes a field: one line of `settings!` gives the field, its documented default, the directive's name
+//! and the parser of its arguments. Merging follows from the way levels are lowered: a level begins as a copy of the level
+//! around it (shared until something changes) and applies its own directives; the first occurrence of a list in a level
+//! empties what was inherited, further ones add.
+
+use std::collections::HashSet;
+
+use super::env::Env;
+use crate::diagnostic::Diagnostic;
+use crate::tree::{Directive, Word};
+use crate::value::Parsed;
+use crate::value::plain::parse_choice;
+
+/// One directive while it is applied to its group of settings.
+pub(crate) struct At<'a> {
+    /// What was written.
+    pub(crate) directive: &'a Directive,
+    /// The directive's name, for messages.
+    pub(crate) name: &'a str,
+    /// Nothing was added to this field by this level yet.
+    pub(crate) fresh: bool,
+    /// What other directives defined.
+    pub(crate) env: &'a Env,
+    /// Where findings go that do not stop the directive.
+    pub(crate) out: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a> At<'a> {
+    /// The argument at `index`, or nginx's answer if there are too few.
+    pub(crate) fn word(&self, index: usize) -> Parsed<&'a Word> {
+        self.directive.args.get(index).ok_or_else(|| {
+            let message = format!("invalid number of arguments in \"{}\" directive", self.name);
+            Diagnostic::error(self.directive.name.span, message)
+        })
+    }
+
+    /// All arguments.
+    pub(crate) fn words(&self) -> &'a [Word] {
+        &self.directive.args
+    }
+
+    pub(crate) fn report<T>(&mut self, parsed: Parsed<T>) -> Option<T> {
+        parsed.map_err(|error| self.out.push(error)).ok()
+    }
+
+    /// One value.
+    pub(crate) fn value<T>(&mut self, field: &mut T, parse: impl FnOnce(&str, &Word) -> Parsed<T>) {
+        let parsed = self.word(0).and_then(|word| parse(self.name, word));
+        if let Some(value) = self.report(parsed) {
+            *field = value;
+        }
+    }
+
+    /// One value where there is none by default.
+    pub(crate) fn option<T>(&mut self, field: &mut Option<T>, parse: impl FnOnce(&str, &Word) -> Parsed<T>) {
+        self.value(field, |name, word| parse(name, word).map(Some));
+    }
+
+    /// One value, or the word `off`.
+    pub(crate) fn unless_off<T>(&mut self, field: &mut Option<T>, parse: impl FnOnce(&str, &Word) -> Parsed<T>) {
+        self.value(field, |name, word| if word.value == b"off" { Ok(None) } else { parse(name, word).map(Some) });
+    }
+
+    /// One of several words.
+    pub(crate) fn choice<T: Copy>(&mut self, field: &mut T, choices: &[(&str, T)]) {
+        self.value(field, |_, word| parse_choice(word, choices));
+    }
+
+    /// A list of which every argument is an item.
+    pub(crate) fn each<T>(&mut self, field: &mut Vec<T>, parse: impl Fn(&str, &Word) -> Parsed<T>) {
+        if self.fresh {
+            field.clear();
+        }
+        for word in self.words() {
+            let parsed = parse(self.name, word);
+            field.extend(self.report(parsed));
+        }
+    }
+
+    /// A list of which every directive is an item.
+    pub(crate) fn item<T>(&mut self, field: &mut Vec<T>, parse: impl FnOnce(&mut Self) -> Parsed<T>) {
+        if self.fresh {
+            field.clear();
+        }
+        let parsed = parse(self);
+        field.extend(self.report(parsed));
+    }
+
+    /// All arguments make one value.
+    pub(crate) fn whole<T>(&mut self, field: &mut T, parse: impl FnOnce(&mut Self) -> Parsed<T>) {
+        let parsed = parse(self);
+        if let Some(value) = self.report(parsed) {
+            *field = value;
+        }
+    }
+
+    /// All arguments make a set of bits.
+    pub(crate) fn set<T>(&mut self, field: &mut T, parse: impl FnOnce(&[Word], &mut Vec<Diagnostic>) -> Parsed<T>) {
+        let parsed = parse(self.words(), self.out);
+        if let Some(value) = self.report(parsed) {
+            *field = value;
+        }
+    }
+
+    /// What does not fit the other shapes.
+    pub(crate) fn edit<T>(&mut self, field: &mut T, edit: impl FnOnce(&mut T, &mut Self) -> Parsed<()>) {
+        let parsed = edit(field, self);
+        self.report(parsed);
+    }
+}
+
+/// One line of a group: the directives' names, the field, and how to apply them.
+pub(crate) struct Row<Group> {
+    pub(crate) names: &'static [&'static str],
+    pub(crate) field: &'static str,
+    pub(crate) apply: fn(&mut Group, &mut At<'_>),
+}
+
+/// The fields that one level has set so far.
+#[derive(Default)]
+pub(crate) struct Touched(HashSet<(&'static str, &'static str), rustc_hash::FxBuildHasher>);
+
+impl Touched {
+    /// Notes a field; true for the first time.
+    pub(crate) fn first(&mut self, group: &'static str, field: &'static str) -> bool {
+        self.0.insert((group, field))
+    }
+
+    /// Whether the level has set the field.
+    pub(crate) fn has(&self, group: &'static str, field: &'static str) -> bool {
+        self.0.contains(&(group, field))
+    }
+}
+
+/// A group of settings: `field: Type = default, "directive" => shape(parser);` per line.
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        pub struct $group:ident {
+            $(
+                $(#[$doc:meta])*
+                $field:ident: $type:ty = $default:expr $(, $($name:literal)|+ => $shape:ident($($parse:tt)+))?;
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $group {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Default for $group {
+            fn default() -> Self {
+                Self { $($field: $default),* }
+            }
+        }
+
+        impl $group {
+            /// Its directives.
+            pub(crate) const ROWS: &'static [$crate::model::settings::Row<Self>] = &[
+                $($($crate::model::settings::Row {
+                    names: &[$($name),+],
+                    field: stringify!($field),
+                    apply: |group, at| at.$shape(&mut group.$field, $($parse)+),
+                },)?)*
+            ];
+        }
+    };
+}
+
+/// A level: several groups, each shared with the level around it until a directive of the group appears.
+macro_rules! level {
+    (
+        $(#[$meta:meta])*
+        pub struct $level:ident {
+            $($(#[$doc:meta])* $field:ident: $group:ident,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct $level {
+            $($(#[$doc])* pub $field: std::sync::Arc<$group>,)*
+        }
+
+        const _: () = {
+            enum Slot {
+                $($group(&'static $crate::model::settings::Row<$group>),)*
+            }
+
+            type Slots = rustc_hash::FxHashMap<&'static [u8], Slot>;
+
+            fn slots() -> &'static Slots {
+                static SLOTS: std::sync::OnceLock<Slots> = std::sync::OnceLock::new();
+                SLOTS.get_or_init(|| {
+                    let mut slots = Slots::default();
+                    $(for row in $group::ROWS {
+                        for name in row.names {
+                            slots.insert(name.as_bytes(), Slot::$group(row));
+                        }
+                    })*
+                    slots
+                })
+            }
+
+            impl $level {
+                /// Whether a directive of this name is a setting of this level.
+                pub(crate) fn knows(name: &[u8]) -> bool {
+                    slots().contains_key(name)
+                }
+
+                /// Applies one directive; the copy is made here, when the first change comes.
+                pub(crate) fn apply(
+                    this: &mut std::sync::Arc<Self>,
+                    touched: &mut $crate::model::settings::Touched,
+                    directive: &$crate::tree::Directive,
+                    env: &$crate::model::env::Env,
+                    out: &mut Vec<$crate::diagnostic::Diagnostic>,
+                ) -> bool {
+                    let Some(slot) = slots().get(directive.name.value.as_slice()) else { return false };
+                    let name = std::str::from_utf8(&directive.name.value).expect("a name in the table is ASCII");
+                    let level = std::sync::Arc::make_mut(this);
+                    match slot {
+                        $(Slot::$group(row) => {
+                            let fresh = touched.first(stringify!($field), row.field);
+                            let mut at = $crate::model::settings::At { directive, name, fresh, env, out };
+                            (row.apply)(std::sync::Arc::make_mut(&mut level.$field), &mut at);
+                        })*
+                    }
+                    true
+                }
+            }
+        };
+    };
+}
+
+pub(crate) use level;
+pub(crate) use settings;

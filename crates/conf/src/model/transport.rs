@@ -1,0 +1,196 @@
+//! How the proxy moves bytes: connections, timeouts, buffers, retries.
+
+use std::time::Duration;
+
+use super::client::{Amount, TempPath, parse_rate, parse_temp_path};
+use super::files::parse_buffers;
+use super::settings::{At, Touched, settings};
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use crate::tree::Word;
+use crate::value::plain::{parse_flag, parse_u32};
+use crate::value::size::{Buffers, parse_offset, parse_size};
+use crate::value::template::has_variables;
+use crate::value::time::parse_milliseconds;
+use crate::value::words::NextUpstream;
+use crate::value::{Address, Host, Parsed, Template, address, invalid_parameter};
+
+/// `proxy_bind`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bind {
+    /// The local address.
+    pub address: BindAddress,
+    /// The address need not be ours (`IP_TRANSPARENT`).
+    pub transparent: bool,
+}
+
+/// The address of a `proxy_bind`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BindAddress {
+    /// Known when the configuration is read; port 0 leaves the choice to the kernel.
+    Fixed(Address),
+    /// Evaluated for each connection; an empty string binds nothing.
+    Template(Template),
+}
+
+settings! {
+    /// The transport of a location's proxy.
+    pub struct TransportSettings {
+        /// Local address of connections.
+        bind: Option<Bind> = None, "proxy_bind" => whole(parse_bind);
+        /// Local addresses that connections are spread over.
+        bind_pool: Vec<Address> = Vec::new(), "proxy_bind_pool" => each(parse_pool_address);
+        /// `SO_KEEPALIVE`.
+        socket_keepalive: bool = false, "proxy_socket_keepalive" => value(parse_flag);
+        /// `SO_SNDBUF` in bytes; `None` leaves the kernel's.
+        socket_sndbuf: Option<u64> = None, "proxy_socket_sndbuf" => option(parse_size);
+        /// `SO_RCVBUF` in bytes; `None` leaves the kernel's.
+        socket_rcvbuf: Option<u64> = None, "proxy_socket_rcvbuf" => option(parse_size);
+        /// Checked, and of no effect on Linux.
+        send_lowat: u64 = 0, "proxy_send_lowat" => value(parse_size);
+        /// Longest time of a connect.
+        connect_timeout: Duration = Duration::from_secs(60), "proxy_connect_timeout" => value(parse_milliseconds);
+        /// Longest time between two writes.
+        send_timeout: Duration = Duration::from_secs(60), "proxy_send_timeout" => value(parse_milliseconds);
+        /// Longest time between two reads.
+        read_timeout: Duration = Duration::from_secs(60), "proxy_read_timeout" => value(parse_milliseconds);
+        /// When the next peer is asked.
+        next_upstream: NextUpstream = NextUpstream::ERROR.with(NextUpstream::TIMEOUT), "proxy_next_upstream" => set(parse_next);
+        /// Peers asked at most; 0 for no limit.
+        next_upstream_tries: u32 = 0, "proxy_next_upstream_tries" => value(parse_u32);
+        /// Time for all tries; zero for no limit.
+        next_upstream_timeout: Duration = Duration::ZERO, "proxy_next_upstream_timeout" => value(parse_milliseconds);
+        /// Whether the upstream's work goes on when the client has left.
+        ignore_client_abort: bool = false, "proxy_ignore_client_abort" => value(parse_flag);
+        /// Whether the request body is read whole before the upstream sees it.
+        request_buffering: bool = true, "proxy_request_buffering" => value(parse_flag);
+        /// Whether the response is taken from the upstream faster than the client reads it.
+        buffering: bool = true, "proxy_buffering" => value(parse_flag);
+        /// Bytes for the head, and for everything where buffering is off.
+        buffer_size: u64 = 4 << 10, "proxy_buffer_size" => value(parse_size);
+        /// Buffers for one response.
+        buffers: Buffers = Buffers { count: 8, size: 4 << 10 }, "proxy_buffers" => whole(parse_buffers);
+        /// Bytes that may be busy sending while more is read. As written; `busy_size()` gives the effective one.
+        busy_buffers_size: Option<u64> = None, "proxy_busy_buffers_size" => option(parse_size);
+        /// Bytes of one temporary file; 0 switches files off.
+        max_temp_file_size: Option<u64> = None, "proxy_max_temp_file_size" => option(parse_offset);
+        /// Bytes written to it at once. As written; `temp_file_write_size()` gives the effective one.
+        temp_file_write: Option<u64> = None, "proxy_temp_file_write_size" => option(parse_size);
+        /// Where temporary files are.
+        temp_path: TempPath = TempPath::at("proxy_temp"), "proxy_temp_path" => whole(parse_temp_path);
+        /// Bytes per second from the upstream; 0 for no limit. Only with buffering.
+        limit_rate: Amount = Amount::Fixed(0), "proxy_limit_rate" => value(parse_rate);
+        /// Whether a non-idempotent request is replayed where it is proved that the upstream never took it.
+        retry_unsent: bool = false, "retry_unsent" => value(parse_flag);
+    }
+}
+
+/// nginx's limit of a temporary file where none was written: 1 GB.
+const TEMP_FILE_SIZE_DEFAULT: u64 = 1 << 30;
+
+impl TransportSettings {
+    /// The larger of `proxy_buffer_size` and one of the `proxy_buffers`.
+    fn largest(&self) -> u64 {
+        self.buffer_size.max(self.buffers.size)
+    }
+
+    /// Bytes that may be busy sending: twice the largest buffer unless written.
+    pub fn busy_size(&self) -> u64 {
+        self.busy_buffers_size.unwrap_or_else(|| self.largest().saturating_mul(2))
+    }
+
+    /// Bytes written to a temporary file at once: twice the largest buffer unless written.
+    pub fn temp_file_write_size(&self) -> u64 {
+        self.temp_file_write.unwrap_or_else(|| self.largest().saturating_mul(2))
+    }
+
+    /// Bytes of one temporary file at most; 0 switches files off.
+    pub fn temp_file_size_max(&self) -> u64 {
+        self.max_temp_file_size.unwrap_or(TEMP_FILE_SIZE_DEFAULT)
+    }
+
+    /// What must hold between the sizes of one level once it is merged.
+    pub(crate) fn check(&self, touched: &Touched, span: impl Fn(&str) -> Span, out: &mut Vec<Diagnostic>) {
+        const FIELDS: [&str; 5] =
+            ["buffer_size", "buffers", "busy_buffers_size", "max_temp_file_size", "temp_file_write"];
+        if !FIELDS.iter().any(|field| touched.has("transport", field)) {
+            return;
+        }
+        let both = "the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\"";
+        if self.buffers.count < 2 {
+            let message = "there must be at least 2 \"proxy_buffers\"";
+            out.push(Diagnostic::error(span("proxy_buffers"), message));
+            return;
+        }
+        let busy = self.busy_size();
+        if busy < self.largest() {
+            let message = format!("\"proxy_busy_buffers_size\" must be equal to or greater than {both}");
+            out.push(
+                Diagnostic::error(span("proxy_busy_buffers_size"), message)
+                    .with_hint(format!("{busy} bytes may be busy, and the largest buffer has {}", self.largest())),
+            );
+        } else if busy > self.buffers.total() - self.buffers.size {
+            let message =
+                "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer";
+            out.push(Diagnostic::error(span("proxy_busy_buffers_size"), message).with_hint(format!(
+                "{busy} bytes may be busy (twice the largest buffer unless written), and all buffers but one have {}",
+                self.buffers.total() - self.buffers.size
+            )));
+        }
+        if self.temp_file_write_size() < self.largest() {
+            let message = format!("\"proxy_temp_file_write_size\" must be equal to or greater than {both}");
+            out.push(Diagnostic::error(span("proxy_temp_file_write_size"), message));
+        }
+        let file = self.temp_file_size_max();
+        if file != 0 && file < self.largest() {
+            let message = format!(
+                "\"proxy_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {both}"
+            );
+            out.push(Diagnostic::error(span("proxy_max_temp_file_size"), message));
+        }
+    }
+}
+
+fn parse_next(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<NextUpstream> {
+    let set = NextUpstream::parse_set(words, warnings)?;
+    Ok(if set.contains(NextUpstream::OFF) { NextUpstream::OFF } else { set })
+}
+
+fn parse_bind(at: &mut At<'_>) -> Parsed<Option<Bind>> {
+    let word = at.word(0)?;
+    if word.value == b"off" && at.words().len() == 1 {
+        return Ok(None);
+    }
+    let transparent = match at.words().get(1) {
+        None => false,
+        Some(second) if second.value == b"transparent" => true,
+        Some(second) => return Err(invalid_parameter(second)),
+    };
+    let address = if has_variables(&word.value) {
+        BindAddress::Template(Template::parse(at.name, word)?)
+    } else {
+        BindAddress::Fixed(parse_local(word)?)
+    };
+    Ok(Some(Bind { address, transparent }))
+}
+
+/// Reads a local address: a number, with or without a port; a name is not looked up here.
+fn parse_local(word: &Word) -> Parsed<Address> {
+    let invalid = || {
+        Diagnostic::error(word.span, format!("invalid address \"{}\"", word.text()))
+            .with_hint("a local IP address, with or without a port")
+    };
+    // An IPv6 address may stand without brackets where no port follows.
+    if let Ok(ip) = word.text().parse() {
+        return Ok(Address { host: Host::Ip(ip), port: 0 });
+    }
+    let url = address::parse_url(&word.value).map_err(|_| invalid())?;
+    match url.host {
+        Host::Ip(_) if url.uri.is_empty() => Ok(Address { host: url.host, port: url.port.unwrap_or(0) }),
+        _ => Err(invalid()),
+    }
+}
+
+fn parse_pool_address(_name: &str, word: &Word) -> Parsed<Address> {
+    parse_local(word)
+}

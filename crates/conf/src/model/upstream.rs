@@ -1,0 +1,356 @@
+//! `upstream`: groups of peers, how one is chosen, and the pool of connections to them.
+
+use std::time::Duration;
+
+use super::client::{Resolver, parse_resolver};
+use super::settings::{At, level, settings};
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use crate::value::plain::{parse_flag, parse_u32};
+use crate::value::size::{bytes, number};
+use crate::value::time::{milliseconds, parse_milliseconds};
+use crate::value::{Address, Parsed, Template, invalid_parameter, parameter};
+
+/// One group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upstream {
+    /// Its name; for an implicit group the host as written, with its port where it had one.
+    pub name: String,
+    /// It was not written as a block: `proxy_pass` names a host.
+    pub implicit: bool,
+    /// Its servers in the order of the text.
+    pub servers: Vec<UpstreamServer>,
+    /// Its directives.
+    pub settings: UpstreamSettings,
+    /// Where it was written; for an implicit group the first `proxy_pass`.
+    pub span: Span,
+}
+
+/// One `server` of a group. A name may stand for several peers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpstreamServer {
+    /// Where it is.
+    pub address: UpstreamPeer,
+    /// Its share of requests.
+    pub weight: u32,
+    /// Connections at most; 0 for no limit.
+    pub max_conns: u32,
+    /// Failures within `fail_timeout` after which it rests; 0 never.
+    pub max_fails: u32,
+    /// The time for these, and of the rest.
+    pub fail_timeout: Duration,
+    /// Asked only when all others are out.
+    pub backup: bool,
+    /// Never asked.
+    pub down: bool,
+    /// Its name is resolved again and again.
+    pub resolve: bool,
+    /// SRV records of this service are asked for.
+    pub service: Option<String>,
+    /// Its name for `sticky route`.
+    pub route: Option<String>,
+    /// Only requests that stick to it.
+    pub drain: bool,
+    /// Time over which its weight grows back after a rest.
+    pub slow_start: Duration,
+    /// Where it was written.
+    pub span: Span,
+}
+
+/// Where a peer is: its address, and the text that names it in logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamPeer {
+    /// The address; port 80 where none was written (443 is up to `proxy_pass https://` for implicit groups).
+    pub address: Address,
+    /// As written.
+    pub text: String,
+}
+
+/// How a peer is chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Balance {
+    /// In turn, by weight.
+    RoundRobin,
+    /// By the client's network: the first three bytes of IPv4, all of IPv6.
+    IpHash,
+    /// The fewest connections by weight.
+    LeastConn,
+    /// The least time.
+    LeastTime {
+        /// What is measured.
+        measure: TimeMeasure,
+        /// Requests under way count too.
+        inflight: bool,
+    },
+    /// By a key.
+    Hash {
+        /// The key.
+        key: Template,
+        /// Ketama, so that few keys move when peers come and go.
+        consistent: bool,
+    },
+    /// At random.
+    Random(RandomPick),
+}
+
+/// What `least_time` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeMeasure {
+    /// To the head.
+    Header,
+    /// To the last byte.
+    LastByte,
+}
+
+/// How `random` picks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RandomPick {
+    /// One peer by weight.
+    One,
+    /// Two peers, and of these the one with fewer connections.
+    TwoLeastConn,
+    /// Two peers, and of these the one with less time.
+    TwoLeastTime(TimeMeasure),
+}
+
+/// How requests stay with a peer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sticky {
+    /// A cookie of ours.
+    Cookie {
+        /// Its name.
+        name: String,
+        /// How long the browser keeps it; `None` for the session, `Duration::MAX` for `max`.
+        expires: Option<Duration>,
+        /// `Domain`
+        domain: Option<Template>,
+        /// `Path`
+        path: Option<Template>,
+        /// `HttpOnly`
+        httponly: bool,
+        /// `Secure`
+        secure: bool,
+        /// `SameSite`
+        samesite: Option<Template>,
+    },
+    /// The first template that gives something names the `route=` of a server.
+    Route(Vec<Template>),
+    /// Sessions are learned from responses.
+    Learn {
+        /// What a response must give to create a session.
+        create: Vec<Template>,
+        /// What a request gives to find it.
+        lookup: Vec<Template>,
+        /// Name of the zone.
+        zone: String,
+        /// Bytes of the zone.
+        zone_bytes: u64,
+        /// A session unused so long is forgotten.
+        timeout: Duration,
+        /// It is created when the head comes, not at the end.
+        header: bool,
+    },
+    /// A response header names the peer, and a request header returns it.
+    Header(String),
+}
+
+/// `keepalive`: the pool of idle connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Idle connections per worker; the process shares `idle` × workers. 0 switches the pool off.
+    pub idle: u32,
+    /// Connections are not shared between locations.
+    pub local: bool,
+    /// Idle connections of one peer at most, process-wide; `None` for no further limit.
+    pub per_peer: Option<u32>,
+    /// Connections kept open ahead of demand.
+    pub floor: u32,
+    /// Where it was written; `None` for the default.
+    pub span: Option<Span>,
+}
+
+/// `max_connections`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionCap {
+    /// Connections at most, process-wide, exact.
+    pub most: u32,
+    /// Connects under way at most; `None` for no further limit.
+    pub connecting: Option<u32>,
+    /// Requests that wait for a connection at most; 0 refuses at once.
+    pub queue: u32,
+    /// How long one waits.
+    pub timeout: Duration,
+}
+
+/// Idle connections per worker where `keepalive` was not written, since 1.29.7.
+const KEEPALIVE_DEFAULT: Keepalive = Keepalive { idle: 32, local: true, per_peer: None, floor: 0, span: None };
+
+settings! {
+    /// Directives of a group.
+    pub struct UpstreamSettings {
+        /// How a peer is chosen.
+        balance: Balance = Balance::RoundRobin,
+            "ip_hash" | "least_conn" | "least_time" | "hash" | "random" => edit(edit_balance);
+        /// How requests stay with one.
+        sticky: Option<Sticky> = None, "sticky" => whole(super::sticky::parse_sticky);
+        /// The pool.
+        keepalive: Keepalive = KEEPALIVE_DEFAULT, "keepalive" => whole(parse_keepalive);
+        /// Requests of one connection at most.
+        keepalive_requests: u32 = 1000, "keepalive_requests" => value(parse_u32);
+        /// A connection older than this is not used again.
+        keepalive_time: Duration = Duration::from_secs(3600), "keepalive_time" => value(parse_milliseconds);
+        /// An idle connection is closed after this time.
+        keepalive_timeout: Duration = Duration::from_secs(60), "keepalive_timeout" => value(parse_milliseconds);
+        /// Whether the peers' own idle limit is learned, to retire connections before it.
+        keepalive_learn: bool = false, "keepalive_learn" => value(parse_flag);
+        /// Caps of the group.
+        max_connections: Option<ConnectionCap> = None, "max_connections" => whole(parse_cap);
+        /// Shared memory: its name and bytes (no size refers to one given elsewhere). Everything is shared here anyway.
+        zone: Option<(String, Option<u64>)> = None, "zone" => whole(parse_group_zone);
+        /// File that keeps the state of peers set at run time.
+        state: Option<Vec<u8>> = None, "state" => option(crate::value::plain::parse_bytes);
+        /// Name servers for `resolve`; `None` means those of `http`.
+        resolver: Option<Resolver> = None, "resolver" => whole(parse_resolver);
+        /// Longest time of a name's resolution.
+        resolver_timeout: Duration = Duration::from_secs(30), "resolver_timeout" => value(parse_milliseconds);
+        /// Requests that wait where no peer can be chosen, and how long.
+        queue: Option<(u32, Duration)> = None, "queue" => whole(parse_queue);
+    }
+}
+
+level! {
+    /// The level of a group, for lowering.
+    pub struct UpstreamLevel {
+        /// Its directives.
+        settings: UpstreamSettings,
+    }
+}
+
+fn edit_balance(balance: &mut Balance, at: &mut At<'_>) -> Parsed<()> {
+    if !at.fresh {
+        at.out.push(Diagnostic::warning(at.directive.name.span, "load balancing method redefined"));
+    }
+    *balance = match at.name {
+        "ip_hash" => Balance::IpHash,
+        "least_conn" => Balance::LeastConn,
+        "hash" => {
+            let consistent = match at.words().get(1) {
+                None => false,
+                Some(word) if word.value == b"consistent" => true,
+                Some(word) => return Err(invalid_parameter(word)),
+            };
+            Balance::Hash { key: Template::parse(at.name, at.word(0)?)?, consistent }
+        }
+        "least_time" => {
+            let inflight = match at.words().get(1) {
+                None => false,
+                Some(word) if word.value == b"inflight" => true,
+                Some(word) => return Err(invalid_parameter(word)),
+            };
+            let word = at.word(0)?;
+            let measure = parse_measure(&word.value).ok_or_else(|| invalid_parameter(word))?;
+            Balance::LeastTime { measure, inflight }
+        }
+        _ => Balance::Random(parse_random(at)?),
+    };
+    Ok(())
+}
+
+fn parse_measure(text: &[u8]) -> Option<TimeMeasure> {
+    match text {
+        b"header" => Some(TimeMeasure::Header),
+        b"last_byte" => Some(TimeMeasure::LastByte),
+        _ => None,
+    }
+}
+
+fn parse_random(at: &At<'_>) -> Parsed<RandomPick> {
+    let Some(first) = at.words().first() else { return Ok(RandomPick::One) };
+    if first.value != b"two" {
+        return Err(invalid_parameter(first));
+    }
+    let Some(second) = at.words().get(1) else { return Ok(RandomPick::TwoLeastConn) };
+    if second.value == b"least_conn" {
+        return Ok(RandomPick::TwoLeastConn);
+    }
+    let measure = parameter(second, "least_time").and_then(|value| parse_measure(&value.value));
+    measure.map(RandomPick::TwoLeastTime).ok_or_else(|| invalid_parameter(second))
+}
+
+fn parse_keepalive(at: &mut At<'_>) -> Parsed<Keepalive> {
+    let word = at.word(0)?;
+    let count = |word: &crate::tree::Word| number(&word.value).and_then(|count| u32::try_from(count).ok());
+    let idle = count(word).ok_or_else(|| {
+        Diagnostic::error(word.span, format!("invalid value \"{}\" in \"keepalive\" directive", word.text()))
+    })?;
+    let mut keepalive = Keepalive { idle, local: false, per_peer: None, floor: 0, span: Some(at.directive.span) };
+    for word in &at.words()[1..] {
+        if word.value == b"local" {
+            keepalive.local = true;
+        } else if let Some(value) = parameter(word, "per_peer") {
+            keepalive.per_peer = Some(count(&value).filter(|&count| count > 0).ok_or_else(|| invalid_parameter(word))?);
+        } else if let Some(value) = parameter(word, "floor") {
+            keepalive.floor = count(&value).ok_or_else(|| invalid_parameter(word))?;
+        } else {
+            return Err(invalid_parameter(word).with_hint("`local`, `per_peer=M` or `floor=K`"));
+        }
+    }
+    if keepalive.floor > keepalive.idle {
+        return Err(Diagnostic::error(at.directive.span, "\"floor\" of \"keepalive\" is larger than the pool itself")
+            .with_hint("connections above the pool's limit would be closed as soon as they are idle"));
+    }
+    Ok(keepalive)
+}
+
+/// How long a request waits for a connection where `timeout=` was not written, as `queue` has it.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn parse_cap(at: &mut At<'_>) -> Parsed<Option<ConnectionCap>> {
+    let word = at.word(0)?;
+    let count = |word: &crate::tree::Word| {
+        number(&word.value).and_then(|count| u32::try_from(count).ok()).filter(|&count| count > 0)
+    };
+    let most = count(word)
+        .ok_or_else(|| crate::value::invalid_value(word).with_hint("a number of connections, at least 1"))?;
+    let mut cap = ConnectionCap { most, connecting: None, queue: 0, timeout: QUEUE_TIMEOUT };
+    for word in &at.words()[1..] {
+        if let Some(value) = parameter(word, "connecting") {
+            cap.connecting = Some(count(&value).ok_or_else(|| invalid_parameter(word))?);
+        } else if let Some(value) = parameter(word, "queue") {
+            cap.queue = count(&value).ok_or_else(|| invalid_parameter(word))?;
+        } else if let Some(value) = parameter(word, "timeout") {
+            let time = milliseconds(&value.value, false).ok_or_else(|| invalid_parameter(word))?;
+            cap.timeout = Duration::from_millis(time);
+        } else {
+            return Err(invalid_parameter(word).with_hint("`connecting=C`, `queue=Q` or `timeout=T`"));
+        }
+    }
+    Ok(Some(cap))
+}
+
+fn parse_group_zone(at: &mut At<'_>) -> Parsed<Option<(String, Option<u64>)>> {
+    let name = at.word(0)?;
+    if name.value.is_empty() {
+        return Err(Diagnostic::error(name.span, format!("invalid zone name \"{}\"", name.text())));
+    }
+    let size = match at.words().get(1) {
+        None => None,
+        Some(word) => {
+            let invalid = || Diagnostic::error(word.span, format!("invalid zone size \"{}\"", word.text()));
+            Some(bytes(&word.value, false).ok_or_else(invalid)?)
+        }
+    };
+    Ok(Some((name.text().into_owned(), size)))
+}
+
+fn parse_queue(at: &mut At<'_>) -> Parsed<Option<(u32, Duration)>> {
+    let word = at.word(0)?;
+    let count = number(&word.value).and_then(|count| u32::try_from(count).ok()).filter(|&count| count > 0);
+    let count = count.ok_or_else(|| crate::value::invalid_value(word))?;
+    let mut timeout = QUEUE_TIMEOUT;
+    if let Some(word) = at.words().get(1) {
+        let value = parameter(word, "timeout").and_then(|value| milliseconds(&value.value, false));
+        timeout = Duration::from_millis(value.ok_or_else(|| invalid_parameter(word))?);
+    }
+    Ok(Some((count, timeout)))
+}

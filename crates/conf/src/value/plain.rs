@@ -1,0 +1,70 @@
+//! The plain values: flags, numbers, one word of several, text.
+
+use super::size::number;
+use super::{Parsed, directive_invalid, invalid_value};
+use crate::diagnostic::Diagnostic;
+use crate::tree::Word;
+
+/// `on` or `off`, in any case.
+pub fn parse_flag(name: &str, word: &Word) -> Parsed<bool> {
+    if word.value.eq_ignore_ascii_case(b"on") {
+        Ok(true)
+    } else if word.value.eq_ignore_ascii_case(b"off") {
+        Ok(false)
+    } else {
+        let message =
+            format!("invalid value \"{}\" in \"{name}\" directive, it must be \"on\" or \"off\"", word.text());
+        Err(Diagnostic::error(word.span, message))
+    }
+}
+
+/// A decimal number.
+pub fn parse_number(name: &str, word: &Word) -> Parsed<u64> {
+    number(&word.value).filter(|&value| value <= i64::MAX as u64).ok_or_else(|| {
+        directive_invalid(name, word, "number").with_hint("a number is decimal digits only, for example `16`")
+    })
+}
+
+/// A decimal number that fits 32 bits.
+pub fn parse_u32(name: &str, word: &Word) -> Parsed<u32> {
+    parse_number(name, word)?
+        .try_into()
+        .map_err(|_| directive_invalid(name, word, "number").with_hint("at most 4294967295"))
+}
+
+/// A decimal number within `range`, both ends included.
+pub fn parse_in_range(name: &str, word: &Word, least: u64, most: u64) -> Parsed<u64> {
+    let value = parse_number(name, word)?;
+    if value < least {
+        let message = format!("\"{name}\" directive value must be equal to or greater than {least}");
+        return Err(Diagnostic::error(word.span, message));
+    }
+    if value > most {
+        let message = format!("\"{name}\" directive value must be equal to or less than {most}");
+        return Err(Diagnostic::error(word.span, message));
+    }
+    Ok(value)
+}
+
+/// The bytes as they stand.
+#[expect(clippy::unnecessary_wraps, reason = "shares the shape of the other parsers")]
+pub fn parse_bytes(_name: &str, word: &Word) -> Parsed<Vec<u8>> {
+    Ok(word.value.clone())
+}
+
+/// Text that must be UTF-8, because it names something (a zone, an environment variable, a user).
+pub fn parse_text(_name: &str, word: &Word) -> Parsed<String> {
+    String::from_utf8(word.value.clone()).map_err(|_| invalid_value(word).with_hint("this is not valid UTF-8"))
+}
+
+/// One of several words, compared without regard to case as nginx does.
+pub(crate) fn parse_choice<T: Copy>(word: &Word, choices: &[(&str, T)]) -> Parsed<T> {
+    choices
+        .iter()
+        .find(|(text, _)| word.value.eq_ignore_ascii_case(text.as_bytes()))
+        .map(|&(_, value)| value)
+        .ok_or_else(|| {
+            let known: Vec<_> = choices.iter().map(|(text, _)| format!("`{text}`")).collect();
+            invalid_value(word).with_hint(format!("one of {}", known.join(", ")))
+        })
+}
