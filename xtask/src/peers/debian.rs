@@ -18,8 +18,9 @@ pub(super) fn unpack(home: &Path, packages: &[&str]) -> Result<Vec<String>> {
     let archives = apt.home.join("archives");
     let wanted = match apt.fetch(false, packages, &archives) {
         Ok(wanted) => wanted,
-        Err(error) => {
-            println!("the system's package lists do not serve ({error}); fetching lists of our own");
+        // Whatever it was, the second try says it again, with lists that are surely fresh.
+        Err(_) => {
+            println!("apt's package lists are missing here, or too old; fetching lists of our own");
             apt.update();
             apt.fetch(true, packages, &archives)?
         }
