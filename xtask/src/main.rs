@@ -1,11 +1,24 @@
-//! The one door for tasks. `cargo xtask --help` lists them.
+//! The one door for tasks. `cargo xtask --help` lists them; `.ci/run` calls the same ones.
+//!
+//! One file per task. Not the place for anything the product itself needs: nothing depends on this crate.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // this is a terminal program
 
+mod deny;
+mod fuzz;
+mod metadata;
+mod peers;
+mod test;
+mod tidy;
+mod tools;
+mod workspace;
+
 use clap::{Parser, Subcommand};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
+use workspace::Workspace;
 
 /// Tasks of the workspace.
 #[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
 struct Cli {
     #[command(subcommand)]
     task: Task,
@@ -14,11 +27,31 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     /// Sets up what the tests need and runs the whole suite.
-    Test,
+    Test(test::Args),
+    /// Provides nginx, haproxy, wrk, ab, siege, hey and h2load under target/peers, without touching the system.
+    Peers(peers::Args),
+    /// Checks the layout rules: direction, lengths, names, headers.
+    Tidy(tidy::Args),
+    /// Checks licences, sources and known vulnerabilities of the dependencies.
+    Deny,
+    /// Runs every fuzz target for some seconds.
+    FuzzSmoke(fuzz::Args),
 }
 
 fn main() -> ExitCode {
-    let Task::Test = Cli::parse().task;
-    let ran = Command::new(env!("CARGO")).args(["test", "--workspace"]).status();
-    if ran.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let cli = Cli::parse();
+    let ran = Workspace::locate().and_then(|workspace| match cli.task {
+        Task::Test(args) => test::run_suite(&workspace, &args),
+        Task::Peers(args) => peers::run(&workspace, &args),
+        Task::Tidy(args) => tidy::run(&workspace, &args),
+        Task::Deny => deny::check(&workspace),
+        Task::FuzzSmoke(args) => fuzz::smoke(&workspace, &args),
+    });
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,0 +1,90 @@
+//! `cargo xtask fuzz-smoke`: every target of `fuzz/` for some seconds, from its seeds. It finds what a change broke at once;
+//! long runs are `cargo fuzz run` by hand.
+
+use crate::tools::{self, Tool};
+use crate::workspace::{Workspace, find_program, heading, in_ci, output_of, run};
+use anyhow::{Result, bail};
+use std::fs;
+use std::process::Command;
+
+/// Options of `cargo xtask fuzz-smoke`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Seconds for each target.
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// Only the targets whose name contains this.
+    filter: Option<String>,
+}
+
+const CARGO_FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2" };
+
+/// An input that takes longer than this is a hang: parsers here finish in microseconds.
+const HANG_SECONDS: u32 = 5;
+
+/// Runs the task.
+pub(crate) fn smoke(workspace: &Workspace, args: &Args) -> Result<()> {
+    if !workspace.root.join("fuzz/Cargo.toml").is_file() {
+        println!("fuzz/ holds no targets yet");
+        return Ok(());
+    }
+    if let Err(missing) = check_needs() {
+        // A person without a nightly compiler can still work; a build that checks nothing must not look green.
+        if in_ci() {
+            return Err(missing);
+        }
+        println!("NOT FUZZED: {missing}");
+        return Ok(());
+    }
+    tools::provide(workspace, &CARGO_FUZZ)?;
+    let targets = output_of(cargo_fuzz(workspace)?.arg("list"))?;
+    let wanted = |target: &&str| args.filter.as_ref().is_none_or(|filter| target.contains(filter));
+    let targets: Vec<&str> = targets.lines().map(str::trim).filter(|line| !line.is_empty()).filter(wanted).collect();
+    if targets.is_empty() {
+        bail!("no fuzz target matches");
+    }
+    for target in &targets {
+        fuzz(workspace, target, args.seconds)?;
+    }
+    println!("\n{} fuzz targets, {} s each: nothing found", targets.len(), args.seconds);
+    Ok(())
+}
+
+fn check_needs() -> Result<()> {
+    if find_program("c++").is_none() {
+        bail!("libFuzzer is built with `c++`. On Debian and Ubuntu: sudo apt-get install g++");
+    }
+    let nightly =
+        Command::new("rustup").args(["run", "nightly", "rustc", "--version"]).env_remove("RUSTUP_TOOLCHAIN").output();
+    if !nightly.is_ok_and(|output| output.status.success()) {
+        bail!("sanitizers need a nightly compiler: rustup toolchain install nightly --profile minimal");
+    }
+    Ok(())
+}
+
+/// `cargo fuzz` with the nightly compiler, whichever toolchain started us.
+fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
+    let mut command = Command::new("rustup");
+    for inherited in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTFLAGS"] {
+        command.env_remove(inherited);
+    }
+    command.current_dir(&workspace.root).env("PATH", tools::search_path(workspace)?);
+    command.args(["run", "nightly", "cargo", "fuzz"]);
+    Ok(command)
+}
+
+fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Result<()> {
+    heading(&format!("fuzzing {target} for {seconds} s"));
+    // libFuzzer writes what it learns into the first folder and only reads the others.
+    let corpus = workspace.root.join("fuzz/corpus").join(target);
+    let seeds = workspace.root.join("fuzz/seeds").join(target);
+    fs::create_dir_all(&corpus)?;
+    let mut command = cargo_fuzz(workspace)?;
+    command.arg("run").arg("--target-dir").arg(workspace.target("fuzz")).arg(target).arg(corpus);
+    if seeds.is_dir() {
+        command.arg(seeds);
+    }
+    command.args(["--", "-print_final_stats=1", "-verbosity=0"]);
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={HANG_SECONDS}"));
+    run(&mut command)
+}

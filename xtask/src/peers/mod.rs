@@ -1,0 +1,189 @@
+//! `cargo xtask peers`: the foreign servers and clients that tests and benches compare us with.
+//!
+//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers`; nothing
+//! is installed, no service is started and no right is needed. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
+//! `target/peers/bin/NAME` in the workspace root. Called by `test`, `bench` and people.
+
+mod debian;
+mod wrapper;
+
+use crate::workspace::{Workspace, find_program, heading};
+use anyhow::{Context as _, Result, bail};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Options of `cargo xtask peers`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Print each tool with its version, path and origin, and change nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Changes whenever the wrappers or the layout change, so that an older folder is built anew.
+const LAYOUT: &str = "holdfast-peers 1";
+
+/// A program that tests or benches run beside ours.
+pub(crate) struct Peer {
+    /// The name under `target/peers/bin`.
+    pub(crate) name: &'static str,
+    /// The Debian package that holds it.
+    package: &'static str,
+    /// Where the package puts it, relative to the root folder.
+    file: &'static str,
+    /// The arguments that make it print its version and end.
+    version: &'static [&'static str],
+}
+
+/// Everything that a test or bench may ask for.
+const PEERS: [Peer; 7] = [
+    Peer { name: "nginx", package: "nginx", file: "usr/sbin/nginx", version: &["-v"] },
+    Peer { name: "haproxy", package: "haproxy", file: "usr/sbin/haproxy", version: &["-v"] },
+    Peer { name: "wrk", package: "wrk", file: "usr/bin/wrk", version: &["-v"] },
+    Peer { name: "ab", package: "apache2-utils", file: "usr/bin/ab", version: &["-V"] },
+    Peer { name: "siege", package: "siege", file: "usr/bin/siege", version: &["--version"] },
+    Peer { name: "hey", package: "hey", file: "usr/bin/hey", version: &["-h"] },
+    Peer { name: "h2load", package: "nghttp2-client", file: "usr/bin/h2load", version: &["--version"] },
+];
+
+/// Runs the task.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    if !args.list {
+        provide(workspace)?;
+    }
+    list(workspace)
+}
+
+/// The folder that holds one program per peer.
+pub(crate) fn bin(workspace: &Workspace) -> PathBuf {
+    workspace.target("peers").join("bin")
+}
+
+/// Makes sure that every peer stands in the folder it returns. Quick when they do already.
+pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
+    let home = workspace.target("peers");
+    fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+    // Two `cargo xtask test` at once must not unpack over each other.
+    let lock = File::create(home.join("lock")).context("cannot create the lock of target/peers")?;
+    lock.lock().context("cannot lock target/peers")?;
+
+    let bin = bin(workspace);
+    if fs::read_to_string(home.join("stamp")).is_ok_and(|stamp| stamp.starts_with(LAYOUT))
+        && PEERS.iter().all(|peer| bin.join(peer.name).is_file())
+    {
+        return Ok(bin);
+    }
+    heading("peers: nginx, haproxy and the load tools, for tests and benches");
+    let missing: Vec<&Peer> = PEERS.iter().filter(|peer| find_program(peer.name).is_none()).collect();
+    let unpacked = if missing.is_empty() { Vec::new() } else { unpack(&home, &missing)? };
+
+    remove_if_there(&bin)?;
+    fs::create_dir_all(&bin)?;
+    for peer in &PEERS {
+        let file = bin.join(peer.name);
+        match find_program(peer.name) {
+            Some(installed) => std::os::unix::fs::symlink(installed, &file)?,
+            None => wrapper::write(&home, peer, &file)?,
+        }
+        version(&file, peer).with_context(|| format!("{} does not run", peer.name))?;
+    }
+    fs::write(home.join("stamp"), format!("{LAYOUT}\n{}\n", unpacked.join("\n")))?;
+    Ok(bin)
+}
+
+/// Fetches and unpacks what is missing; returns `name=version` of each package.
+fn unpack(home: &Path, missing: &[&Peer]) -> Result<Vec<String>> {
+    let names = missing.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
+    let packages: Vec<&str> = missing.iter().map(|peer| peer.package).collect();
+    let by_hand = format!(
+        "not found: {names}. On Debian and Ubuntu they are in the packages {}; elsewhere install them by the same \
+         names (ab is part of Apache httpd, h2load of nghttp2) so that they are on $PATH, then run this again.",
+        packages.join(" ")
+    );
+    if find_program("apt-get").is_none() || find_program("dpkg").is_none() {
+        bail!("{by_hand}");
+    }
+    debian::unpack(home, &packages).context(by_hand)
+}
+
+fn list(workspace: &Workspace) -> Result<()> {
+    let bin = bin(workspace);
+    // hey prints no version, but we know which package it came from.
+    let stamp = fs::read_to_string(workspace.target("peers").join("stamp")).unwrap_or_default();
+    let mut absent = 0;
+    println!("{:<8} {:<44} {:<10} path", "tool", "version", "origin");
+    for peer in &PEERS {
+        let file = bin.join(peer.name);
+        if !file.is_file() {
+            absent += 1;
+            println!("{:<8} {:<44} {:<10} run `cargo xtask peers`", peer.name, "-", "absent");
+            continue;
+        }
+        let package =
+            stamp.lines().find(|line| line.strip_prefix(peer.package).is_some_and(|rest| rest.starts_with('=')));
+        let version = version(&file, peer)?.or(package.map(str::to_owned)).unwrap_or_else(|| "-".to_owned());
+        let (origin, path) = fs::read_link(&file).map_or(("unpacked", file), |installed| ("installed", installed));
+        println!("{:<8} {version:<44} {origin:<10} {}", peer.name, path.display());
+    }
+    if absent > 0 {
+        bail!("{absent} of {} tools are absent", PEERS.len());
+    }
+    Ok(())
+}
+
+/// The line in which the program says its version, if it does. An error when it cannot even be started, as when a library is missing.
+fn version(file: &Path, peer: &Peer) -> Result<Option<String>> {
+    const LOADER_FAILED: i32 = 127; // the shell's and the dynamic loader's "not found"
+    let output = Command::new(file).args(peer.version).stdin(Stdio::null()).output()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    if output.status.code().is_none_or(|code| code == LOADER_FAILED) {
+        bail!("{}", text.trim());
+    }
+    Ok(version_line(&text).map(str::to_owned))
+}
+
+/// hey has no version option and wrk prints its own beside a usage text, so the line is told by its looks.
+fn version_line(text: &str) -> Option<&str> {
+    let line = text.lines().find(|line| line.chars().any(|c| c.is_ascii_digit()) && !line.starts_with("  "))?;
+    let line = line.split(" Copyright").next().unwrap_or(line);
+    let line = line.split(" - ").next().unwrap_or(line);
+    (!line.contains("CPUs")).then(|| line.split(" <$").next().unwrap_or(line).trim_end_matches(',').trim())
+}
+
+fn remove_if_there(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_picked_out_of_each_programs_own_words() {
+        assert_eq!(version_line("nginx version: nginx/1.22.1\n"), Some("nginx version: nginx/1.22.1"));
+        assert_eq!(
+            version_line("HAProxy version 2.6.12-1 2026/10/17 - https://haproxy.org/\nStatus: long-term\n"),
+            Some("HAProxy version 2.6.12-1 2026/10/17")
+        );
+        assert_eq!(
+            version_line("wrk debian/4.1.0-3 [epoll] Copyright (C) 2012 Will Glozer\nUsage: wrk\n"),
+            Some("wrk debian/4.1.0-3 [epoll]")
+        );
+        assert_eq!(version_line("Usage: hey [options...] <url>\n\nOptions:\n  -n  Number of requests, 200\n"), None);
+    }
+
+    #[test]
+    fn a_program_that_cannot_start_is_an_error_and_not_a_version() {
+        let shell = find_program("sh").unwrap();
+        let broken =
+            Peer { name: "broken", package: "none", file: "none", version: &["-c", "no-such-program-anywhere"] };
+        assert!(version(&shell, &broken).unwrap_err().to_string().contains("no-such-program-anywhere"));
+    }
+}

@@ -1,0 +1,74 @@
+//! The small scripts that start an unpacked peer with its own libraries and without a look at the system's files.
+//!
+//! Each `exec`s the program, so the process that a test started is the program itself and its pid is the one to signal.
+
+use super::Peer;
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+/// Debian caps siege at 255 users, and siege writes colours, logs and a folder into the home of whoever runs it.
+const SIEGE_RC: &str = "limit = 4096\nlogging = false\ncolor = off\nverbose = false\nprotocol = HTTP/1.1\n\
+                        connection = close\ndelay = 0.0\nbenchmark = true\n";
+
+/// Writes the script that starts `peer` from `home/root`.
+pub(super) fn write(home: &Path, peer: &Peer, script: &Path) -> Result<()> {
+    for folder in ["etc", "home", "run"] {
+        fs::create_dir_all(home.join(folder))?;
+    }
+    if peer.name == "siege" {
+        fs::create_dir_all(home.join("home/.siege"))?;
+        fs::write(home.join("etc/siegerc"), SIEGE_RC)?;
+    }
+    fs::write(script, text(peer)).with_context(|| format!("cannot write {}", script.display()))?;
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+fn text(peer: &Peer) -> String {
+    let extra = match peer.name {
+        "siege" => {
+            "HOME=$home/home SIEGERC=$home/etc/siegerc PATH=$home/root/usr/bin:$PATH\nexport HOME SIEGERC PATH\n"
+        }
+        _ => "",
+    };
+    // nginx takes the last of a repeated option, so these two are only defaults: no prefix and no error log of its own
+    // lie in the system's folders.
+    let defaults = if peer.name == "nginx" { " -p \"$home/run/\" -e stderr" } else { "" };
+    format!(
+        "#!/bin/sh\n\
+         # Written by `cargo xtask peers`: starts the unpacked {name} with its own libraries.\n\
+         home=$(cd \"${{0%/*}}/..\" && pwd)\n\
+         LD_LIBRARY_PATH=$home/root/usr/lib/{arch}-linux-gnu:$home/root/lib/{arch}-linux-gnu\n\
+         export LD_LIBRARY_PATH\n\
+         {extra}exec \"$home/root/{file}\"{defaults} \"$@\"\n",
+        name = peer.name,
+        arch = std::env::consts::ARCH,
+        file = peer.file,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_script_starts_the_program_with_its_defaults_and_then_what_it_was_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path();
+        fs::create_dir_all(home.join("root/usr/sbin")).unwrap();
+        fs::create_dir_all(home.join("bin")).unwrap();
+        // The script is read by a shell and the program is a link, because a file that was just written may still be open
+        // for writing in a child of another test, and then it cannot be executed.
+        std::os::unix::fs::symlink("/bin/echo", home.join("root/usr/sbin/nginx")).unwrap();
+        let script = home.join("bin/nginx");
+        write(home, &super::super::PEERS[0], &script).unwrap();
+
+        let output = Command::new("sh").arg(&script).args(["-p", "a b"]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let home = home.canonicalize().unwrap();
+        assert_eq!(said, format!("-p {}/run/ -e stderr -p a b\n", home.display()));
+    }
+}

@@ -1,0 +1,133 @@
+//! Rule: dependencies point one way. Pure crates depend on pure crates alone and know no socket, the gateway is used only
+//! by what runs it, and the scripted peers of `testkit` never reach a release.
+
+use super::Finding;
+use crate::metadata::{Dependency, Package};
+
+/// What a crate of the layout is allowed to know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    /// Bytes and `now` come in, decisions come out.
+    Pure,
+    /// Sockets, clocks, threads.
+    Io,
+    /// What runs the gateway inside its own process.
+    RunsGateway,
+    /// Development only.
+    Dev,
+}
+
+/// The layout of ARCHITECTURE.md. A new crate takes its place here first.
+const LAYOUT: [(&str, Layer); 19] = [
+    ("conf", Layer::Pure),
+    ("http1", Layer::Pure),
+    ("websocket", Layer::Pure),
+    ("rules", Layer::Pure),
+    ("upstream", Layer::Pure),
+    ("stats", Layer::Pure),
+    ("report", Layer::Pure),
+    ("reactor", Layer::Io),
+    ("sockdiag", Layer::Io),
+    ("gateway", Layer::Io),
+    ("control", Layer::RunsGateway),
+    ("origin", Layer::Io),
+    ("load", Layer::Io),
+    ("doctor", Layer::Io),
+    ("lab", Layer::Io),
+    ("holdfast", Layer::RunsGateway),
+    ("testkit", Layer::Dev),
+    ("xtask", Layer::Dev),
+    ("fuzz", Layer::Dev),
+];
+
+/// Crates through which a pure crate would come to know a socket, a runtime or the kernel.
+const NEVER_IN_PURE: [&str; 7] = ["libc", "mio", "nix", "polling", "rustix", "socket2", "tokio"];
+
+pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let mut report = |text: String| {
+            findings.push(Finding { path: package.name.clone(), line: 0, rule: "direction", text });
+        };
+        let Some(layer) = layer_of(&package.name) else {
+            report(
+                "this crate has no place in the layout: ARCHITECTURE.md, then xtask/src/tidy/direction.rs".to_owned(),
+            );
+            continue;
+        };
+        for dependency in &package.dependencies {
+            if let Some(text) = violation(layer, dependency) {
+                report(text);
+            }
+        }
+    }
+    findings
+}
+
+fn layer_of(name: &str) -> Option<Layer> {
+    LAYOUT.iter().find(|(listed, _)| *listed == name).map(|(_, layer)| *layer)
+}
+
+fn violation(layer: Layer, dependency: &Dependency) -> Option<String> {
+    let name = &dependency.name;
+    let dev = dependency.kind.as_deref() == Some("dev");
+    if dependency.path.is_none() {
+        let forbidden = layer == Layer::Pure && !dev && NEVER_IN_PURE.contains(&name.as_str());
+        return forbidden
+            .then(|| format!("is pure and must not depend on `{name}`: bytes and `now` come in as arguments"));
+    }
+    if name == "testkit" && !dev && layer != Layer::Dev {
+        return Some("`testkit` is for [dev-dependencies] only".to_owned());
+    }
+    if layer == Layer::Pure && !dev && layer_of(name) != Some(Layer::Pure) {
+        return Some(format!("is pure and must not depend on `{name}`, which is not"));
+    }
+    // Also in tests: a tool meets the gateway as a process, so that what it measures is what users run.
+    if name == "gateway" && !matches!(layer, Layer::RunsGateway | Layer::Dev) {
+        return Some("must not depend on `gateway`: run it as a process".to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
+        let dependencies = dependencies.iter().map(|(name, kind)| Dependency {
+            name: (*name).to_owned(),
+            kind: kind.map(str::to_owned),
+            path: layer_of(name).map(|_| format!("crates/{name}")),
+        });
+        Package { name: name.to_owned(), dependencies: dependencies.collect() }
+    }
+
+    fn texts(name: &str, dependencies: &[(&str, Option<&str>)]) -> Vec<String> {
+        check(&[package(name, dependencies)]).into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn a_pure_crate_may_use_pure_crates_and_test_with_anything() {
+        assert_eq!(texts("rules", &[("conf", None), ("memchr", None), ("reactor", Some("dev"))]), [""; 0]);
+        assert_eq!(texts("rules", &[("reactor", None)]), ["is pure and must not depend on `reactor`, which is not"]);
+        assert_eq!(texts("rules", &[("reactor", Some("build"))]).len(), 1);
+        assert_eq!(texts("http1", &[("socket2", None)]).len(), 1);
+    }
+
+    #[test]
+    fn only_what_runs_the_gateway_depends_on_it() {
+        assert_eq!(texts("holdfast", &[("gateway", None)]), [""; 0]);
+        assert_eq!(texts("control", &[("gateway", None)]), [""; 0]);
+        for tool in ["load", "doctor", "lab", "origin"] {
+            assert_eq!(texts(tool, &[("gateway", None)]), ["must not depend on `gateway`: run it as a process"]);
+            assert_eq!(texts(tool, &[("gateway", Some("dev"))]).len(), 1);
+        }
+    }
+
+    #[test]
+    fn testkit_stays_out_of_releases_and_every_crate_has_a_place() {
+        assert_eq!(texts("gateway", &[("testkit", Some("dev"))]), [""; 0]);
+        assert_eq!(texts("gateway", &[("testkit", None)]), ["`testkit` is for [dev-dependencies] only"]);
+        assert_eq!(texts("surprise", &[]).len(), 1);
+    }
+}

@@ -1,0 +1,86 @@
+//! `cargo xtask tidy`: layout rules that neither rustc nor clippy knows. One file per rule, each with its fixtures.
+//!
+//! A rule looks at one thing and returns findings; this file reads the sources once and prints what was found.
+
+mod banned_names;
+mod bare_ignore;
+mod direction;
+mod exceptions;
+mod file_header;
+mod file_length;
+mod function_length;
+mod source;
+mod unsafe_code;
+mod workplace_paths;
+
+use crate::metadata;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail};
+use source::Source;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+
+/// Options of `cargo xtask tidy`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Lower or remove the exceptions that have become too large, and change nothing else.
+    #[arg(long)]
+    shrink: bool,
+}
+
+/// One violation, printed as `path:line: [rule] what is wrong and what to do instead`.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    rule: &'static str,
+    text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: [{}] {}", self.path, self.line, self.rule, self.text)
+    }
+}
+
+/// Runs the task.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let files = source::tracked_files(workspace)?;
+    let mut findings = direction::check(&metadata::packages(workspace)?);
+    let mut measures = Vec::new();
+    for path in &files {
+        // A file that was deleted and not yet committed is still listed.
+        let Ok(bytes) = std::fs::read(workspace.root.join(path)) else { continue };
+        findings.extend(workplace_paths::check(path, &bytes));
+        if Path::new(path).extension() != Some(OsStr::new("rs")) {
+            continue;
+        }
+        let text = String::from_utf8(bytes).with_context(|| format!("{path} is not UTF-8"))?;
+        let source = Source::parse(path, text)?;
+        findings.extend(file_header::check(&source));
+        findings.extend(bare_ignore::check(&source));
+        findings.extend(unsafe_code::check(&source));
+        findings.extend(banned_names::check(&source));
+        measures.extend(file_length::measure(&source));
+        measures.extend(function_length::measure(&source));
+    }
+
+    let file = workspace.root.join(exceptions::FILE);
+    let listed = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", exceptions::FILE))?;
+    if args.shrink {
+        std::fs::write(&file, exceptions::shrink(&listed, &measures)?)?;
+        return Ok(());
+    }
+    findings.extend(exceptions::check(&listed, &measures)?);
+
+    findings.sort();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} findings", findings.len());
+    }
+    println!("tidy: {} files, nothing to say", files.len());
+    Ok(())
+}

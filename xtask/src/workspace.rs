@@ -1,0 +1,110 @@
+//! Where the workspace is, and how a task runs another program: with a heading, from the root, and an error that names it.
+
+use anyhow::{Context as _, Result, bail};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The workspace on disk.
+pub(crate) struct Workspace {
+    /// Absolute path of the folder that holds the root `Cargo.toml`.
+    pub(crate) root: PathBuf,
+}
+
+impl Workspace {
+    /// Finds the root from the manifest folder that `cargo run` names, or from where this crate was built.
+    pub(crate) fn locate() -> Result<Workspace> {
+        let manifest =
+            std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| OsStr::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+        let root = Path::new(&manifest).parent().context("the manifest folder of xtask has no parent")?;
+        if !root.join("Cargo.lock").is_file() {
+            bail!("{} is not the workspace root: no Cargo.lock there", root.display());
+        }
+        Ok(Workspace { root: root.to_owned() })
+    }
+
+    /// What tasks fetch, build and generate for themselves stands here, whatever `CARGO_TARGET_DIR` says: its paths are
+    /// part of what the tests and the documents rely on.
+    pub(crate) fn target(&self, name: &str) -> PathBuf {
+        self.root.join("target").join(name)
+    }
+
+    /// The cargo of the pinned toolchain, started in the root.
+    pub(crate) fn cargo(&self) -> Command {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.current_dir(&self.root);
+        command
+    }
+}
+
+/// Whether a script rather than a person is looking: optional parts that are missing are failures there.
+pub(crate) fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+}
+
+/// A heading that is easy to find in a long log.
+pub(crate) fn heading(text: &str) {
+    println!("\n=== {text}");
+}
+
+/// Runs a program whose output belongs to the terminal.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    if !status.success() {
+        bail!("{} ended with {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a program and returns what it wrote to standard output; its standard error is part of the error.
+pub(crate) fn output_of(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {}", shown(command)))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("{} ended with {}\n{}", shown(command), output.status, stderr.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The command as a person would type it, shortened where it lists many things.
+pub(crate) fn shown(command: &Command) -> String {
+    const ARGUMENTS_MAX: usize = 12; // a resolved package list would push the error off the screen
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().take(ARGUMENTS_MAX).map(|word| word.to_string_lossy().into_owned()));
+    if command.get_args().len() > ARGUMENTS_MAX {
+        words.push("…".to_owned());
+    }
+    format!("`{}`", words.join(" "))
+}
+
+/// The first executable file of that name on `$PATH`, and then in the folders of system programs, which a plain
+/// user's `$PATH` leaves out on Debian.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_and_a_made_up_one_is_not() {
+        assert!(find_program("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(find_program("no-such-program-anywhere"), None);
+    }
+
+    #[test]
+    fn a_failing_program_says_what_it_was_and_why() {
+        let error = output_of(Command::new("sh").args(["-c", "echo the reason >&2; exit 3"])).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("the reason") && text.contains("exit status: 3"), "{text}");
+    }
+}
