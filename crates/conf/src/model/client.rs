@@ -171,7 +171,7 @@ pub(crate) fn parse_temp_path(at: &mut At<'_>) -> Parsed<TempPath> {
             _ => return Err(invalid_value(word).with_hint("a level is 1, 2 or 3 digits of the file's number")),
         };
     }
-    Ok(TempPath { path, levels })
+    Ok(TempPath { path: path.to_vec(), levels })
 }
 
 /// Port of the domain name system.

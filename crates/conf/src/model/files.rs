@@ -146,7 +146,7 @@ pub(crate) fn lower_types(block: &Block, out: &mut Vec<Diagnostic>) -> Types {
     for entry in &block.directives {
         for extension in &entry.args {
             let key = extension.value.to_ascii_lowercase();
-            if let Some(old) = types.insert(key, entry.name.value.clone()) {
+            if let Some(old) = types.insert(key, entry.name.value.to_vec()) {
                 let message = format!(
                     "duplicate extension \"{}\", content type: \"{}\", previous content type: \"{}\"",
                     extension.text(),

@@ -89,7 +89,7 @@ fn parse_status(name: &str, word: &Word) -> Parsed<u16> {
 }
 
 fn resolve_zone(at: &At<'_>, name: &Word, kind: ZoneKind) -> Parsed<ZoneId> {
-    match at.env.zones.get(&name.value) {
+    match at.env.zones.get(&*name.value) {
         Some(&(known, id, _)) if known == kind => Ok(id),
         Some(&(_, _, span)) => {
             let text = name.text();
@@ -115,7 +115,7 @@ fn parse_limit_req(at: &mut At<'_>) -> Parsed<RequestLimit> {
             zone = Some(resolve_zone(at, &name, ZoneKind::Requests)?);
         } else if let Some(value) = parameter(word, "burst") {
             burst = count(&value, "burst").and_then(|burst| {
-                if burst == 0 { count(&Word { value: Vec::new(), ..value }, "burst") } else { Ok(burst) }
+                if burst == 0 { count(&Word { value: Vec::new().into(), ..value }, "burst") } else { Ok(burst) }
             })?;
         } else if let Some(value) = parameter(word, "delay") {
             delay = count(&value, "delay")?;

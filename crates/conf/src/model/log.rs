@@ -172,11 +172,11 @@ fn edit_access_log(logs: &mut Vec<AccessLog>, at: &mut At<'_>) -> Parsed<()> {
 }
 
 fn resolve_format(word: &Word, at: &At<'_>) -> Parsed<LogFormatId> {
-    let known = at.env.formats.get(&word.value).filter(|(_, defined_at)| *defined_at <= at.env.position);
+    let known = at.env.formats.get(&*word.value).filter(|(_, defined_at)| *defined_at <= at.env.position);
     known.map(|&(id, _)| id).ok_or_else(|| {
         let mut names: Vec<_> = at.env.formats.keys().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         names.sort_unstable();
-        let hint = if at.env.formats.contains_key(&word.value) {
+        let hint = if at.env.formats.contains_key(&*word.value) {
             "the format has to be defined before it is used".to_owned()
         } else {
             format!("formats defined: {}", names.join(", "))

@@ -47,5 +47,5 @@ pub(crate) fn parameter(word: &Word, key: &str) -> Option<Word> {
     if (span.end - span.start) as usize == word.value.len() {
         span.start += key.len() as u32 + 1;
     }
-    Some(Word { value: rest.to_vec(), span, quote: word.quote })
+    Some(Word { value: rest.into(), span, quote: word.quote })
 }

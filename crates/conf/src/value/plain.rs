@@ -49,12 +49,12 @@ pub fn parse_in_range(name: &str, word: &Word, least: u64, most: u64) -> Parsed<
 /// The bytes as they stand.
 #[expect(clippy::unnecessary_wraps, reason = "shares the shape of the other parsers")]
 pub fn parse_bytes(_name: &str, word: &Word) -> Parsed<Vec<u8>> {
-    Ok(word.value.clone())
+    Ok(word.value.to_vec())
 }
 
 /// Text that must be UTF-8, because it names something (a zone, an environment variable, a user).
 pub fn parse_text(_name: &str, word: &Word) -> Parsed<String> {
-    String::from_utf8(word.value.clone()).map_err(|_| invalid_value(word).with_hint("this is not valid UTF-8"))
+    String::from_utf8(word.value.to_vec()).map_err(|_| invalid_value(word).with_hint("this is not valid UTF-8"))
 }
 
 /// One of several words, compared without regard to case as nginx does.
