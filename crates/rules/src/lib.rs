@@ -8,8 +8,13 @@
 pub mod captures;
 pub mod host;
 pub mod location;
+pub mod log_format;
+pub mod mime;
 pub mod pattern;
+pub mod redirect;
+pub mod reply;
 pub mod server_name;
 pub mod template;
+pub mod time_format;
 pub mod uri;
 pub mod variable;

@@ -34,14 +34,32 @@ enum Shape {
 
 /// A part of a template with several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+pub(crate) enum Piece {
     Text(Box<[u8]>),
     Variable(Variable),
+}
+
+impl Piece {
+    /// The variable, if it is one.
+    pub(crate) fn variable(&self) -> Option<&Variable> {
+        match self {
+            Self::Variable(variable) => Some(variable),
+            Self::Text(_) => None,
+        }
+    }
 }
 
 impl Template {
     /// Compiles a template. An unknown variable is refused with nginx's phrase and a suggestion.
     pub fn compile(template: &written::Template, users: &UserVariables) -> Result<Self, Diagnostic> {
+        Self::compile_pieces(template, users).map(Self::from_pieces)
+    }
+
+    /// Resolves the variables of a template, part by part.
+    pub(crate) fn compile_pieces(
+        template: &written::Template,
+        users: &UserVariables,
+    ) -> Result<Vec<Piece>, Diagnostic> {
         let mut pieces = Vec::with_capacity(template.parts.len());
         for part in &template.parts {
             pieces.push(match part {
@@ -53,7 +71,7 @@ impl Template {
                 },
             });
         }
-        Ok(Self::from_pieces(pieces))
+        Ok(pieces)
     }
 
     /// A template without variables.
@@ -102,11 +120,7 @@ impl Template {
             Shape::Single(variable) => (Some(variable), &[]),
             Shape::Pieces(pieces) => (None, pieces),
         };
-        let of_piece = |piece: &'_ Piece| matches!(piece, Piece::Variable(_));
-        single.into_iter().chain(pieces.iter().filter(move |piece| of_piece(piece)).filter_map(|piece| match piece {
-            Piece::Variable(variable) => Some(variable),
-            Piece::Text(_) => None,
-        }))
+        single.into_iter().chain(pieces.iter().filter_map(Piece::variable))
     }
 
     fn from_pieces(mut pieces: Vec<Piece>) -> Self {
