@@ -1,0 +1,20 @@
+//! The rules of a configuration: which server and location an exchange belongs to, what its URI means, and what texts with
+//! variables come to. Bytes come in as arguments, decisions go out; no socket, no clock, no thread.
+//!
+//! This crate does not know the configuration model. Whoever lowers a configuration (`gateway`) hands plain arguments to
+//! the builders here (`ServerNames::build`, `Locations::build`, `Template::compile`, …) and keeps the results in the
+//! generation; the request path then only calls `lookup`, `find`, `parse_target` and `write`.
+
+pub mod captures;
+pub mod host;
+pub mod location;
+pub mod log_format;
+pub mod mime;
+pub mod pattern;
+pub mod redirect;
+pub mod reply;
+pub mod server_name;
+pub mod template;
+pub mod time_format;
+pub mod uri;
+pub mod variable;

@@ -1,0 +1,209 @@
+//! Access-log lines: a template whose values are escaped as `log_format escape=` asks. Text of the format itself is never
+//! escaped. Called by the gateway when an exchange settles; where the line goes is not known here.
+
+use crate::template::{Piece, Template, View};
+use crate::variable::{UserVariables, Variable};
+use conf::diagnostic::Diagnostic;
+use conf::value::template as written;
+
+/// How values are escaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogEscape {
+    /// `"`, `\`, bytes below 32 and from 127 up as `\xXX`; `-` where there is no value.
+    #[default]
+    Default,
+    /// As in a JSON string: `\"`, `\\`, `\n`, … and `\u00XX` for the other controls; nothing where there is no value.
+    Json,
+    /// Not at all; nothing where there is no value.
+    None,
+}
+
+/// A compiled format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFormat {
+    escape: LogEscape,
+    pieces: Box<[Piece]>,
+}
+
+/// The pieces of nginx's predefined format `combined`.
+fn combined_pieces() -> Vec<Piece> {
+    let text = |text: &str| Piece::Text(text.as_bytes().into());
+    let field = |name| Piece::Variable(Variable::Http(crate::variable::FieldName::new(name)));
+    vec![
+        Piece::Variable(Variable::RemoteAddr),
+        text(" - "),
+        Piece::Variable(Variable::RemoteUser),
+        text(" ["),
+        Piece::Variable(Variable::TimeLocal),
+        text("] \""),
+        Piece::Variable(Variable::Request),
+        text("\" "),
+        Piece::Variable(Variable::Status),
+        text(" "),
+        Piece::Variable(Variable::BodyBytesSent),
+        text(" \""),
+        field("referer"),
+        text("\" \""),
+        field("user_agent"),
+        text("\""),
+    ]
+}
+
+impl LogFormat {
+    /// The predefined format `combined`.
+    pub fn combined() -> Self {
+        Self { escape: LogEscape::Default, pieces: combined_pieces().into() }
+    }
+
+    /// Compiles a `log_format`: its strings joined.
+    pub fn compile(escape: LogEscape, format: &written::Template, users: &UserVariables) -> Result<Self, Diagnostic> {
+        Ok(Self { escape, pieces: Template::compile_pieces(format, users)?.into() })
+    }
+
+    /// Appends one line, without a newline.
+    pub fn write<V: View + ?Sized>(&self, view: &V, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Variable(variable) => self.write_value(variable, view, out),
+            }
+        }
+    }
+
+    /// The variables of the format, in order.
+    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.pieces.iter().filter_map(Piece::variable)
+    }
+
+    fn write_value<V: View + ?Sized>(&self, variable: &Variable, view: &V, out: &mut Vec<u8>) {
+        let start = out.len();
+        if !view.write(variable, out) {
+            out.truncate(start);
+            if self.escape == LogEscape::Default {
+                out.push(b'-');
+            }
+            return;
+        }
+        let is_escaped = match self.escape {
+            LogEscape::Default => is_escaped_by_default,
+            LogEscape::Json => is_escaped_in_json,
+            LogEscape::None => return,
+        };
+        // Nearly no value has such a byte, so the value is written in place first and only then looked at.
+        let Some(first) = out[start..].iter().position(|&byte| is_escaped(byte)) else { return };
+        let tail = out.split_off(start + first);
+        for byte in tail {
+            match (is_escaped(byte), self.escape) {
+                (false, _) => out.push(byte),
+                (true, LogEscape::Json) => escape_in_json(byte, out),
+                (true, _) => out.extend_from_slice(&[
+                    b'\\',
+                    b'x',
+                    DIGITS[usize::from(byte >> 4)],
+                    DIGITS[usize::from(byte & 15)],
+                ]),
+            }
+        }
+    }
+}
+
+const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+fn is_escaped_by_default(byte: u8) -> bool {
+    !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\'
+}
+
+fn is_escaped_in_json(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+fn escape_in_json(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            out.extend_from_slice(&[
+                b'\\',
+                b'u',
+                b'0',
+                b'0',
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conf::source::{FileId, Span};
+    use proptest::prelude::*;
+
+    /// A request line of the test's choice, a status, an empty `$args`, and nothing else.
+    struct Line<'a>(&'a [u8]);
+
+    impl View for Line<'_> {
+        fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+            match variable {
+                Variable::Request => out.extend_from_slice(self.0),
+                Variable::Status => out.extend_from_slice(b"200"),
+                Variable::Args => {}
+                _ => return false,
+            }
+            true
+        }
+    }
+
+    fn line(escape: LogEscape, names: &[&str], request: &[u8]) -> Vec<u8> {
+        let parts = names
+            .iter()
+            .flat_map(|name| [written::Part::Text(b"|\"".to_vec()), written::Part::Variable((*name).to_owned())]);
+        let span = Span { file: FileId(0), start: 0, end: 0 };
+        let format = written::Template { parts: parts.collect(), span };
+        let mut out = Vec::new();
+        LogFormat::compile(escape, &format, &UserVariables::default()).unwrap().write(&Line(request), &mut out);
+        out
+    }
+
+    #[test]
+    fn combined_has_a_dash_for_what_is_missing() {
+        let mut out = Vec::new();
+        LogFormat::combined().write(&Line(b"GET / HTTP/1.1"), &mut out);
+        assert_eq!(out, b"- - - [-] \"GET / HTTP/1.1\" 200 - \"-\" \"-\"");
+    }
+
+    #[test]
+    fn values_are_escaped_and_the_text_of_the_format_is_not() {
+        let request = b"a\"\\\n\x7f\xe9\x1f\x08\x0c\r\tz";
+        let default = line(LogEscape::Default, &["request"], request);
+        assert_eq!(default, br#"|"a\x22\x5C\x0A\x7F\xE9\x1F\x08\x0C\x0D\x09z"#);
+        let json = line(LogEscape::Json, &["request"], request);
+        assert_eq!(json, b"|\"a\\\"\\\\\\n\x7f\xe9\\u001F\\b\\f\\r\\tz");
+        assert_eq!(line(LogEscape::None, &["request"], request), [b"|\"", &request[..]].concat());
+    }
+
+    #[test]
+    fn a_missing_value_is_a_dash_by_default_only_and_an_empty_one_never() {
+        let names = ["remote_user", "args"];
+        assert_eq!(line(LogEscape::Default, &names, b""), b"|\"-|\"");
+        assert_eq!(line(LogEscape::Json, &names, b""), b"|\"|\"");
+        assert_eq!(line(LogEscape::None, &names, b""), b"|\"|\"");
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_has_no_control_byte_whatever_the_client_sends(request in prop::collection::vec(any::<u8>(), 0..64)) {
+            let default = line(LogEscape::Default, &["request"], &request);
+            prop_assert!(default.iter().all(|byte| (0x20..0x7f).contains(byte)));
+            let json = line(LogEscape::Json, &["request"], &request);
+            prop_assert!(json.iter().all(|&byte| byte >= 0x20));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The variables of the configuration language. A name is resolved to a [`Variable`] once, when the configuration is loaded;
+//! the request path only matches on the enum. The values live elsewhere: `template::View` is asked for them.
+//!
+//! Order of work for whoever lowers a configuration: declare everything that defines variables (`set`, `map`, `geo`,
+//! `split_clients`, named groups of expressions) in a [`UserVariables`], then resolve. nginx allows use before definition.
+
+mod field;
+mod names;
+
+pub use field::{FieldName, arg, cookie, set_cookie};
+
+use names::BUILT_IN;
+use rustc_hash::FxHashMap;
+
+/// Index of a user-defined variable in the exchange's `VarSlots`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u16);
+
+/// More user-defined variables than this are refused: each exchange that uses any owns a table of all slots.
+const SLOTS_MAX: usize = 4096;
+
+/// A resolved variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the fixed ones are nginx's documented variables, one to one; `names` has the table
+pub enum Variable {
+    Args,
+    BinaryRemoteAddr,
+    BodyBytesSent,
+    BytesSent,
+    Connection,
+    ConnectionRequests,
+    ConnectionTime,
+    ConnectionsActive,
+    ConnectionsReading,
+    ConnectionsWaiting,
+    ConnectionsWriting,
+    ContentLength,
+    ContentType,
+    DocumentRoot,
+    Host,
+    Hostname,
+    Https,
+    IsArgs,
+    IsRequestPort,
+    LimitConnStatus,
+    LimitRate,
+    LimitReqStatus,
+    Msec,
+    NginxVersion,
+    Pid,
+    Pipe,
+    ProxyAddXForwardedFor,
+    ProxyHost,
+    ProxyPort,
+    ProxyProtocolAddr,
+    ProxyProtocolPort,
+    ProxyProtocolServerAddr,
+    ProxyProtocolServerPort,
+    RealipRemoteAddr,
+    RealipRemotePort,
+    RealpathRoot,
+    RemoteAddr,
+    RemotePort,
+    RemoteUser,
+    Request,
+    RequestBody,
+    RequestBodyFile,
+    RequestCompletion,
+    RequestFilename,
+    RequestId,
+    RequestLength,
+    RequestMethod,
+    RequestPort,
+    RequestTime,
+    RequestUri,
+    Scheme,
+    ServerAddr,
+    ServerName,
+    ServerPort,
+    ServerProtocol,
+    Status,
+    TcpinfoRcvSpace,
+    TcpinfoRtt,
+    TcpinfoRttvar,
+    TcpinfoSndCwnd,
+    TimeIso8601,
+    TimeLocal,
+    UpstreamAddr,
+    UpstreamBytesReceived,
+    UpstreamBytesSent,
+    UpstreamConnectTime,
+    UpstreamHeaderTime,
+    UpstreamQueueTime,
+    UpstreamResponseLength,
+    UpstreamResponseTime,
+    UpstreamStatus,
+    Uri,
+    /// Ours: whether the attempt went over a reused connection.
+    UpstreamReused,
+    /// Ours: why the upstream connection was closed.
+    UpstreamCloseReason,
+    /// Ours: time spent waiting for the pool.
+    PoolWaitTime,
+    /// Ours: the local address of the upstream connection.
+    UpstreamLocalAddr,
+    /// Ours: which side closed first.
+    CloseSide,
+    /// `$arg_name`: an argument of the query, by name in lower case.
+    Arg(Box<[u8]>),
+    /// `$cookie_name`: a cookie of the request.
+    Cookie(Box<[u8]>),
+    /// `$http_name`: a request field.
+    Http(FieldName),
+    /// `$sent_http_name`: a response field as sent.
+    SentHttp(FieldName),
+    /// `$sent_trailer_name`: a trailer field as sent.
+    SentTrailer(FieldName),
+    /// `$trailer_name`: a trailer field of the request.
+    Trailer(FieldName),
+    /// `$upstream_http_name`: a field of the upstream's response.
+    UpstreamHttp(FieldName),
+    /// `$upstream_trailer_name`: a trailer field of the upstream's response.
+    UpstreamTrailer(FieldName),
+    /// `$upstream_cookie_name`: a cookie that the upstream sets.
+    UpstreamCookie(Box<[u8]>),
+    /// `$proxy_protocol_tlv_name`: by name or `0x..`, without the prefix.
+    ProxyProtocolTlv(Box<[u8]>),
+    /// `$1` to `$9`.
+    Capture(u8),
+    /// `set`, `map`, `geo`, `split_clients` or a named group.
+    User(Slot),
+}
+
+/// What `set` (and `auth_request_set`, and so on) may assign to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assignable {
+    /// `set $args`: the arguments of the request.
+    Args,
+    /// `set $limit_rate`: the rate of the response.
+    LimitRate,
+    /// A variable of the user.
+    Slot(Slot),
+}
+
+/// The variables that a configuration defines, by name in lower case: nginx does not tell `$Foo` from `$foo`.
+#[derive(Debug, Clone, Default)]
+pub struct UserVariables {
+    slots: FxHashMap<Box<str>, Slot>,
+    names: Vec<Box<str>>,
+}
+
+impl UserVariables {
+    /// Declares `name` (without `$`), or finds its slot if it is declared already. A user variable may hide a family such
+    /// as `$http_…`, but of the fixed ones only those that nginx lets change. The error is nginx's phrase.
+    pub fn declare(&mut self, name: &str) -> Result<Slot, String> {
+        let lower = name.to_ascii_lowercase();
+        if let Some(slot) = self.slot(&lower) {
+            return Ok(slot);
+        }
+        if names::built_in(&lower).is_some_and(|variable| !is_changeable(&variable)) {
+            return Err(format!("the duplicate \"{lower}\" variable"));
+        }
+        if self.names.len() >= SLOTS_MAX {
+            return Err(format!("more than {SLOTS_MAX} variables"));
+        }
+        let slot = Slot(self.names.len() as u16);
+        self.names.push(lower.as_str().into());
+        self.slots.insert(lower.into(), slot);
+        Ok(slot)
+    }
+
+    /// Declares `name` for `set`. `$args` and `$limit_rate` are the exchange's own.
+    pub fn declare_assignable(&mut self, name: &str) -> Result<Assignable, String> {
+        match names::built_in(&name.to_ascii_lowercase()) {
+            Some(Variable::Args) => Ok(Assignable::Args),
+            Some(Variable::LimitRate) => Ok(Assignable::LimitRate),
+            _ => self.declare(name).map(Assignable::Slot),
+        }
+    }
+
+    /// The slot of a declared variable.
+    pub fn slot(&self, name: &str) -> Option<Slot> {
+        self.slots.get(name).or_else(|| self.slots.get(&*name.to_ascii_lowercase())).copied()
+    }
+
+    /// The name of a slot, in lower case.
+    pub fn name(&self, slot: Slot) -> Option<&str> {
+        self.names.get(usize::from(slot.0)).map(|name| &**name)
+    }
+
+    /// Number of slots.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether nothing is declared.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+/// The fixed variables that nginx marks as changeable.
+fn is_changeable(variable: &Variable) -> bool {
+    matches!(variable, Variable::Args | Variable::LimitRate | Variable::ProxyHost | Variable::ProxyPort)
+}
+
+impl Variable {
+    /// Resolves a name without `$`; what the user declared goes first. `None` if nobody knows it.
+    pub fn resolve(name: &str, users: &UserVariables) -> Option<Self> {
+        let lower = name.to_ascii_lowercase();
+        let user = users.slot(&lower).map(Self::User);
+        user.or_else(|| names::built_in(&lower)).or_else(|| names::family(&lower))
+    }
+
+    /// What is wrong with a name that does not resolve: nginx's phrase, and the nearest known name if one is near.
+    pub fn explain_unknown(name: &str, users: &UserVariables) -> (String, Option<String>) {
+        let lower = name.to_ascii_lowercase();
+        let known = BUILT_IN.iter().map(|(known, _)| *known).chain(users.names.iter().map(|known| &**known));
+        let nearest = known.map(|known| (strsim::damerau_levenshtein(known, &lower), known)).min();
+        // A third of the letters may be wrong; beyond that a suggestion misleads.
+        let near = nearest.filter(|(distance, _)| *distance * 3 <= lower.len());
+        (format!("unknown \"{lower}\" variable"), near.map(|(_, known)| format!("did you mean `${known}`?")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(name: &str) -> Option<Variable> {
+        Variable::resolve(name, &UserVariables::default())
+    }
+
+    #[test]
+    fn fixed_names_and_families_resolve_without_regard_to_case() {
+        assert_eq!(resolve("remote_addr"), Some(Variable::RemoteAddr));
+        assert_eq!(resolve("Remote_Addr"), Some(Variable::RemoteAddr));
+        assert_eq!(resolve("query_string"), Some(Variable::Args));
+        assert_eq!(resolve("document_uri"), Some(Variable::Uri));
+        assert_eq!(resolve("arg_ID"), Some(Variable::Arg((*b"id").into())));
+        assert_eq!(resolve("http_X_Y"), Some(Variable::Http(FieldName::new("x_y"))));
+        assert_eq!(resolve("upstream_http_etag"), Some(Variable::UpstreamHttp(FieldName::new("etag"))));
+        assert_eq!(resolve("proxy_protocol_tlv_alpn"), Some(Variable::ProxyProtocolTlv((*b"alpn").into())));
+        assert_eq!(resolve("http_"), None);
+        assert_eq!(resolve("nonsense"), None);
+    }
+
+    #[test]
+    fn user_variables_share_a_slot_by_name_and_hide_families() {
+        let mut users = UserVariables::default();
+        let slot = users.declare("Mine").unwrap();
+        assert_eq!(users.declare("mine"), Ok(slot));
+        assert_eq!(Variable::resolve("MINE", &users), Some(Variable::User(slot)));
+        let header = users.declare("http_x").unwrap();
+        assert_eq!(Variable::resolve("http_x", &users), Some(Variable::User(header)));
+        assert_eq!((users.len(), users.name(header)), (2, Some("http_x")));
+    }
+
+    #[test]
+    fn a_fixed_variable_cannot_be_declared_unless_it_may_change() {
+        let mut users = UserVariables::default();
+        assert_eq!(users.declare("host"), Err("the duplicate \"host\" variable".into()));
+        assert_eq!(users.declare_assignable("args"), Ok(Assignable::Args));
+        assert_eq!(users.declare_assignable("limit_rate"), Ok(Assignable::LimitRate));
+        assert_eq!(users.declare_assignable("uri"), Err("the duplicate \"uri\" variable".into()));
+        assert!(users.is_empty());
+    }
+
+    #[test]
+    fn an_unknown_name_gets_nginx_phrase_and_the_nearest_name() {
+        let (message, hint) = Variable::explain_unknown("remote_adr", &UserVariables::default());
+        assert_eq!(message, "unknown \"remote_adr\" variable");
+        assert_eq!(hint.as_deref(), Some("did you mean `$remote_addr`?"));
+        assert_eq!(Variable::explain_unknown("xyzzy", &UserVariables::default()).1, None);
+    }
+
+    #[test]
+    fn a_variable_stays_small() {
+        assert!(size_of::<Variable>() <= 32, "{}", size_of::<Variable>());
+    }
+}

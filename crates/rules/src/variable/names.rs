@@ -1,0 +1,127 @@
+//! The table of variable names. `mod.rs` asks it; nobody else does.
+
+use super::{FieldName, Variable};
+
+/// Every fixed variable by name, sorted by name.
+pub(super) const BUILT_IN: &[(&str, Variable)] = &[
+    ("args", Variable::Args),
+    ("binary_remote_addr", Variable::BinaryRemoteAddr),
+    ("body_bytes_sent", Variable::BodyBytesSent),
+    ("bytes_sent", Variable::BytesSent),
+    ("close_side", Variable::CloseSide),
+    ("connection", Variable::Connection),
+    ("connection_requests", Variable::ConnectionRequests),
+    ("connection_time", Variable::ConnectionTime),
+    ("connections_active", Variable::ConnectionsActive),
+    ("connections_reading", Variable::ConnectionsReading),
+    ("connections_waiting", Variable::ConnectionsWaiting),
+    ("connections_writing", Variable::ConnectionsWriting),
+    ("content_length", Variable::ContentLength),
+    ("content_type", Variable::ContentType),
+    ("document_root", Variable::DocumentRoot),
+    ("document_uri", Variable::Uri),
+    ("host", Variable::Host),
+    ("hostname", Variable::Hostname),
+    ("https", Variable::Https),
+    ("is_args", Variable::IsArgs),
+    ("is_request_port", Variable::IsRequestPort),
+    ("limit_conn_status", Variable::LimitConnStatus),
+    ("limit_rate", Variable::LimitRate),
+    ("limit_req_status", Variable::LimitReqStatus),
+    ("msec", Variable::Msec),
+    ("nginx_version", Variable::NginxVersion),
+    ("pid", Variable::Pid),
+    ("pipe", Variable::Pipe),
+    ("pool_wait_time", Variable::PoolWaitTime),
+    ("proxy_add_x_forwarded_for", Variable::ProxyAddXForwardedFor),
+    ("proxy_host", Variable::ProxyHost),
+    ("proxy_port", Variable::ProxyPort),
+    ("proxy_protocol_addr", Variable::ProxyProtocolAddr),
+    ("proxy_protocol_port", Variable::ProxyProtocolPort),
+    ("proxy_protocol_server_addr", Variable::ProxyProtocolServerAddr),
+    ("proxy_protocol_server_port", Variable::ProxyProtocolServerPort),
+    ("query_string", Variable::Args),
+    ("realip_remote_addr", Variable::RealipRemoteAddr),
+    ("realip_remote_port", Variable::RealipRemotePort),
+    ("realpath_root", Variable::RealpathRoot),
+    ("remote_addr", Variable::RemoteAddr),
+    ("remote_port", Variable::RemotePort),
+    ("remote_user", Variable::RemoteUser),
+    ("request", Variable::Request),
+    ("request_body", Variable::RequestBody),
+    ("request_body_file", Variable::RequestBodyFile),
+    ("request_completion", Variable::RequestCompletion),
+    ("request_filename", Variable::RequestFilename),
+    ("request_id", Variable::RequestId),
+    ("request_length", Variable::RequestLength),
+    ("request_method", Variable::RequestMethod),
+    ("request_port", Variable::RequestPort),
+    ("request_time", Variable::RequestTime),
+    ("request_uri", Variable::RequestUri),
+    ("scheme", Variable::Scheme),
+    ("server_addr", Variable::ServerAddr),
+    ("server_name", Variable::ServerName),
+    ("server_port", Variable::ServerPort),
+    ("server_protocol", Variable::ServerProtocol),
+    ("status", Variable::Status),
+    ("tcpinfo_rcv_space", Variable::TcpinfoRcvSpace),
+    ("tcpinfo_rtt", Variable::TcpinfoRtt),
+    ("tcpinfo_rttvar", Variable::TcpinfoRttvar),
+    ("tcpinfo_snd_cwnd", Variable::TcpinfoSndCwnd),
+    ("time_iso8601", Variable::TimeIso8601),
+    ("time_local", Variable::TimeLocal),
+    ("upstream_addr", Variable::UpstreamAddr),
+    ("upstream_bytes_received", Variable::UpstreamBytesReceived),
+    ("upstream_bytes_sent", Variable::UpstreamBytesSent),
+    ("upstream_close_reason", Variable::UpstreamCloseReason),
+    ("upstream_connect_time", Variable::UpstreamConnectTime),
+    ("upstream_header_time", Variable::UpstreamHeaderTime),
+    ("upstream_local_addr", Variable::UpstreamLocalAddr),
+    ("upstream_queue_time", Variable::UpstreamQueueTime),
+    ("upstream_response_length", Variable::UpstreamResponseLength),
+    ("upstream_response_time", Variable::UpstreamResponseTime),
+    ("upstream_reused", Variable::UpstreamReused),
+    ("upstream_status", Variable::UpstreamStatus),
+    ("uri", Variable::Uri),
+];
+
+/// The fixed variable of a name in lower case.
+pub(super) fn built_in(name: &str) -> Option<Variable> {
+    let at = BUILT_IN.binary_search_by_key(&name, |(known, _)| known).ok()?;
+    Some(BUILT_IN[at].1.clone())
+}
+
+/// A prefix and what makes a variable of the rest.
+type Family = (&'static str, fn(&str) -> Variable);
+
+/// No prefix begins with another one, so the order says nothing.
+const FAMILIES: &[Family] = &[
+    ("arg_", |rest| Variable::Arg(rest.as_bytes().into())),
+    ("cookie_", |rest| Variable::Cookie(rest.as_bytes().into())),
+    ("http_", |rest| Variable::Http(FieldName::new(rest))),
+    ("proxy_protocol_tlv_", |rest| Variable::ProxyProtocolTlv(rest.as_bytes().into())),
+    ("sent_http_", |rest| Variable::SentHttp(FieldName::new(rest))),
+    ("sent_trailer_", |rest| Variable::SentTrailer(FieldName::new(rest))),
+    ("trailer_", |rest| Variable::Trailer(FieldName::new(rest))),
+    ("upstream_cookie_", |rest| Variable::UpstreamCookie(rest.as_bytes().into())),
+    ("upstream_http_", |rest| Variable::UpstreamHttp(FieldName::new(rest))),
+    ("upstream_trailer_", |rest| Variable::UpstreamTrailer(FieldName::new(rest))),
+];
+
+/// The variable of a family (`$http_…`) of a name in lower case.
+pub(super) fn family(name: &str) -> Option<Variable> {
+    FAMILIES.iter().find_map(|(prefix, variable)| {
+        let rest = name.strip_prefix(prefix)?;
+        (!rest.is_empty()).then(|| variable(rest))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_has_no_name_twice() {
+        assert!(BUILT_IN.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}
