@@ -3,9 +3,13 @@
 //! happen outside (closing, waking) is returned or asked of a [`shared::Driver`]. The gateway's workers call it.
 //!
 //! * [`shared`] — what several worker threads touch: the pool of idle connections, limits, the waiting line, leases.
+//! * [`balance`] — which peer gets the next attempt.
 //! * [`reason`] — why a connection was thrown away.
+//! * [`retry`] — whether a failed attempt is tried again.
 
+pub mod balance;
 pub mod reason;
+pub mod retry;
 pub mod shared;
 mod sync;
 

@@ -14,10 +14,15 @@ pub(crate) use std::sync::{
 };
 
 /// std's mutex under loom, too: for what the model's threads do not contend for.
-pub(crate) use std::sync::Mutex as PlainMutex;
+pub(crate) use std::sync::{Mutex as PlainMutex, MutexGuard as PlainGuard};
 
 /// Locks, poisoned or not: no critical section of this crate can panic half way through a change, so a poisoned mutex
 /// still guards consistent data, and one broken connection must not take the pool along.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The same for a [`PlainMutex`].
+pub(crate) fn lock_plain<T>(mutex: &PlainMutex<T>) -> PlainGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
