@@ -17,7 +17,7 @@ what holdfast does with it:
 |---|---|
 | takes effect | the gateway acts on it |
 | accepted | it is checked and has nothing to do here; `-t` notes why |
-| accepted without effect | what it needs is not supported, so there is nothing for it to act on; `-t` says so in a note |
+| accepted without effect | accepted with a note while the configuration lacks what it would act on, otherwise an error |
 | planned | it is checked, but the gateway does not act on it yet: an error, at `-t` as at start |
 | not supported | nginx has it, holdfast does not: an error, at `-t` as at start |
 
@@ -155,7 +155,7 @@ fn support(support: Support) -> String {
     match support {
         Support::Yes => "takes effect".to_owned(),
         Support::Accepted(reason) => format!("accepted: {reason}"),
-        Support::OnlyWith(needed) => format!("accepted without effect, since it needs {needed}"),
+        Support::OnlyWith(needed) => format!("accepted without effect: it acts only with {needed}"),
         Support::Planned => "planned".to_owned(),
         Support::No => "not supported".to_owned(),
     }

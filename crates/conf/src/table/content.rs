@@ -74,17 +74,17 @@ directives! {
         "Rights of created files and directories.", "dav_access user:rw;";
 
     module "ngx_http_degradation_module";
-    "degradation" (1) "value" in Http, No since "0.8.25", No =>
+    "degradation" (1) "value" in Http, No + REPEATABLE since "0.8.25", No =>
         "Memory size from which on requests are turned away; not documented by nginx.";
     "degrade" (1) "value" in Http | Server | Location, Value, No =>
         "How requests are turned away when memory is short; not documented by nginx.";
 
     module "ngx_http_empty_gif_module";
-    "empty_gif" (0) "" in Location, No since "0.3.10", No =>
+    "empty_gif" (0) "" in Location, No + REPEATABLE since "0.3.10", No =>
         "Answers with a transparent one-pixel GIF.", "empty_gif;";
 
     module "ngx_http_flv_module";
-    "flv" (0) "" in Location, No since "0.4.7", No =>
+    "flv" (0) "" in Location, No + REPEATABLE since "0.4.7", No =>
         "Serves FLV files with pseudo-streaming.", "flv;";
 
     module "ngx_http_geoip_module";
@@ -101,7 +101,7 @@ directives! {
 
     module "ngx_http_image_filter_module";
     "image_filter" (1..=3) "off | test | size | rotate degrees | resize width height | crop width height" = "off"
-        in Location, No since "0.7.54", No =>
+        in Location, No + REPEATABLE since "0.7.54", No =>
         "Transforms images on their way to the client.", "image_filter off;";
     "image_filter_jpeg_quality" (1) "quality" = "75"
         in Http | Server | Location, Value since "0.7.58", OnlyWith(IMAGE_FILTER) =>
@@ -128,7 +128,7 @@ directives! {
         "Whether the copy carries the request body.", "mirror_request_body on;";
 
     module "ngx_http_mp4_module";
-    "mp4" (0) "" in Location, No since "1.1.3", No =>
+    "mp4" (0) "" in Location, No + REPEATABLE since "1.1.3", No =>
         "Serves MP4 files with pseudo-streaming.", "mp4;";
     "mp4_buffer_size" (1) "size" = "512K" in Http | Server | Location, Value since "1.1.3", OnlyWith(MP4) =>
         "First buffer for reading MP4 metadata.", "mp4_buffer_size 512K;";
@@ -235,7 +235,7 @@ directives! {
         "Directory of Perl modules.";
     "perl_require" (1) "module" in Http, No + REPEATABLE, No =>
         "Perl module that is loaded at start.";
-    "perl" (1) "module::function | 'sub'" in Location | LimitExcept, Value since "0.3.21", No =>
+    "perl" (1) "module::function | 'sub'" in Location | LimitExcept, Value + REPEATABLE since "0.3.21", No =>
         "Perl handler of a location.";
     "perl_set" (2) "$variable module::function | 'sub'" in Http, No + REPEATABLE, No =>
         "Variable computed by a Perl handler.";

@@ -9,7 +9,8 @@ directives! {
         "The FastCGI server that requests are passed to.";
     "fastcgi_index" (1) "name" in Http | Server | Location, Value, OnlyWith(FASTCGI) =>
         "File name appended to a path that ends with a slash.";
-    "fastcgi_split_path_info" (1) "regex" in Http | Server | Location, Value since "0.7.31", OnlyWith(FASTCGI) =>
+    "fastcgi_split_path_info" (1) "regex"
+        in Http | Server | Location, Value + REPEATABLE since "0.7.31", OnlyWith(FASTCGI) =>
         "Regular expression that splits the path into script name and path info.";
     "fastcgi_store" (1) "on | off | string" = "off"
         in Http | Server | Location, Value since "0.6.3", OnlyWith(FASTCGI) =>

@@ -41,7 +41,7 @@ directives! {
         "The directory under which the request's path is looked up.", "root /var/www/html;";
     "alias" (1) "path" in Location, No, Planned =>
         "The path that takes the place of the matched part of the location.", "alias /srv/images/;";
-    "limit_except" (block 1..) "method ..." in Location, No + REPEATABLE since "0.3.37", Planned =>
+    "limit_except" (block 1..) "method ..." in Location, No since "0.3.37", Planned =>
         "Limits all methods but the listed ones; GET includes HEAD.", "limit_except GET { deny all; }";
     "subrequest_output_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value since "1.13.10", No =>
         "Buffer for the output of a subrequest.";

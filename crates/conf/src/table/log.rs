@@ -18,6 +18,6 @@ directives! {
         "How many log files whose path has variables stay open.", "open_log_file_cache max=100 inactive=20s;";
 
     module "ngx_http_stub_status_module";
-    "stub_status" (0..=1) "" in Server | Location, No since "0.1.18", Planned =>
+    "stub_status" (0..=1) "" in Server | Location, No + REPEATABLE since "0.1.18", Planned =>
         "Answers with counters of connections and requests, in nginx's plain form.", "stub_status;";
 }

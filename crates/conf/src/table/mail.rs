@@ -11,11 +11,11 @@ directives! {
         "One virtual mail server.";
     "listen" (1..) "address:port | unix:path [parameters]" in MailServer, No + REPEATABLE, No =>
         "Address on which the mail server takes connections.";
-    "protocol" (1) "imap | pop3 | smtp" in MailServer, No, No =>
+    "protocol" (1) "imap | pop3 | smtp" in MailServer, No + REPEATABLE, No =>
         "Protocol of the mail server.";
     "timeout" (1) "time" = "60s" in Mail | MailServer, Value, No =>
         "How long a session may be idle before it is proxied.", "timeout 60s;";
-    "server_name" (1) "name" = "hostname" in Mail | MailServer, No + REPEATABLE, No =>
+    "server_name" (1) "name" = "hostname" in Mail | MailServer, No, No =>
         "Name of the mail server in greetings.", "server_name hostname;";
     "error_log" (1..) "file [level]" in Mail | MailServer, ListReplaced + REPEATABLE, No =>
         "Where errors are logged, and from which severity on.";
@@ -28,7 +28,7 @@ directives! {
         "Protocol errors after which the connection is closed.", "max_errors 5;";
 
     module "ngx_mail_auth_http_module";
-    "auth_http" (1) "URL" in Mail | MailServer, Value, No =>
+    "auth_http" (1) "URL" in Mail | MailServer, Value + REPEATABLE, No =>
         "Address of the HTTP server that authenticates mail users.";
     "auth_http_timeout" (1) "time" = "60s" in Mail | MailServer, Value, No =>
         "How long the authentication server may take.", "auth_http_timeout 60s;";
@@ -40,13 +40,14 @@ directives! {
     module "ngx_mail_imap_module";
     "imap_client_buffer" (1) "size" = "4k|8k" in Mail | MailServer, Value, No =>
         "Buffer for IMAP commands.";
-    "imap_capabilities" (1..) "extension ..." = "IMAP4 IMAP4rev1 UIDPLUS" in Mail | MailServer, Value, No =>
+    "imap_capabilities" (1..) "extension ..." = "IMAP4 IMAP4rev1 UIDPLUS"
+        in Mail | MailServer, Value + REPEATABLE, No =>
         "IMAP extensions that are announced.", "imap_capabilities IMAP4 IMAP4rev1 UIDPLUS;";
     "imap_auth" (1..) "method ..." = "plain" in Mail | MailServer, Value + REPEATABLE, No =>
         "IMAP authentication methods.", "imap_auth plain;";
 
     module "ngx_mail_pop3_module";
-    "pop3_capabilities" (1..) "extension ..." = "TOP USER UIDL" in Mail | MailServer, Value, No =>
+    "pop3_capabilities" (1..) "extension ..." = "TOP USER UIDL" in Mail | MailServer, Value + REPEATABLE, No =>
         "POP3 extensions that are announced.", "pop3_capabilities TOP USER UIDL;";
     "pop3_auth" (1..) "method ..." = "plain" in Mail | MailServer, Value + REPEATABLE since "0.5.15", No =>
         "POP3 authentication methods.", "pop3_auth plain;";
@@ -77,13 +78,13 @@ directives! {
         "Buffer for SMTP commands.";
     "smtp_greeting_delay" (1) "time" = "0" in Mail | MailServer, Value, No =>
         "How long to wait before the SMTP greeting.", "smtp_greeting_delay 0;";
-    "smtp_capabilities" (1..) "extension ..." in Mail | MailServer, Value, No =>
+    "smtp_capabilities" (1..) "extension ..." in Mail | MailServer, Value + REPEATABLE, No =>
         "SMTP extensions that are announced.";
     "smtp_auth" (1..) "method ..." = "plain login" in Mail | MailServer, Value + REPEATABLE, No =>
         "SMTP authentication methods.", "smtp_auth plain login;";
 
     module "ngx_mail_ssl_module";
-    "starttls" (1) "on | off | only" = "off" in Mail | MailServer, Value, No =>
+    "starttls" (1) "on | off | only" = "off" in Mail | MailServer, Value + REPEATABLE, No =>
         "Whether STARTTLS is offered or required.", "starttls off;";
     "ssl_certificate" (1) "file" in Mail | MailServer, ListReplaced + REPEATABLE, No =>
         "Certificate that is shown to the other side.";
@@ -102,7 +103,7 @@ directives! {
     "ssl_prefer_server_ciphers" (flag) "on | off" = "off" in Mail | MailServer, Value, No =>
         "Whether the server's order of ciphers counts.", "ssl_prefer_server_ciphers on;";
     "ssl_session_cache" (1..=2) "off | none | [builtin[:size]] [shared:name:size]" = "none"
-        in Mail | MailServer, Value, No =>
+        in Mail | MailServer, Value + REPEATABLE, No =>
         "Where session parameters are kept.", "ssl_session_cache none;";
     "ssl_session_tickets" (flag) "on | off" = "on" in Mail | MailServer, Value since "1.5.9", No =>
         "Whether sessions are resumed by tickets.", "ssl_session_tickets on;";

@@ -28,7 +28,7 @@ pub(super) const BUILT_IN: &str = "modules that holdfast covers are built in, so
 pub(super) const UNCOMPRESSED: &str =
     "responses are sent uncompressed so far; compression is optional in HTTP, so every client understands them";
 
-// What a directive needs in order to have an effect. Each of these is refused itself, with an error of its own.
+// What a directive needs in order to have an effect. The checks look for each of these by its text.
 pub(super) const TLS: &str = "a TLS listener (`listen … ssl`)";
 pub(super) const UPSTREAM_TLS: &str = "an upstream reached over TLS (`proxy_pass https://…`)";
 pub(super) const CACHE: &str = "a response cache (`proxy_cache`)";

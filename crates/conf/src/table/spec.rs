@@ -144,8 +144,7 @@ pub enum Support {
     /// It is checked and has nothing to do here; the text says why.
     Accepted(&'static str),
     /// It takes effect only together with something that this configuration lacks (`ssl_*` without a TLS listener):
-    /// accepted with a note while that is lacking. What it needs is not supported either and is an error where it
-    /// stands, so nobody has to look whether it is there. The text names what it needs.
+    /// accepted with a note while that is lacking, otherwise an error. The text names what it needs.
     OnlyWith(&'static str),
     /// On our list and checked, but the gateway does not act on it yet: an error at `-t` and at start that says so.
     Planned,

@@ -164,7 +164,7 @@ directives! {
         "Proxy whose PROXY protocol line is believed.";
 
     module "ngx_stream_return_module";
-    "return" (1) "value" in StreamServer, No + REPEATABLE since "1.11.2", No =>
+    "return" (1) "value" in StreamServer, No since "1.11.2", No =>
         "Sends a text and closes the connection.";
 
     module "ngx_stream_set_module";
@@ -208,7 +208,7 @@ directives! {
     "ssl_prefer_server_ciphers" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", No =>
         "Whether the server's order of ciphers counts.", "ssl_prefer_server_ciphers on;";
     "ssl_session_cache" (1..=2) "off | none | [builtin[:size]] [shared:name:size]" = "none"
-        in Stream | StreamServer, Value since "1.9.0", No =>
+        in Stream | StreamServer, Value + REPEATABLE since "1.9.0", No =>
         "Where session parameters are kept.", "ssl_session_cache none;";
     "ssl_session_tickets" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.0", No =>
         "Whether sessions are resumed by tickets.", "ssl_session_tickets on;";
@@ -253,13 +253,13 @@ directives! {
         "Name servers for the group's peers with `resolve`.";
     "resolver_timeout" (1) "time" = "30s" in StreamUpstream, No since "1.27.3", No =>
         "How long resolving a name of the group may take.", "resolver_timeout 30s;";
-    "hash" (1..=2) "key [consistent]" in StreamUpstream, No since "1.9.0", No =>
+    "hash" (1..=2) "key [consistent]" in StreamUpstream, No + REPEATABLE since "1.9.0", No =>
         "Chooses peers by a hash of the given text.";
-    "least_conn" (0) "" in StreamUpstream, No since "1.9.0", No =>
+    "least_conn" (0) "" in StreamUpstream, No + REPEATABLE since "1.9.0", No =>
         "Chooses the peer with the fewest connections, by weight.", "least_conn;";
-    "random" (0..=2) "[two [method]]" in StreamUpstream, No since "1.15.1", No =>
+    "random" (0..=2) "[two [method]]" in StreamUpstream, No + REPEATABLE since "1.15.1", No =>
         "Chooses peers at random.";
-    "zone" (1..=2) "name [size]" in StreamUpstream, No since "1.9.0", No =>
+    "zone" (1..=2) "name [size]" in StreamUpstream, No + REPEATABLE since "1.9.0", No =>
         "Names the zone in which the group's state is shared.";
     "least_time" (1..=2) "connect | first_byte | last_byte [inflight]" in StreamUpstream, No since "1.31.0", No =>
         "Chooses the peer with the least time and fewest connections, by weight.";

@@ -56,7 +56,7 @@ directives! {
     "ssl_prefer_server_ciphers" (flag) "on | off" = "off" in Http | Server, Value, OnlyWith(TLS) =>
         "Whether the server's order of ciphers counts.", "ssl_prefer_server_ciphers on;";
     "ssl_session_cache" (1..=2) "off | none | [builtin[:size]] [shared:name:size]" = "none"
-        in Http | Server, Value, OnlyWith(TLS) =>
+        in Http | Server, Value + REPEATABLE, OnlyWith(TLS) =>
         "Where session parameters are kept.", "ssl_session_cache none;";
     "ssl_session_tickets" (flag) "on | off" = "on" in Http | Server, Value since "1.5.9", OnlyWith(TLS) =>
         "Whether sessions are resumed by tickets.", "ssl_session_tickets on;";
@@ -100,26 +100,29 @@ directives! {
         "How much memory an HTTP/2 connection takes at first; not documented by nginx.";
     "http2_max_concurrent_streams" (1) "number" = "128" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
         "Most streams at once in one connection.", "http2_max_concurrent_streams 128;";
-    "http2_max_concurrent_pushes" (1) "number" = "10" in Http | Server, Value since "1.13.9", OnlyWith(HTTP2) =>
+    "http2_max_concurrent_pushes" (1) "number" = "10"
+        in Http | Server, Value + REPEATABLE since "1.13.9", OnlyWith(HTTP2) =>
         "Obsolete: server push was removed in 1.25.1.", "http2_max_concurrent_pushes 10;";
-    "http2_max_requests" (1) "number" = "1000" in Http | Server, Value since "1.11.6", OnlyWith(HTTP2) =>
+    "http2_max_requests" (1) "number" = "1000" in Http | Server, Value + REPEATABLE since "1.11.6", OnlyWith(HTTP2) =>
         "Obsolete since 1.19.7: `keepalive_requests` took its place.", "http2_max_requests 1000;";
-    "http2_max_field_size" (1) "size" = "4k" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_max_field_size" (1) "size" = "4k" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
         "Obsolete since 1.19.7: `large_client_header_buffers` took its place.", "http2_max_field_size 4k;";
-    "http2_max_header_size" (1) "size" = "16k" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_max_header_size" (1) "size" = "16k" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
         "Obsolete since 1.19.7: `large_client_header_buffers` took its place.", "http2_max_header_size 16k;";
     "http2_body_preread_size" (1) "size" = "64k" in Http | Server, Value since "1.11.0", OnlyWith(HTTP2) =>
         "How much of a request body is read before it is processed.", "http2_body_preread_size 64k;";
     "http2_streams_index_size" (1) "value" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
         "Size of the table of streams; not documented by nginx.";
-    "http2_recv_timeout" (1) "time" = "30s" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_recv_timeout" (1) "time" = "30s" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
         "Obsolete since 1.19.7: `client_header_timeout` took its place.", "http2_recv_timeout 30s;";
-    "http2_idle_timeout" (1) "time" = "3m" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_idle_timeout" (1) "time" = "3m" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
         "Obsolete since 1.19.7: `keepalive_timeout` took its place.", "http2_idle_timeout 3m;";
     "http2_chunk_size" (1) "size" = "8k" in Http | Server | Location, Value since "1.9.5", OnlyWith(HTTP2) =>
         "Largest piece of a response body in one frame.", "http2_chunk_size 8k;";
-    "http2_push_preload" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.13.9", OnlyWith(HTTP2) =>
+    "http2_push_preload" (flag) "on | off" = "off"
+        in Http | Server | Location, Value + REPEATABLE since "1.13.9", OnlyWith(HTTP2) =>
         "Obsolete: server push was removed in 1.25.1.", "http2_push_preload on;";
-    "http2_push" (1) "uri | off" = "off" in Http | Server | Location, Value since "1.13.9", OnlyWith(HTTP2) =>
+    "http2_push" (1) "uri | off" = "off"
+        in Http | Server | Location, Value + REPEATABLE since "1.13.9", OnlyWith(HTTP2) =>
         "Obsolete: server push was removed in 1.25.1.", "http2_push off;";
 }
