@@ -15,10 +15,10 @@ directives! {
         "Name servers for the group's peers with `resolve`.", "resolver 127.0.0.53 valid=30s;";
     "resolver_timeout" (1) "time" = "30s" in Upstream, No since "1.27.3", Planned =>
         "How long resolving a name of the group may take.", "resolver_timeout 5s;";
-    "hash" (1..=2) "key [consistent]" in Upstream, No since "1.7.2", Planned =>
+    "hash" (1..=2) "key [consistent]" in Upstream, No + REPEATABLE since "1.7.2", Planned =>
         "Chooses peers by a hash of the given text; `consistent` moves few keys when peers change.",
         "hash $request_uri consistent;";
-    "ip_hash" (0) "" in Upstream, No, Planned =>
+    "ip_hash" (0) "" in Upstream, No + REPEATABLE, Planned =>
         "Chooses peers by a hash of the client address.", "ip_hash;";
     "keepalive" (1..=4) "connections [local] [per_peer=number] [floor=number]" = "32 local"
         in Upstream, No since "1.1.4", Planned =>
@@ -31,11 +31,11 @@ directives! {
         "How long an idle upstream connection is kept.", "keepalive_timeout 60s;";
     "keepalive_requests" (1) "number" = "1000" in Upstream, No since "1.15.3", Planned =>
         "Requests sent on one upstream connection before it is closed.", "keepalive_requests 10000;";
-    "least_conn" (0) "" in Upstream, No since "1.3.1", Planned =>
+    "least_conn" (0) "" in Upstream, No + REPEATABLE since "1.3.1", Planned =>
         "Chooses the peer with the fewest active connections, by weight.", "least_conn;";
-    "random" (0..=2) "[two [method]]" in Upstream, No since "1.15.1", Planned =>
+    "random" (0..=2) "[two [method]]" in Upstream, No + REPEATABLE since "1.15.1", Planned =>
         "Chooses peers at random, or the better of two chosen at random.", "random two least_conn;";
-    "zone" (1..=2) "name [size]" in Upstream, No since "1.9.0", Planned =>
+    "zone" (1..=2) "name [size]" in Upstream, No + REPEATABLE since "1.9.0", Planned =>
         "Names the zone in which the group's state is shared between workers.", "zone backend 64k;";
     "least_time" (1..=2) "header | last_byte [inflight]" in Upstream, No since "1.31.0", Planned =>
         "Chooses the peer with the least response time and fewest connections, by weight.", "least_time header;";
