@@ -21,8 +21,11 @@ directives! {
     "location" (block 1..=2) "[= | ~ | ~* | ^~] uri | @name" in Server | Location, No + REPEATABLE, Planned =>
         "Settings for paths that match exactly (`=`), by prefix or by an expression (`~`, `~*`); `@name` is internal.",
         "location /api/ { proxy_pass http://127.0.0.1:9000; }";
-    "listen" (1..) "address[:port] | port[-port] | unix:path [parameters]" = "*:80"
-        in Server, No + REPEATABLE, Planned =>
+    "listen" (1..)
+        "address[:port[-port]] | port[-port] | unix:path [default_server] [backlog=number] [reuseport] \
+         [rcvbuf=size] [sndbuf=size] [so_keepalive=on|off|[idle]:[interval]:[count]] [fastopen=number] \
+         [deferred] [bind] [ipv6only=on|off] [multipath] [proxy_protocol] [ssl] [quic]"
+        = "*:80" in Server, No + REPEATABLE, Planned =>
         "An address, port or Unix socket on which the server takes connections, with the socket's options.",
         "listen 127.0.0.1:8080 backlog=8192;";
     "server_name" (1..) "name ..." = "\"\"" in Server, No + REPEATABLE, Planned =>

@@ -97,6 +97,13 @@ pub fn find(name: &str, context: Context) -> Option<&'static Directive> {
     rows(name).iter().find(|row| row.contexts.contains(context))
 }
 
+/// Whether holdfast stands in for a module of nginx, by its name, for example `ngx_http_realip_module`: the answer to a
+/// `load_module` line. A module that only has directives without support is not covered.
+pub fn covers(module: &str) -> bool {
+    let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::Planned | Support::Accepted(_));
+    all().iter().any(|row| row.module.0 == module && is_ours(row))
+}
+
 /// The names that may stand in a context, sorted: what a mistyped name is compared with.
 pub fn names_in(context: Context) -> impl Iterator<Item = &'static str> {
     all().iter().filter(move |row| row.contexts.contains(context)).map(|row| row.name)

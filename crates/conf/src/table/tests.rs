@@ -114,6 +114,14 @@ fn a_name_is_found_in_its_context_only() {
 }
 
 #[test]
+fn a_module_is_covered_where_one_of_its_directives_is() {
+    assert!(covers("ngx_http_realip_module"));
+    assert!(!covers("ngx_http_geoip_module"));
+    assert!(!covers("ngx_stream_core_module"));
+    assert!(!covers("ngx_http_made_up_module"));
+}
+
+#[test]
 fn every_example_has_the_right_number_of_arguments() {
     for row in all() {
         if row.example.is_empty() {

@@ -7,7 +7,10 @@ directives! {
     module "ngx_http_upstream_module";
     "upstream" (block 1) "name" in Http, No + REPEATABLE since "0.3.47", Planned =>
         "Names a group of peers that `proxy_pass` can refer to.", "upstream backend { server 127.0.0.1:9000; }";
-    "server" (1..) "address [parameters]" in Upstream, No + REPEATABLE, Planned =>
+    "server" (1..)
+        "address [weight=number] [max_conns=number] [max_fails=number] [fail_timeout=time] [backup] [down] \
+         [resolve] [service=name] [route=name] [drain] [slow_start=time]"
+        in Upstream, No + REPEATABLE, Planned =>
         "One peer of the group: its address, weight, limits and role.",
         "server 127.0.0.1:9000 weight=2 max_fails=3 fail_timeout=10s;";
     "resolver" (1..) "address ... [valid=time] [ipv6=on|off] [status_zone=zone]"
@@ -39,7 +42,9 @@ directives! {
         "Names the zone in which the group's state is shared between workers.", "zone backend 64k;";
     "least_time" (1..=2) "header | last_byte [inflight]" in Upstream, No since "1.31.0", Planned =>
         "Chooses the peer with the least response time and fewest connections, by weight.", "least_time header;";
-    "sticky" (2..) "cookie name [parameters] | route $variable ... | learn parameters"
+    "sticky" (2..)
+        "cookie name [expires=time] [domain=name] [path=path] [flag ...] | route $variable ... | learn \
+         create=$variable lookup=$variable zone=name[:size] [timeout=time] [header]"
         in Upstream, No since "1.29.6", Planned =>
         "Sends the requests of one session to the same peer, known by a cookie, a route or what was learned.",
         "sticky cookie srv_id expires=1h path=/;";
