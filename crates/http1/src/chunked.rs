@@ -239,7 +239,10 @@ impl Decoder {
             self.trailers.extend_from_slice(rest.get(..allowed).unwrap_or_default());
             self.trailer_bytes += allowed;
             at += allowed;
-            self.end_trailer_line()?;
+            // Only whole lines are looked at, or a line in one-byte pieces would cost the square of its length.
+            if self.trailers.last() == Some(&b'\n') {
+                self.end_trailer_line()?;
+            }
             if self.state == State::Trailer && self.trailer_bytes == TRAILER_BYTES_MAX {
                 return Err(ChunkError::TrailerTooLarge);
             }
@@ -267,7 +270,7 @@ impl Decoder {
             }
             Some(Line::Field { name_end, value, .. }) => {
                 let name = self.trailers.get(start..name_end).unwrap_or_default();
-                if hop::is_forbidden_in_trailers(FieldId::of_name(name)) {
+                if hop::is_forbidden_in_trailers(FieldId::of_token(name)) {
                     self.trailers.truncate(start);
                     return Ok(());
                 }

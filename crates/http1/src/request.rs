@@ -295,7 +295,7 @@ fn take_field(
     head: &mut RequestHead,
     facts: &mut Facts,
 ) -> Result<(), RequestError> {
-    let id = FieldId::of_name(name.of(bytes));
+    let id = FieldId::of_token(name.of(bytes));
     head.fields.push(Field { name, value, id, hop: hop::is_hop_by_hop(id) });
     let repeated = head.seen.insert(id);
     match id {
