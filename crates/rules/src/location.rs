@@ -90,7 +90,7 @@ pub enum Found<'a> {
         /// The expression that matched, if one did: its named groups are to be stored in their slots.
         pattern: Option<&'a Pattern>,
     },
-    /// 301 to the name of this location (escaped) with the arguments of the request behind it.
+    /// 301 to the name of this location with the arguments of the request behind it (`uri::write_redirect`).
     Redirect {
         /// The caller's id of the location whose name ends in the slash that the URI lacks.
         id: u32,

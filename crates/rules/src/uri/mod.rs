@@ -56,9 +56,31 @@ pub fn split_args(uri: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
+/// Appends the Location of a redirect to `path` (a normalised path, escaped here) that keeps the arguments: what is sent for
+/// `location::Found::Redirect`, with the location's name, and for a directory that was asked for without its slash.
+pub fn write_redirect(path: &[u8], args: Option<&[u8]>, out: &mut Vec<u8>) {
+    escape(path, Escape::Uri, out);
+    if let Some(args) = args.filter(|args| !args.is_empty()) {
+        out.push(b'?');
+        out.extend_from_slice(args);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_redirect_escapes_the_path_and_keeps_the_arguments() {
+        let redirect = |args: Option<&[u8]>| {
+            let mut out = Vec::new();
+            write_redirect(b"/a b?/", args, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(redirect(Some(b"x=%20&y")), "/a%20b%3F/?x=%20&y");
+        assert_eq!(redirect(Some(b"")), "/a%20b%3F/");
+        assert_eq!(redirect(None), "/a%20b%3F/");
+    }
 
     #[test]
     fn the_forms_of_a_target() {

@@ -59,7 +59,7 @@ pub struct ParsedTarget {
 impl ParsedTarget {
     /// The normalised path, nginx's `$uri`: from `raw`, or from `decoded` if it had to be changed.
     pub fn path<'a>(&self, raw: &'a [u8], decoded: &'a [u8]) -> &'a [u8] {
-        if self.changed { decoded } else { &raw[..self.path_len as usize] }
+        if self.changed { decoded } else { raw.get(self.raw_path_range()).unwrap_or(raw) }
     }
 
     /// The raw path as a range of the raw target.
