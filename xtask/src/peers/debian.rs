@@ -16,15 +16,14 @@ const NEVER_UNPACKED: [&str; 2] = ["libc6", "libc-bin"];
 pub(super) fn unpack(home: &Path, packages: &[&str]) -> Result<Vec<String>> {
     let apt = Apt::prepare(home)?;
     let archives = apt.home.join("archives");
-    let wanted = match apt.fetch(false, packages, &archives) {
-        Ok(wanted) => wanted,
+    let mut fetched = apt.fetch(false, packages, &archives);
+    if fetched.is_err() {
         // Whatever it was, the second try says it again, with lists that are surely fresh.
-        Err(_) => {
-            println!("apt's package lists are missing here, or too old; fetching lists of our own");
-            apt.update();
-            apt.fetch(true, packages, &archives)?
-        }
-    };
+        println!("apt's package lists are missing here, or too old; fetching lists of our own");
+        apt.update();
+        fetched = apt.fetch(true, packages, &archives);
+    }
+    let wanted = fetched?;
     let partial = home.join("root.partial");
     super::remove_if_there(&partial)?;
     fs::create_dir_all(&partial)?;
