@@ -2,7 +2,6 @@
 //! arguments, and does holdfast act on it. What the arguments mean is checked where they are lowered (`model`). Called
 //! by `-t` and by every start and reload, between `load` and lowering.
 
-mod needs;
 mod suggest;
 
 use std::fmt::Write as _;
@@ -146,9 +145,7 @@ impl<'r> Checker<'_, 'r> {
 
     /// Block or `;`, number of arguments, flag. False where the directive was reported and nothing more is to be said.
     fn shape(&mut self, it: Subject<'_>, row: &'r Row, context: Context, seen: &mut Vec<(&'r str, Span)>) -> bool {
-        let count = it.args.len();
-        let counts = usize::from(row.args.min)..=usize::from(row.args.max);
-        let is_count_ok = count >= *counts.start() && (row.args.max == u8::MAX || count <= *counts.end());
+        let is_count_ok = row.args.accepts(it.args.len());
         let is_flag_ok = !row.args.flag || it.args.first().is_none_or(is_flag);
         let is_shape_ok = row.args.block == it.block.is_some();
         let swallowed = self.swallowed(it, context);
@@ -159,8 +156,10 @@ impl<'r> Checker<'_, 'r> {
             return true;
         }
         if let Some((this, next)) = swallowed.and_then(|at| it.split(at)) {
-            self.unterminated(this, next);
             // Both halves are checked as if the `;` were there, so that the next mistake is found in the same run.
+            if !row.args.block {
+                self.unterminated(this, next);
+            }
             self.directive(this, context, false, seen);
             self.directive(next, context, false, seen);
             return false;
@@ -322,13 +321,9 @@ impl<'r> Checker<'_, 'r> {
                 );
             }
             Support::Accepted(why) => self.note(it, row, why.to_owned()),
-            Support::OnlyWith(need) if needs::is_met(need, &self.loaded.tree) => {
-                let message = format!("directive \"{}\" is known but not yet supported by holdfast", row.name);
-                let hint = format!("it acts with {need}, and this configuration has that");
-                self.push(Diagnostic::error(it.words(), message).with_hint(hint));
-            }
+            // What it needs is refused where it stands, so here it has nothing to act on.
             Support::OnlyWith(need) => {
-                self.note(it, row, format!("it acts only with {need}, and this configuration has none"));
+                self.note(it, row, format!("it acts only with {need}"));
             }
         }
     }
@@ -444,8 +439,5 @@ fn context_inside(name: &str, outer: Context) -> Option<Context> {
 
 /// The contexts that a block's body has in any of the places in which it may stand.
 fn bodies(name: &str, contexts: Contexts) -> impl Iterator<Item = Context> {
-    suggest::CONTEXTS
-        .iter()
-        .filter(move |(context, _)| contexts.contains(*context))
-        .filter_map(move |&(context, _)| context_inside(name, context))
+    contexts.iter().filter_map(move |context| context_inside(name, context))
 }

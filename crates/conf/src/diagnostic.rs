@@ -41,6 +41,12 @@ pub struct Diagnostic {
     pub related: Vec<Related>,
 }
 
+/// Sorts by file in the order of opening, then by place: the order in which an operator works through them, and, within
+/// a file, that in which nginx would meet them.
+pub fn sort(diagnostics: &mut [Diagnostic]) {
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
+}
+
 impl Diagnostic {
     /// An error at a place.
     pub fn error(span: Span, message: impl Into<String>) -> Self {

@@ -106,7 +106,7 @@ impl<'t> Lexer<'t> {
                 self.at += 1;
             } else if byte == b'#' {
                 let rest = &self.text[self.at..];
-                self.at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+                self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
             } else {
                 break;
             }

@@ -156,15 +156,14 @@ impl Parser<'_, '_> {
     }
 
     fn word(&mut self, word: Word) {
-        if !self.nul_seen
-            && let Some(offset) = self.raw(word.span).iter().position(|&byte| byte == 0)
-        {
-            self.nul_seen = true;
-            let start = word.span.start + offset as u32;
-            let at = Span { start, end: start + 1, ..word.span };
-            let hint = "a configuration is text; is the file damaged, or saved in another encoding?";
-            self.includer.report(Diagnostic::error(at, "the file contains a NUL byte").with_hint(hint));
+        if let Some(offset) = memchr::memchr(0, self.raw(word.span)) {
             self.damaged = true;
+            if !std::mem::replace(&mut self.nul_seen, true) {
+                let start = word.span.start + offset as u32;
+                let at = Span { start, end: start + 1, ..word.span };
+                let hint = "a configuration is text; is the file damaged, or saved in another encoding?";
+                self.includer.report(Diagnostic::error(at, "the file contains a NUL byte").with_hint(hint));
+            }
         }
         if self.words.is_empty() && !self.damaged {
             self.compare_indent(word.span);
@@ -213,6 +212,13 @@ impl Parser<'_, '_> {
     }
 
     fn open_block(&mut self, open: Span) {
+        if self.is_quantifier(open) {
+            let hint = "a regular expression that contains `{`, `}` or `;` must be in quotes";
+            if !std::mem::replace(&mut self.damaged, true) {
+                self.includer.report(Diagnostic::error(open, "unexpected \"{\"").with_hint(hint));
+            }
+            return;
+        }
         if self.includer.depth >= NESTING_MAX {
             let message = format!("blocks are nested deeper than {NESTING_MAX}");
             self.includer.report_and_stop(Diagnostic::error(open, message).with_hint("is a `}` missing further up?"));
@@ -242,6 +248,16 @@ impl Parser<'_, '_> {
         self.includer.depth += 1;
         let frame = Frame { head, body, directives: Vec::new(), indent };
         self.frames.push(std::mem::replace(&mut self.current, frame));
+    }
+
+    /// Whether a brace is that of `\d{3}` in a pattern without quotes. nginx opens a block there and stumbles over the
+    /// directive `3}`, since no directive begins with a digit; entries may, so after `types{` it is a block.
+    fn is_quantifier(&self, open: Span) -> bool {
+        let touches = self.words.last().is_some_and(|word| word.quote == Quote::Bare && word.span.end == open.start);
+        let is_entries = self.words.first().is_some_and(|name| Body::of_block(&name.value) != Body::Directives);
+        let inside = &self.bytes[open.end as usize..];
+        let len = inside.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b',').count();
+        touches && !is_entries && inside.first().is_some_and(u8::is_ascii_digit) && inside.get(len) == Some(&b'}')
     }
 
     fn close(&mut self, close: Span) {

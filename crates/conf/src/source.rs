@@ -80,8 +80,8 @@ impl Source {
     /// Starts of lines; the first is always 0, so the list is never empty.
     fn lines(&self) -> &[u32] {
         self.lines.get_or_init(|| {
-            let newlines = self.text.iter().enumerate().filter(|&(_, &byte)| byte == b'\n');
-            std::iter::once(0).chain(newlines.map(|(at, _)| at as u32 + 1)).collect()
+            let newlines = memchr::memchr_iter(b'\n', &self.text);
+            std::iter::once(0).chain(newlines.map(|at| at as u32 + 1)).collect()
         })
     }
 }

@@ -8,25 +8,6 @@ use crate::tree::Word;
 /// product of both lengths.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Every context with the words that stand for it in a sentence.
-pub(super) const CONTEXTS: [(Context, &str); 15] = [
-    (Context::Main, "the main level"),
-    (Context::Events, "`events`"),
-    (Context::Http, "`http`"),
-    (Context::Server, "`server`"),
-    (Context::Location, "`location`"),
-    (Context::IfInServer, "`if` in `server`"),
-    (Context::IfInLocation, "`if` in `location`"),
-    (Context::LimitExcept, "`limit_except`"),
-    (Context::Upstream, "`upstream`"),
-    (Context::Stream, "`stream`"),
-    (Context::StreamServer, "`server` in `stream`"),
-    (Context::StreamUpstream, "`upstream` in `stream`"),
-    (Context::Mail, "`mail`"),
-    (Context::MailServer, "`server` in `mail`"),
-    (Context::Entries, "a list of entries"),
-];
-
 /// What may have been meant.
 pub(super) enum Suggestion<'r> {
     /// A directive that may stand here.
@@ -49,6 +30,7 @@ impl Suggestion<'_> {
                 format!("did you mean `{}`? It is allowed in {contexts}{}", row.name, remark(row))
             }
             Self::Attached(row, rest) => {
+                let rest = if rest.is_empty() { "…" } else { rest };
                 format!("a space must follow the name of a directive: `{} {rest}`", row.name)
             }
             Self::Pattern => "a regular expression that contains `{`, `}` or `;` must be in quotes".to_owned(),
@@ -108,17 +90,20 @@ fn nearest<'r>(name: &str, candidates: impl Iterator<Item = &'r Row> + Clone) ->
 }
 
 /// One context in a sentence.
-pub(super) fn context_name(context: Context) -> &'static str {
-    CONTEXTS.iter().find(|(other, _)| *other == context).map_or("", |(_, name)| name)
+pub(super) fn context_name(context: Context) -> String {
+    match context {
+        Context::Main => "the main level".to_owned(),
+        Context::Entries => context.describe().to_owned(),
+        _ => format!("`{}`", context.describe()),
+    }
 }
 
 /// Several contexts in a sentence, outermost first.
 pub(super) fn contexts_text(contexts: Contexts) -> String {
-    let names: Vec<_> =
-        CONTEXTS.iter().filter(|(context, _)| contexts.contains(*context)).map(|(_, name)| *name).collect();
+    let names: Vec<_> = contexts.iter().map(context_name).collect();
     match names.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        Some((only, _)) => (*only).to_owned(),
+        Some((only, _)) => only.clone(),
         None => "no context".to_owned(),
     }
 }

@@ -171,9 +171,11 @@ fn cut(text: String, chars_max: usize) -> String {
     text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Replaces control characters, which could otherwise steer the operator's terminal.
+/// Replaces what could steer the operator's terminal, reorder what is read, or would not be seen at all.
 fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() && letter != '\t' { '\u{FFFD}' } else { letter }).collect()
+    let is_invisible = |letter: char| matches!(letter, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}');
+    let is_shown = |letter: char| letter == '\t' || !(letter.is_control() || is_invisible(letter));
+    text.chars().map(|letter| if is_shown(letter) { letter } else { '\u{FFFD}' }).collect()
 }
 
 #[cfg(test)]

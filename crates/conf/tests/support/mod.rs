@@ -1,5 +1,7 @@
 //! Files in memory, for tests that load configurations.
 
+#![allow(dead_code)] // each test program uses its part of this
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
