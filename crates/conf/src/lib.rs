@@ -7,7 +7,6 @@ mod check;
 pub mod diagnostic;
 mod lex;
 pub mod load;
-#[allow(dead_code, unfulfilled_lint_expectations)] // the lowering that calls the parsers is on its way
 pub mod model;
 mod parse;
 pub mod reference;

@@ -104,7 +104,7 @@ settings! {
         /// Requests of one connection at most.
         keepalive_requests: u32 = 1000, "keepalive_requests" => value(parse_u32);
         /// A connection older than this takes no further request.
-        keepalive_time: Duration = Duration::from_secs(3600), "keepalive_time" => value(parse_milliseconds);
+        keepalive_time: Duration = Duration::from_hours(1), "keepalive_time" => value(parse_milliseconds);
         /// Browsers without keepalive.
         keepalive_disable: KeepaliveDisable = KeepaliveDisable::MSIE6, "keepalive_disable" => set(KeepaliveDisable::parse_set);
         /// Bytes of a request body at most; 0 for no limit.
@@ -112,7 +112,7 @@ settings! {
         /// Bytes of a request body held in memory.
         body_buffer_size: u64 = 16 << 10, "client_body_buffer_size" => value(parse_size);
         /// Longest time between two reads of a body.
-        body_timeout: Duration = Duration::from_secs(60), "client_body_timeout" => value(parse_milliseconds);
+        body_timeout: Duration = Duration::from_mins(1), "client_body_timeout" => value(parse_milliseconds);
         /// Where bodies go that do not fit.
         body_temp_path: TempPath = TempPath::at("client_body_temp"), "client_body_temp_path" => whole(parse_temp_path);
         /// Whether a body goes into a file in any case.
@@ -121,7 +121,7 @@ settings! {
         /// Whether a body in memory is kept in one piece.
         body_in_single_buffer: bool = false, "client_body_in_single_buffer" => value(parse_flag);
         /// Longest time between two writes to the client.
-        send_timeout: Duration = Duration::from_secs(60), "send_timeout" => value(parse_milliseconds);
+        send_timeout: Duration = Duration::from_mins(1), "send_timeout" => value(parse_milliseconds);
         /// Checked, and of no effect on Linux.
         send_lowat: u64 = 0, "send_lowat" => value(parse_size);
         /// Whether data is read and dropped before closing.

@@ -25,6 +25,8 @@ pub(crate) struct Env {
     pub(crate) zones: FxHashMap<Vec<u8>, (ZoneKind, super::limit::ZoneId, Span)>,
     /// Index of the directive in `http` that is being lowered.
     pub(crate) position: usize,
+    /// `http` has a `resolver`.
+    pub(crate) http_resolver: bool,
     /// Compiled expressions, so that a thousand servers with the same expression compile it once.
     pub(crate) regexes: RefCell<FxHashMap<(Vec<u8>, bool), Regex>>,
 }

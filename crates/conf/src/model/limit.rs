@@ -183,9 +183,8 @@ pub(crate) fn parse_request_zone(directive: &Directive) -> Parsed<RequestZone> {
             zone = Some(parse_zone(word)?);
         } else if let Some(rate) = parameter(word, "rate") {
             let (digits, scale) = match rate.value.as_slice() {
-                [digits @ .., b'r', b'/', b's'] => (digits, 1),
                 [digits @ .., b'r', b'/', b'm'] => (digits, 60),
-                digits => (digits, 1),
+                [digits @ .., b'r', b'/', b's'] | digits => (digits, 1),
             };
             let invalid = || {
                 Diagnostic::error(word.span, format!("invalid rate \"{}\"", word.text()))

@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-use super::server::ServerId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::server::{NameForm, Server, ServerId};
+use crate::diagnostic::Diagnostic;
 use crate::source::Span;
-use crate::value::Address;
+use crate::tree::{Directive, Word};
+use crate::value::size::{bytes, number};
+use crate::value::time::milliseconds;
+use crate::value::{Address, Host, Parsed, address, invalid_parameter, parameter};
 
 /// One address of one `listen` (a range of ports gives several).
 #[derive(Debug, Clone, PartialEq)]
@@ -93,4 +99,212 @@ pub struct Listener {
     pub servers: Vec<ServerId>,
     /// Where the options, or the first `listen`, were written.
     pub span: Option<Span>,
+}
+
+/// Addresses that one range of ports may stand for; more would be a slip of the pen that costs a descriptor each.
+const RANGE_MAX: usize = 4096;
+
+/// Reads a `listen`.
+pub(crate) fn parse_listen(directive: &Directive, out: &mut Vec<Diagnostic>) -> Parsed<Vec<Listen>> {
+    let Some((first, parameters)) = directive.args.split_first() else {
+        return Err(Diagnostic::error(directive.name.span, "invalid number of arguments in \"listen\" directive"));
+    };
+    let listen = address::parse_listen(&first.value, 80).map_err(|reason| {
+        Diagnostic::error(first.span, format!("{reason} in \"{}\" of the \"listen\" directive", first.text()))
+            .with_hint("`80`, `127.0.0.1:80`, `[::]:80`, `8000-8010` or `unix:/path`")
+    })?;
+    if usize::from(listen.last_port - listen.first_port) >= RANGE_MAX {
+        let message = format!("invalid port range in \"{}\" of the \"listen\" directive", first.text());
+        return Err(Diagnostic::error(first.span, message).with_hint(format!("at most {RANGE_MAX} ports")));
+    }
+    let mut one = Listen {
+        address: Address { host: listen.host.clone(), port: listen.first_port },
+        default_server: false,
+        options: ListenOptions::default(),
+        span: Some(directive.span),
+    };
+    for word in parameters {
+        parse_parameter(&mut one, word, out)?;
+    }
+    Ok(listen.addresses().map(|address| Listen { address, ..one.clone() }).collect())
+}
+
+fn parse_parameter(listen: &mut Listen, word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<()> {
+    let options = &mut listen.options;
+    match word.value.as_slice() {
+        b"default_server" | b"default" => listen.default_server = true,
+        b"proxy_protocol" => options.proxy_protocol = true,
+        b"ssl" | b"http2" | b"quic" => {
+            let message =
+                format!("the \"{}\" parameter of \"listen\" is known but not supported by holdfast", word.text());
+            return Err(Diagnostic::error(word.span, message));
+        }
+        b"bind" => (options.set, options.bind) = (true, true),
+        b"deferred" => (options.set, options.deferred) = (true, true),
+        b"multipath" => (options.set, options.multipath) = (true, true),
+        b"reuseport" => (options.set, options.reuseport) = (true, true),
+        _ => {
+            parse_valued_parameter(listen, word)?;
+            listen.options.set = true;
+        }
+    }
+    if listen.options.reuseport && matches!(listen.address.host, Host::Unix(_)) && word.value == b"reuseport" {
+        out.push(Diagnostic::warning(word.span, "reuseport has no effect on a Unix socket"));
+    }
+    Ok(())
+}
+
+fn parse_valued_parameter(listen: &mut Listen, word: &Word) -> Parsed<()> {
+    let options = &mut listen.options;
+    let error = |what: &str| Diagnostic::error(word.span, format!("invalid {what} \"{}\"", word.text()));
+    let count = |value: &Word| number(&value.value).and_then(|count| u32::try_from(count).ok());
+    let unsupported = |what: &str| {
+        Diagnostic::error(word.span, format!("{what} \"{}\" is not supported on this platform, ignored", word.text()))
+    };
+    if let Some(value) = parameter(word, "backlog") {
+        // -1 is the system's own on FreeBSD and macOS; nginx takes it everywhere.
+        let backlog =
+            if value.value == b"-1" { Some(u32::MAX >> 1) } else { count(&value).filter(|&backlog| backlog > 0) };
+        options.backlog = Some(backlog.ok_or_else(|| error("backlog"))?);
+    } else if let Some(value) = parameter(word, "rcvbuf") {
+        options.rcvbuf = Some(bytes(&value.value, false).ok_or_else(|| error("rcvbuf"))?);
+    } else if let Some(value) = parameter(word, "sndbuf") {
+        options.sndbuf = Some(bytes(&value.value, false).ok_or_else(|| error("sndbuf"))?);
+    } else if let Some(value) = parameter(word, "fastopen") {
+        options.fastopen = Some(count(&value).ok_or_else(|| error("fastopen"))?);
+    } else if let Some(value) = parameter(word, "ipv6only") {
+        if !matches!(listen.address.host, Host::Ip(ip) if ip.is_ipv6()) {
+            let message = format!("ipv6only is not supported on addr \"{}\"", listen.address);
+            return Err(Diagnostic::error(word.span, message));
+        }
+        options.ipv6only = Some(match value.value.as_slice() {
+            b"on" => true,
+            b"off" => false,
+            _ => return Err(Diagnostic::error(word.span, format!("invalid ipv6only flags \"{}\"", value.text()))),
+        });
+    } else if let Some(value) = parameter(word, "so_keepalive") {
+        options.so_keepalive = parse_so_keepalive(&value).ok_or_else(|| {
+            Diagnostic::error(word.span, format!("invalid so_keepalive value: \"{}\"", value.text()))
+                .with_hint("`on`, `off` or `30m::10`")
+        })?;
+    } else if parameter(word, "setfib").is_some() {
+        return Err(unsupported("setfib"));
+    } else if parameter(word, "accept_filter").is_some() {
+        return Err(unsupported("accept filters"));
+    } else {
+        return Err(invalid_parameter(word).with_hint(
+            "`default_server`, `backlog=`, `reuseport`, `rcvbuf=`, `sndbuf=`, `so_keepalive=`, `fastopen=`, `deferred`, `ipv6only=`, `proxy_protocol`, `bind`",
+        ));
+    }
+    Ok(())
+}
+
+fn parse_so_keepalive(value: &Word) -> Option<SoKeepalive> {
+    match value.value.as_slice() {
+        b"on" => return Some(SoKeepalive::On { idle: None, interval: None, count: None }),
+        b"off" => return Some(SoKeepalive::Off),
+        _ => {}
+    }
+    let mut parts = value.value.split(|&byte| byte == b':');
+    let time = |part: Option<&[u8]>| match part {
+        None | Some([]) => Some(None),
+        Some(text) => milliseconds(text, true).map(|time| Some(Duration::from_millis(time))),
+    };
+    let (idle, interval) = (time(parts.next())?, time(parts.next())?);
+    let count = match parts.next() {
+        None | Some([]) => None,
+        Some(text) => Some(u32::try_from(number(text)?).ok()?),
+    };
+    let any = idle.is_some() || interval.is_some() || count.is_some();
+    (any && parts.next().is_none()).then_some(SoKeepalive::On { idle, interval, count })
+}
+
+/// Brings the addresses of all servers together, and says where they contradict each other.
+pub(crate) fn lower_listeners(servers: &[Server], out: &mut Vec<Diagnostic>) -> Vec<Listener> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    let mut marked: Vec<Option<Span>> = Vec::new();
+    let mut known: FxHashMap<&Address, usize> = FxHashMap::default();
+    for (server, id) in servers.iter().zip(0_u32..) {
+        for listen in &server.listens {
+            let span = listen.span.unwrap_or(server.span);
+            let Some(&index) = known.get(&listen.address) else {
+                known.insert(&listen.address, listeners.len());
+                marked.push(listen.default_server.then_some(span));
+                listeners.push(Listener {
+                    address: listen.address.clone(),
+                    options: listen.options.clone(),
+                    default_server: ServerId(id),
+                    servers: vec![ServerId(id)],
+                    span: listen.span,
+                });
+                continue;
+            };
+            let listener = &mut listeners[index];
+            if listener.servers.last() == Some(&ServerId(id)) {
+                out.push(Diagnostic::error(span, format!("a duplicate listen {}", listen.address)));
+                continue;
+            }
+            listener.servers.push(ServerId(id));
+            join_options(listener, listen, span, out);
+            if listen.default_server {
+                if let Some(first) = marked[index] {
+                    let message = format!("a duplicate default server for {}", listen.address);
+                    out.push(Diagnostic::error(span, message).with_related(first, "first default server here"));
+                } else {
+                    marked[index] = Some(span);
+                    listener.default_server = ServerId(id);
+                }
+            }
+        }
+    }
+    for listener in &listeners {
+        if listener.servers.len() > 1 {
+            check_names(listener, servers, out);
+        }
+    }
+    listeners
+}
+
+fn join_options(listener: &mut Listener, listen: &Listen, span: Span, out: &mut Vec<Diagnostic>) {
+    let proxy_protocol = listener.options.proxy_protocol || listen.options.proxy_protocol;
+    if listen.options.set {
+        if listener.options.set {
+            let error = Diagnostic::error(span, format!("duplicate listen options for {}", listen.address));
+            out.push(match listener.span {
+                Some(first) => error.with_related(first, "first options here"),
+                None => error,
+            });
+            return;
+        }
+        listener.options = listen.options.clone();
+        listener.span = listen.span;
+    }
+    listener.options.proxy_protocol = proxy_protocol;
+}
+
+/// Two servers of one name at one address: the second is never reached by it.
+fn check_names(listener: &Listener, servers: &[Server], out: &mut Vec<Diagnostic>) {
+    let mut known: FxHashSet<(u8, &[u8])> = FxHashSet::default();
+    for id in &listener.servers {
+        let server = &servers[id.0 as usize];
+        for name in &server.names {
+            let keys: &[(u8, &[u8])] = match &name.form {
+                NameForm::Exact(text) => &[(0, text)],
+                NameForm::Suffix(text) => &[(1, text)],
+                NameForm::NameAndSuffix(text) => &[(0, text), (1, text)],
+                NameForm::Prefix(text) => &[(2, text)],
+                NameForm::Hostname => &[(3, b"")],
+                NameForm::Regex(_) => &[],
+            };
+            let mut taken = false;
+            for key in keys {
+                taken |= !known.insert(*key);
+            }
+            if taken {
+                let text = String::from_utf8_lossy(&name.text);
+                let message = format!("conflicting server name \"{text}\" on {}, ignored", listener.address);
+                out.push(Diagnostic::warning(name.span.unwrap_or(server.span), message));
+            }
+        }
+    }
 }

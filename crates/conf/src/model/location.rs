@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::accepted::AcceptedSettings;
 use super::client::ClientSettings;
 use super::files::{FileSettings, TryFiles};
 use super::gzip::GzipSettings;
@@ -39,6 +40,8 @@ level! {
         proxy: ProxySettings,
         /// How it moves bytes.
         transport: TransportSettings,
+        /// What has no effect.
+        accepted: AcceptedSettings,
     }
 }
 

@@ -215,7 +215,7 @@ fn parse_access_parameter(log: &mut AccessLog, word: &Word, name: &str) -> Parse
 pub(crate) fn parse_error_log(at: &mut At<'_>) -> Parsed<ErrorLog> {
     let target = parse_target(at.word(0)?, false, at.name)?;
     let level = match at.words() {
-        [_] => LogLevel::Error,
+        [] | [_] => LogLevel::Error,
         [_, levels @ ..] => {
             let mut level = LogLevel::Emerg;
             for word in levels {
@@ -223,7 +223,6 @@ pub(crate) fn parse_error_log(at: &mut At<'_>) -> Parsed<ErrorLog> {
             }
             level
         }
-        [] => LogLevel::Error,
     };
     Ok(ErrorLog { target, level, span: at.directive.span })
 }
@@ -314,7 +313,7 @@ fn parse_file_cache(at: &mut At<'_>) -> Parsed<Option<LogFileCache>> {
         return Ok(None);
     }
     let mut cache =
-        LogFileCache { files_max: 0, inactive: Duration::from_secs(10), uses_min: 1, valid: Duration::from_secs(60) };
+        LogFileCache { files_max: 0, inactive: Duration::from_secs(10), uses_min: 1, valid: Duration::from_mins(1) };
     for word in at.words() {
         let count = |text: &[u8]| {
             crate::value::size::number(text).filter(|&count| count > 0).and_then(|count| u32::try_from(count).ok())

@@ -3,17 +3,23 @@
 //!
 //! One module per subject holds both the types and the way in which directives become them; `lower` walks the tree.
 
+mod accepted;
 mod client;
+#[cfg(test)]
+mod coverage;
 mod env;
 mod files;
 mod gzip;
+mod inside;
 mod limit;
 mod listen;
 mod location;
 mod log;
+mod lower;
 mod main_settings;
 mod map;
 mod proxy;
+mod proxy_pass;
 mod realip;
 mod response;
 mod rewrite;
@@ -22,7 +28,9 @@ mod settings;
 mod sticky;
 mod transport;
 mod upstream;
+mod upstream_server;
 
+pub use accepted::AcceptedSettings;
 pub use client::{Amount, BodyInFile, ClientSettings, KeepaliveTimeout, LingeringClose, Resolver, TempPath};
 pub use files::{FileSettings, IfModifiedSince, Root, TryFallback, TryFile, TryFiles, Types};
 pub use gzip::{GzipDisable, GzipSettings, HttpVersion, MediaTypes};
@@ -30,6 +38,7 @@ pub use limit::{ConnectionLimit, ConnectionZone, LimitSettings, RequestLimit, Re
 pub use listen::{FastOpen, Listen, ListenOptions, Listener, SoKeepalive};
 pub use location::{Content, LimitExcept, Location, LocationSettings, Matcher};
 pub use log::{AccessLog, ErrorLog, Escape, LogFileCache, LogFormat, LogFormatId, LogSettings, LogTarget, Syslog};
+pub use lower::{Options, lower, lower_with};
 pub use main_settings::{
     Affinity, EnvVariable, Events, EventsSettings, Main, MainSettings, MemoryBudget, Shed, User, WorkerProcesses,
 };

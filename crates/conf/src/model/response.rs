@@ -1,6 +1,6 @@
 //! What a response looks like whatever made it: error pages, redirects, added headers, who may see it.
 
-use super::settings::{At, settings};
+use super::settings::{At, Touched, settings};
 use crate::diagnostic::Diagnostic;
 use crate::tree::Word;
 use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
@@ -112,7 +112,7 @@ pub enum HeaderInherit {
     On,
     /// Nothing is taken over.
     Off,
-    /// The outer list comes first, then this level's own.
+    /// This level's own list, then the outer one.
     Merge,
 }
 
@@ -284,10 +284,36 @@ pub fn parse_expires_text(text: &[u8], modified: bool) -> Option<Expires> {
         }
     }
     let (sign, rest) = match text {
-        [b'+', rest @ ..] => (1, rest),
         [b'-', rest @ ..] => (-1, rest),
-        rest => (1, rest),
+        [b'+', rest @ ..] | rest => (1, rest),
     };
     let seconds = sign * (milliseconds(rest, true)? / 1000) as i64;
     Some(if modified { Expires::Modified(seconds) } else { Expires::Access(seconds) })
+}
+
+/// Applies `add_header_inherit` and `add_trailer_inherit` to a level; `None` where nothing changes.
+pub(crate) fn join_headers(
+    outer: &ResponseSettings,
+    level: &ResponseSettings,
+    touched: &Touched,
+) -> Option<ResponseSettings> {
+    let join = |mode: HeaderInherit, own: bool, outer: &[AddHeader], list: &[AddHeader]| match (mode, own) {
+        (HeaderInherit::On, _) | (HeaderInherit::Merge, false) | (HeaderInherit::Off, true) => None,
+        (HeaderInherit::Off, false) => (!list.is_empty()).then(Vec::new),
+        (HeaderInherit::Merge, true) => (!outer.is_empty()).then(|| [list, outer].concat()),
+    };
+    let own = |field| touched.has("response", field);
+    let headers = join(level.add_header_inherit, own("add_headers"), &outer.add_headers, &level.add_headers);
+    let trailers = join(level.add_trailer_inherit, own("add_trailers"), &outer.add_trailers, &level.add_trailers);
+    if headers.is_none() && trailers.is_none() {
+        return None;
+    }
+    let mut joined = level.clone();
+    if let Some(headers) = headers {
+        joined.add_headers = headers;
+    }
+    if let Some(trailers) = trailers {
+        joined.add_trailers = trailers;
+    }
+    Some(joined)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::env::Env;
 use super::files::{TryFiles, parse_buffers};
 use super::limit::{ConnectionZone, RequestZone};
 use super::listen::{Listen, Listener};
@@ -12,11 +13,13 @@ use super::map::{Geo, Map, SplitClients};
 use super::rewrite::Program;
 use super::settings::{level, settings};
 use super::upstream::Upstream;
+use crate::diagnostic::Diagnostic;
 use crate::source::Span;
-use crate::value::Regex;
+use crate::tree::Word;
 use crate::value::plain::{parse_flag, parse_number, parse_u32};
 use crate::value::size::{Buffers, parse_size};
 use crate::value::time::parse_milliseconds;
+use crate::value::{Parsed, Regex};
 
 /// Index into `Http::servers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,7 +62,7 @@ settings! {
         /// Header fields of a request at most.
         max_headers: u32 = 1000, "max_headers" => value(parse_u32);
         /// Longest time of a whole head.
-        client_header_timeout: Duration = Duration::from_secs(60), "client_header_timeout" => value(parse_milliseconds);
+        client_header_timeout: Duration = Duration::from_mins(1), "client_header_timeout" => value(parse_milliseconds);
         /// Whether several slashes count as one.
         merge_slashes: bool = true, "merge_slashes" => value(parse_flag);
         /// Whether a name may hold `_`.
@@ -132,4 +135,73 @@ pub enum NameForm {
     Prefix(Vec<u8>),
     /// An expression over the lower-case name, without regard to case.
     Regex(Regex),
+    /// `$hostname`: the machine's own name.
+    Hostname,
+}
+
+/// Where the `*` of a name stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wildcard {
+    /// Nowhere.
+    Exact,
+    /// `*.x`
+    Suffix,
+    /// `.x`
+    NameAndSuffix,
+    /// `x.*`
+    Prefix,
+}
+
+/// Tells the forms of a name apart; `None` where a `*` or a dot stands where it may not.
+pub(crate) fn parse_wildcard(name: &[u8]) -> Option<Wildcard> {
+    let stars = name.iter().filter(|&&byte| byte == b'*').count();
+    if name.windows(2).any(|pair| pair == b"..") || name.contains(&0) || stars > 1 {
+        return None;
+    }
+    match (name, stars) {
+        ([b'.', _, ..], 0) => Some(Wildcard::NameAndSuffix),
+        ([b'*', b'.', _, ..], 1) => Some(Wildcard::Suffix),
+        ([_, .., b'.', b'*'], 1) => Some(Wildcard::Prefix),
+        (_, 0) => Some(Wildcard::Exact),
+        _ => None,
+    }
+}
+
+/// Reads one name of `server_name`.
+pub(crate) fn parse_server_name(word: &Word, env: &Env, out: &mut Vec<Diagnostic>) -> Parsed<ServerName> {
+    let span = Some(word.span);
+    if word.value == b"$hostname" {
+        return Ok(ServerName { form: NameForm::Hostname, text: word.value.to_vec(), span });
+    }
+    if word.value.first() == Some(&b'~') {
+        if word.value.len() == 1 {
+            return Err(Diagnostic::error(word.span, format!("empty regex in server name \"{}\"", word.text())));
+        }
+        let regex = env.regex(word, 1, true)?;
+        return Ok(ServerName { form: NameForm::Regex(regex), text: word.value.to_vec(), span });
+    }
+    let invalid = || Diagnostic::error(word.span, format!("invalid server name \"{}\"", word.text()));
+    if matches!(word.value.as_slice(), [b'*' | b'.'] | [b'*', _])
+        || (word.value.first() == Some(&b'*') && word.value.get(1) != Some(&b'.'))
+    {
+        return Err(invalid()
+            .with_hint("a `*` stands for whole parts only, at the start or the end: `*.example.com`, `mail.*`"));
+    }
+    if word.value.contains(&b'/') {
+        let message = format!("server name \"{}\" has suspicious symbols", word.text());
+        out.push(Diagnostic::warning(word.span, message).with_hint("a name has neither scheme nor path"));
+    }
+    let text = word.value.to_ascii_lowercase();
+    let form = match parse_wildcard(&text) {
+        Some(Wildcard::Exact) => NameForm::Exact(text.clone()),
+        Some(Wildcard::Suffix) => NameForm::Suffix(text[2..].to_vec()),
+        Some(Wildcard::NameAndSuffix) => NameForm::NameAndSuffix(text[1..].to_vec()),
+        Some(Wildcard::Prefix) => NameForm::Prefix(text[..text.len() - 2].to_vec()),
+        None => {
+            let message = format!("invalid server name or wildcard \"{}\"", word.text());
+            return Err(Diagnostic::error(word.span, message)
+                .with_hint("a `*` stands for whole parts only, at the start or the end: `*.example.com`, `mail.*`"));
+        }
+    };
+    Ok(ServerName { form, text, span })
 }

@@ -172,17 +172,18 @@ macro_rules! settings {
 macro_rules! level {
     (
         $(#[$meta:meta])*
-        pub struct $level:ident {
+        $vis:vis struct $level:ident {
             $($(#[$doc:meta])* $field:ident: $group:ident,)*
         }
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Default)]
-        pub struct $level {
+        $vis struct $level {
             $($(#[$doc])* pub $field: std::sync::Arc<$group>,)*
         }
 
         const _: () = {
+            #[allow(clippy::enum_variant_names, reason = "a variant is named after its group, whatever groups there are")]
             enum Slot {
                 $($group(&'static $crate::model::settings::Row<$group>),)*
             }
@@ -204,6 +205,7 @@ macro_rules! level {
 
             impl $level {
                 /// Whether a directive of this name is a setting of this level.
+                #[cfg(test)]
                 pub(crate) fn knows(name: &[u8]) -> bool {
                     slots().contains_key(name)
                 }

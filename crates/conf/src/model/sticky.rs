@@ -12,7 +12,7 @@ use crate::value::words::parse_header_name;
 use crate::value::{Parsed, Template, invalid_parameter, parameter};
 
 /// How long a learned session is kept where `timeout=` was not written.
-const LEARN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+const LEARN_TIMEOUT: Duration = Duration::from_mins(10);
 
 pub(crate) fn parse_sticky(at: &mut At<'_>) -> Parsed<Option<Sticky>> {
     let kind = at.word(0)?;

@@ -43,17 +43,17 @@ settings! {
         /// `SO_KEEPALIVE`.
         socket_keepalive: bool = false, "proxy_socket_keepalive" => value(parse_flag);
         /// `SO_SNDBUF` in bytes; `None` leaves the kernel's.
-        socket_sndbuf: Option<u64> = None, "proxy_socket_sndbuf" => option(parse_size);
+        socket_sndbuf: Option<u64> = None, "proxy_socket_sndbuf" => value(parse_socket_buffer);
         /// `SO_RCVBUF` in bytes; `None` leaves the kernel's.
-        socket_rcvbuf: Option<u64> = None, "proxy_socket_rcvbuf" => option(parse_size);
+        socket_rcvbuf: Option<u64> = None, "proxy_socket_rcvbuf" => value(parse_socket_buffer);
         /// Checked, and of no effect on Linux.
         send_lowat: u64 = 0, "proxy_send_lowat" => value(parse_size);
         /// Longest time of a connect.
-        connect_timeout: Duration = Duration::from_secs(60), "proxy_connect_timeout" => value(parse_milliseconds);
+        connect_timeout: Duration = Duration::from_mins(1), "proxy_connect_timeout" => value(parse_milliseconds);
         /// Longest time between two writes.
-        send_timeout: Duration = Duration::from_secs(60), "proxy_send_timeout" => value(parse_milliseconds);
+        send_timeout: Duration = Duration::from_mins(1), "proxy_send_timeout" => value(parse_milliseconds);
         /// Longest time between two reads.
-        read_timeout: Duration = Duration::from_secs(60), "proxy_read_timeout" => value(parse_milliseconds);
+        read_timeout: Duration = Duration::from_mins(1), "proxy_read_timeout" => value(parse_milliseconds);
         /// When the next peer is asked.
         next_upstream: NextUpstream = NextUpstream::ERROR.with(NextUpstream::TIMEOUT), "proxy_next_upstream" => set(parse_next);
         /// Peers asked at most; 0 for no limit.
@@ -73,7 +73,7 @@ settings! {
         /// Bytes that may be busy sending while more is read. As written; `busy_size()` gives the effective one.
         busy_buffers_size: Option<u64> = None, "proxy_busy_buffers_size" => option(parse_size);
         /// Bytes of one temporary file; 0 switches files off.
-        max_temp_file_size: Option<u64> = None, "proxy_max_temp_file_size" => option(parse_offset);
+        max_temp_file_size: u64 = 1 << 30, "proxy_max_temp_file_size" => value(parse_offset);
         /// Bytes written to it at once. As written; `temp_file_write_size()` gives the effective one.
         temp_file_write: Option<u64> = None, "proxy_temp_file_write_size" => option(parse_size);
         /// Where temporary files are.
@@ -84,9 +84,6 @@ settings! {
         retry_unsent: bool = false, "retry_unsent" => value(parse_flag);
     }
 }
-
-/// nginx's limit of a temporary file where none was written: 1 GB.
-const TEMP_FILE_SIZE_DEFAULT: u64 = 1 << 30;
 
 impl TransportSettings {
     /// The larger of `proxy_buffer_size` and one of the `proxy_buffers`.
@@ -102,11 +99,6 @@ impl TransportSettings {
     /// Bytes written to a temporary file at once: twice the largest buffer unless written.
     pub fn temp_file_write_size(&self) -> u64 {
         self.temp_file_write.unwrap_or_else(|| self.largest().saturating_mul(2))
-    }
-
-    /// Bytes of one temporary file at most; 0 switches files off.
-    pub fn temp_file_size_max(&self) -> u64 {
-        self.max_temp_file_size.unwrap_or(TEMP_FILE_SIZE_DEFAULT)
     }
 
     /// What must hold between the sizes of one level once it is merged.
@@ -141,7 +133,7 @@ impl TransportSettings {
             let message = format!("\"proxy_temp_file_write_size\" must be equal to or greater than {both}");
             out.push(Diagnostic::error(span("proxy_temp_file_write_size"), message));
         }
-        let file = self.temp_file_size_max();
+        let file = self.max_temp_file_size;
         if file != 0 && file < self.largest() {
             let message = format!(
                 "\"proxy_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {both}"
@@ -149,6 +141,11 @@ impl TransportSettings {
             out.push(Diagnostic::error(span("proxy_max_temp_file_size"), message));
         }
     }
+}
+
+/// 0 leaves the kernel's size, as the default does.
+fn parse_socket_buffer(name: &str, word: &Word) -> Parsed<Option<u64>> {
+    parse_size(name, word).map(|size| (size > 0).then_some(size))
 }
 
 fn parse_next(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<NextUpstream> {

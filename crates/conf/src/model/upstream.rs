@@ -198,9 +198,9 @@ settings! {
         /// Requests of one connection at most.
         keepalive_requests: u32 = 1000, "keepalive_requests" => value(parse_u32);
         /// A connection older than this is not used again.
-        keepalive_time: Duration = Duration::from_secs(3600), "keepalive_time" => value(parse_milliseconds);
+        keepalive_time: Duration = Duration::from_hours(1), "keepalive_time" => value(parse_milliseconds);
         /// An idle connection is closed after this time.
-        keepalive_timeout: Duration = Duration::from_secs(60), "keepalive_timeout" => value(parse_milliseconds);
+        keepalive_timeout: Duration = Duration::from_mins(1), "keepalive_timeout" => value(parse_milliseconds);
         /// Whether the peers' own idle limit is learned, to retire connections before it.
         keepalive_learn: bool = false, "keepalive_learn" => value(parse_flag);
         /// Caps of the group.
@@ -219,8 +219,8 @@ settings! {
 }
 
 level! {
-    /// The level of a group, for lowering.
-    pub struct UpstreamLevel {
+    /// The level of a group: what `upstream` may hold besides servers.
+    pub(crate) struct UpstreamLevel {
         /// Its directives.
         settings: UpstreamSettings,
     }
@@ -303,7 +303,7 @@ fn parse_keepalive(at: &mut At<'_>) -> Parsed<Keepalive> {
 }
 
 /// How long a request waits for a connection where `timeout=` was not written, as `queue` has it.
-const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
+const QUEUE_TIMEOUT: Duration = Duration::from_mins(1);
 
 fn parse_cap(at: &mut At<'_>) -> Parsed<Option<ConnectionCap>> {
     let word = at.word(0)?;

@@ -20,7 +20,7 @@ pub fn parse_flag(name: &str, word: &Word) -> Parsed<bool> {
 
 /// A decimal number.
 pub fn parse_number(name: &str, word: &Word) -> Parsed<u64> {
-    number(&word.value).filter(|&value| value <= i64::MAX as u64).ok_or_else(|| {
+    number(&word.value).filter(|&value| i64::try_from(value).is_ok()).ok_or_else(|| {
         directive_invalid(name, word, "number").with_hint("a number is decimal digits only, for example `16`")
     })
 }
@@ -47,7 +47,6 @@ pub fn parse_in_range(name: &str, word: &Word, least: u64, most: u64) -> Parsed<
 }
 
 /// The bytes as they stand.
-#[expect(clippy::unnecessary_wraps, reason = "shares the shape of the other parsers")]
 pub fn parse_bytes(_name: &str, word: &Word) -> Parsed<Vec<u8>> {
     Ok(word.value.to_vec())
 }

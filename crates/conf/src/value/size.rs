@@ -28,7 +28,7 @@ pub(crate) fn bytes(text: &[u8], giga: bool) -> Option<u64> {
         _ => (text, 1),
     };
     let value = number(digits)?.checked_mul(scale)?;
-    (value <= i64::MAX as u64).then_some(value)
+    i64::try_from(value).is_ok().then_some(value)
 }
 
 /// Decimal digits and nothing else.

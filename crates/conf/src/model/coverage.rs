@@ -1,0 +1,173 @@
+//! Holds the model and the directive table together: what the table says holdfast knows is lowered, and the documented
+//! defaults are the model's defaults. Tests only.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::env::Env;
+use super::settings::Touched;
+use super::upstream::UpstreamLevel;
+use super::{Events, LocationSettings, Main, ServerSettings};
+use crate::load::{Loader, load};
+use crate::table::{self, Context, Support};
+use crate::tree::Directive;
+
+/// Directives that the walk handles itself, because they are no settings.
+const WALKED: [&str; 27] = [
+    "break",
+    "empty_gif",
+    "events",
+    "geo",
+    "http",
+    "if",
+    "include",
+    "limit_conn_zone",
+    "limit_except",
+    "limit_req_zone",
+    "listen",
+    "location",
+    "log_format",
+    "map",
+    "proxy_pass",
+    "return",
+    "rewrite",
+    "server",
+    "server_name",
+    "set",
+    "split_clients",
+    "status_page",
+    "stub_status",
+    "try_files",
+    "types",
+    "upstream",
+    "access_log",
+];
+
+/// Files that are not there: the tests have one text each.
+struct OneText(Vec<u8>);
+
+impl Loader for OneText {
+    fn read(&mut self, _path: &Path) -> io::Result<Vec<u8>> {
+        Ok(self.0.clone())
+    }
+
+    fn glob(&mut self, _mask: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+}
+
+fn parse(text: &str) -> Directive {
+    let loaded = load(Path::new("/c"), Path::new("/"), None, &mut OneText(text.into()));
+    assert!(loaded.diagnostics.is_empty(), "{text}: {:?}", loaded.diagnostics);
+    loaded.tree.directives[0].clone()
+}
+
+fn is_ours(support: Support) -> bool {
+    matches!(support, Support::Yes | Support::Planned | Support::Accepted(_))
+}
+
+#[test]
+fn what_the_table_promises_is_lowered() {
+    let mut missing = Vec::new();
+    for row in table::all().iter().filter(|row| is_ours(row.support)) {
+        let name = row.name.as_bytes();
+        let in_any = |contexts: &[Context]| contexts.iter().any(|context| row.contexts.contains(*context));
+        let known = WALKED.contains(&row.name)
+            || (in_any(&[Context::Main]) && Main::knows(name))
+            || (in_any(&[Context::Events]) && Events::knows(name))
+            || (in_any(&[Context::Upstream]) && UpstreamLevel::knows(name))
+            || (in_any(&[Context::Http, Context::Server]) && ServerSettings::knows(name))
+            || (in_any(&[Context::Http, Context::Server, Context::Location]) && LocationSettings::knows(name));
+        if !known {
+            missing.push(row.name);
+        }
+    }
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn documented_defaults_are_the_models() {
+    /// Rows whose default is not the same as writing it, with the reason.
+    const UNWRITTEN: [(&str, &str); 14] = [
+        ("client_body_buffer_size", "two sizes by platform"),
+        ("connection_pool_size", "two sizes by platform"),
+        ("env", "kept anyway"),
+        ("error_log", "an empty list stands for it"),
+        ("gzip_types", "text/html is always in it, with a warning where written"),
+        ("map_hash_bucket_size", "three sizes by platform"),
+        ("pid", "the built-in path belongs to the process"),
+        ("proxy_buffer_size", "two sizes by platform"),
+        ("proxy_buffers", "two sizes by platform"),
+        ("proxy_busy_buffers_size", "two sizes by platform"),
+        ("proxy_set_header", "Host is added where the list lacks it"),
+        ("proxy_temp_file_write_size", "two sizes by platform"),
+        ("server_names_hash_bucket_size", "three sizes by platform"),
+        ("user", "the group of a user that was not written is looked up"),
+    ];
+    let mut wrong = BTreeMap::new();
+    for row in table::all().iter().filter(|row| is_ours(row.support)) {
+        let Some(default) = row.default else { continue };
+        if UNWRITTEN.iter().any(|(name, _)| *name == row.name) || WALKED.contains(&row.name) {
+            continue;
+        }
+        let directive = parse(&format!("{} {default};", row.name));
+        if let Some(difference) = difference(row.contexts, &directive) {
+            wrong.insert(row.name, difference);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What changes when the default is written down; nothing should.
+fn difference(contexts: table::Contexts, directive: &Directive) -> Option<String> {
+    let env = Env::default();
+    let (mut out, mut touched) = (Vec::new(), Touched::default());
+    macro_rules! compare {
+        ($level:ty) => {{
+            let mut level: Arc<$level> = Arc::default();
+            <$level>::apply(&mut level, &mut touched, directive, &env, &mut out);
+            let (written, default) =
+                (without_spans(&format!("{level:#?}")), without_spans(&format!("{:#?}", <$level>::default())));
+            let lines = written.lines().zip(default.lines()).filter(|(written, default)| written != default);
+            let changed: Vec<_> = lines.map(|(written, default)| format!("{written} instead of {default}")).collect();
+            (!changed.is_empty() || written.len() != default.len()).then(|| changed.join("; "))
+        }};
+    }
+    let name = directive.name.value.as_slice();
+    let found = if contexts.contains(Context::Main) && Main::knows(name) {
+        compare!(Main)
+    } else if contexts.contains(Context::Events) {
+        compare!(Events)
+    } else if contexts.contains(Context::Upstream) && UpstreamLevel::knows(name) {
+        compare!(UpstreamLevel)
+    } else if ServerSettings::knows(name) {
+        compare!(ServerSettings)
+    } else {
+        compare!(LocationSettings)
+    };
+    if out.is_empty() { found } else { Some(format!("{out:?}")) }
+}
+
+/// A default has no place, what was written has one: both look alike without it.
+fn without_spans(text: &str) -> String {
+    let mut kept = String::new();
+    let mut skip: Option<usize> = None;
+    for line in text.lines() {
+        let depth = line.len() - line.trim_start().len();
+        if let Some(until) = skip {
+            if depth <= until {
+                skip = None;
+            }
+            continue;
+        }
+        if line.trim_start().starts_with("span:") {
+            skip = line.ends_with(['{', '(']).then_some(depth);
+            continue;
+        }
+        kept.push_str(line);
+        kept.push('\n');
+    }
+    kept
+}

@@ -1,0 +1,351 @@
+//! The walk over the tree. A level's own settings are read first, in any order, and what stands inside it after that, so
+//! that a directive behind a block holds in the block too, as in nginx.
+
+use std::sync::Arc;
+
+use super::env::{Env, ZoneKind};
+use super::files;
+use super::limit::{self, ZoneId};
+use super::listen::{self, Listen, ListenOptions};
+use super::location::LocationSettings;
+use super::log::{self, Escape, LogFormat, LogFormatId};
+use super::map;
+use super::proxy_pass::Groups;
+use super::server::{self, Http, NameForm, Server, ServerName, ServerSettings};
+use super::settings::Touched;
+use super::upstream_server::lower_upstream;
+use super::{Events, Main, Model};
+use crate::diagnostic::Diagnostic;
+use crate::source::{SourceMap, Span};
+use crate::tree::{Block, Directive, Word};
+use crate::value::{Address, Host, Parsed, Template};
+
+/// What the configuration depends on besides its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The process may bind ports below 1024: a server without `listen` is at port 80, otherwise at 8000.
+    pub privileged: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { privileged: true }
+    }
+}
+
+/// Lowers a checked tree as a privileged process would.
+///
+/// Directives that the model does not know are passed over: whether they are allowed is the check's business.
+pub fn lower(tree: &Block, sources: &SourceMap) -> (Model, Vec<Diagnostic>) {
+    lower_with(tree, sources, Options::default())
+}
+
+/// Lowers a checked tree. The model is complete even where there are errors, which must then keep it from being used;
+/// findings come in the order of the text.
+pub fn lower_with(tree: &Block, sources: &SourceMap, options: Options) -> (Model, Vec<Diagnostic>) {
+    let mut walk = Walk { env: Env::default(), groups: Groups::default(), out: Vec::new(), options };
+    let model = walk.model(tree);
+    let mut out = walk.out;
+    debug_assert!(out.iter().all(|found| found.span.file.0 as usize <= sources.iter().count()));
+    out.sort_by_key(|found| (found.span.file, found.span.start));
+    (model, out)
+}
+
+/// The walk, with what it has gathered.
+pub(crate) struct Walk {
+    pub(crate) env: Env,
+    pub(crate) groups: Groups,
+    pub(crate) out: Vec<Diagnostic>,
+    pub(crate) options: Options,
+}
+
+impl Walk {
+    pub(crate) fn report<T>(&mut self, parsed: Parsed<T>) -> Option<T> {
+        parsed.map_err(|error| self.out.push(error)).ok()
+    }
+
+    fn model(&mut self, tree: &Block) -> Model {
+        let mut main = Arc::new(Main::default());
+        let mut touched = Touched::default();
+        let (mut events, mut http) = (None, None);
+        for directive in &tree.directives {
+            match (directive.name.value.as_slice(), &directive.block) {
+                (b"events", Some(block)) => events = Some(self.events(block)),
+                (b"http", Some(block)) => http = Some(self.http(directive, block)),
+                _ => _ = Main::apply(&mut main, &mut touched, directive, &self.env, &mut self.out),
+            }
+        }
+        Model { main: Arc::unwrap_or_clone(main), events: events.unwrap_or_default(), http }
+    }
+
+    fn events(&mut self, block: &Block) -> Events {
+        let mut events = Arc::new(Events::default());
+        let mut touched = Touched::default();
+        for directive in &block.directives {
+            Events::apply(&mut events, &mut touched, directive, &self.env, &mut self.out);
+        }
+        Arc::unwrap_or_clone(events)
+    }
+
+    fn http(&mut self, directive: &Directive, block: &Block) -> Http {
+        let mut http = Http {
+            servers: Vec::new(),
+            listeners: Vec::new(),
+            upstreams: Vec::new(),
+            log_formats: Vec::new(),
+            maps: Vec::new(),
+            geos: Vec::new(),
+            splits: Vec::new(),
+            request_zones: Vec::new(),
+            connection_zones: Vec::new(),
+            location: Arc::default(),
+            span: directive.name.span,
+        };
+        self.definitions(&mut http, block);
+        let mut outer = LocationSettings::default();
+        Arc::make_mut(&mut outer.log).access = vec![log::implied_access_log(directive.name.span)];
+        let outer = Arc::new(outer);
+        http.location = self.settings_of(block, &outer, true);
+        self.env.http_resolver = http.location.client.resolver.is_some();
+        let settings = self.server_settings(block, &Arc::default());
+        for (index, directive) in block.directives.iter().enumerate() {
+            self.env.position = index;
+            match directive.name.value.as_slice() {
+                b"upstream" => {
+                    if let Some(group) = lower_upstream(directive, &self.env, &mut self.out) {
+                        self.groups.add(group, &mut self.out);
+                    }
+                }
+                b"map" => {
+                    let map = map::lower_map(directive, &self.env, &mut self.out);
+                    http.maps.extend(self.report(map));
+                }
+                b"geo" => {
+                    let geo = map::lower_geo(directive, &mut self.out);
+                    http.geos.extend(self.report(geo));
+                }
+                b"split_clients" => {
+                    let split = map::lower_split(directive, &mut self.out);
+                    http.splits.extend(self.report(split));
+                }
+                _ => {}
+            }
+        }
+        for (index, directive) in block.directives.iter().enumerate() {
+            self.env.position = index;
+            if let (b"server", Some(block)) = (directive.name.value.as_slice(), &directive.block) {
+                let server = self.server(directive, block, &settings, &http.location);
+                http.servers.push(server);
+            }
+        }
+        http.listeners = listen::lower_listeners(&http.servers, &mut self.out);
+        http.upstreams = std::mem::take(&mut self.groups.upstreams);
+        http
+    }
+
+    /// Log formats and zones, which settings refer to by name.
+    fn definitions(&mut self, http: &mut Http, block: &Block) {
+        http.log_formats.push(combined(http.span));
+        self.env.formats.insert(b"combined".to_vec(), (LogFormatId(0), 0));
+        let mut spans = vec![http.span];
+        for (index, directive) in block.directives.iter().enumerate() {
+            match directive.name.value.as_slice() {
+                b"log_format" => {
+                    let Some(format) = self.report(log::parse_log_format(directive)) else { continue };
+                    let id = LogFormatId(http.log_formats.len() as u32);
+                    if let Some((first, _)) = self.env.formats.get(format.name.as_bytes()) {
+                        let message = format!("duplicate \"log_format\" name \"{}\"", format.name);
+                        let error = Diagnostic::error(directive.args[0].span, message);
+                        self.out.push(match first.0 {
+                            0 => error.with_hint("`combined` is built in"),
+                            first => error.with_related(spans[first as usize], "first defined here"),
+                        });
+                        continue;
+                    }
+                    self.env.formats.insert(format.name.clone().into_bytes(), (id, index));
+                    http.log_formats.push(format);
+                    spans.push(directive.span);
+                }
+                b"limit_req_zone" => {
+                    let Some(zone) = self.report(limit::parse_request_zone(directive)) else { continue };
+                    let id = ZoneId(http.request_zones.len() as u32);
+                    if self.define_zone(&zone.name, ZoneKind::Requests, id, directive) {
+                        http.request_zones.push(zone);
+                    }
+                }
+                b"limit_conn_zone" => {
+                    let Some(zone) = self.report(limit::parse_connection_zone(directive)) else { continue };
+                    let id = ZoneId(http.connection_zones.len() as u32);
+                    if self.define_zone(&zone.name, ZoneKind::Connections, id, directive) {
+                        http.connection_zones.push(zone);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn define_zone(&mut self, name: &str, kind: ZoneKind, id: ZoneId, directive: &Directive) -> bool {
+        if let Some((_, _, first)) = self.env.zones.get(name.as_bytes()) {
+            let message = format!("{} \"{name}\" is already bound to a key", directive.name.text());
+            self.out.push(Diagnostic::error(directive.span, message).with_related(*first, "first defined here"));
+            return false;
+        }
+        self.env.zones.insert(name.as_bytes().to_vec(), (kind, id, directive.span));
+        true
+    }
+
+    fn server_settings(&mut self, block: &Block, outer: &Arc<ServerSettings>) -> Arc<ServerSettings> {
+        let mut settings = Arc::clone(outer);
+        let mut touched = Touched::default();
+        for directive in &block.directives {
+            ServerSettings::apply(&mut settings, &mut touched, directive, &self.env, &mut self.out);
+        }
+        check_heads(&settings, &touched, block, &mut self.out);
+        settings
+    }
+
+    fn server(
+        &mut self,
+        directive: &Directive,
+        block: &Block,
+        settings: &Arc<ServerSettings>,
+        location: &Arc<LocationSettings>,
+    ) -> Server {
+        let span = directive.name.span;
+        let settings = self.server_settings(block, settings);
+        let (mut listens, mut names) = (Vec::new(), Vec::new());
+        let mut asked = false;
+        for directive in &block.directives {
+            match directive.name.value.as_slice() {
+                b"listen" => {
+                    asked = true;
+                    let parsed = listen::parse_listen(directive, &mut self.out);
+                    listens.extend(self.report(parsed).into_iter().flatten());
+                }
+                b"server_name" => self.names(&directive.args, &mut names),
+                _ => {}
+            }
+        }
+        if !asked {
+            listens.push(self.implied_listen());
+        }
+        if names.is_empty() {
+            names.push(ServerName { form: NameForm::Exact(Vec::new()), text: Vec::new(), span: None });
+        }
+        let location = self.settings(block, location);
+        let inside = self.inside_server(block, &location);
+        Server {
+            listens,
+            names,
+            settings,
+            location,
+            try_files: inside.try_files,
+            content: inside.content,
+            program: inside.program,
+            locations: inside.locations,
+            span,
+        }
+    }
+
+    fn names(&mut self, words: &[Word], names: &mut Vec<ServerName>) {
+        for word in words {
+            let parsed = server::parse_server_name(word, &self.env, &mut self.out);
+            names.extend(self.report(parsed));
+        }
+    }
+
+    fn implied_listen(&self) -> Listen {
+        let host = Host::Ip(std::net::Ipv4Addr::UNSPECIFIED.into());
+        let port = if self.options.privileged { 80 } else { 8000 };
+        Listen { address: Address { host, port }, default_server: false, options: ListenOptions::default(), span: None }
+    }
+
+    /// The settings of a level: those around it, changed by its own directives.
+    pub(crate) fn settings(&mut self, block: &Block, outer: &Arc<LocationSettings>) -> Arc<LocationSettings> {
+        self.settings_of(block, outer, false)
+    }
+
+    fn settings_of(&mut self, block: &Block, outer: &Arc<LocationSettings>, is_http: bool) -> Arc<LocationSettings> {
+        let mut settings = Arc::clone(outer);
+        let mut touched = Touched::default();
+        for (index, directive) in block.directives.iter().enumerate() {
+            if is_http {
+                self.env.position = index;
+            }
+            if directive.name.value == b"types" {
+                self.types(directive, &mut settings, &mut touched);
+            } else {
+                LocationSettings::apply(&mut settings, &mut touched, directive, &self.env, &mut self.out);
+            }
+        }
+        self.finish(block, outer, &mut settings, &touched);
+        settings
+    }
+
+    fn types(&mut self, directive: &Directive, settings: &mut Arc<LocationSettings>, touched: &mut Touched) {
+        let Some(block) = &directive.block else { return };
+        let mut types = files::lower_types(block, &mut self.out);
+        let files = Arc::make_mut(&mut Arc::make_mut(settings).files);
+        if !touched.first("files", "types") {
+            let mut earlier = files.types.as_ref().clone();
+            earlier.append(&mut types);
+            types = earlier;
+        }
+        files.types = Arc::new(types);
+    }
+
+    /// What can be told only when all directives of a level are read.
+    fn finish(
+        &mut self,
+        block: &Block,
+        outer: &LocationSettings,
+        settings: &mut Arc<LocationSettings>,
+        touched: &Touched,
+    ) {
+        let is_off = |directive: &Directive| {
+            directive.name.value == b"access_log" && directive.args.first().is_some_and(|word| word.value == b"off")
+        };
+        if touched.has("log", "access") && block.directives.iter().any(is_off) {
+            Arc::make_mut(&mut Arc::make_mut(settings).log).access.clear();
+        }
+        if let Some(joined) = super::response::join_headers(&outer.response, &settings.response, touched) {
+            Arc::make_mut(settings).response = Arc::new(joined);
+        }
+        settings.transport.check(touched, |name| span_of(block, name), &mut self.out);
+    }
+}
+
+/// Where a directive of this name stands in a block, or one of its kin that is checked together with it.
+fn span_of(block: &Block, name: &str) -> Span {
+    const KIN: [&str; 5] = [
+        "proxy_busy_buffers_size",
+        "proxy_buffers",
+        "proxy_buffer_size",
+        "proxy_temp_file_write_size",
+        "proxy_max_temp_file_size",
+    ];
+    let find = |name: &str| block.directives.iter().rev().find(|directive| directive.name.value == name.as_bytes());
+    let found = find(name).or_else(|| KIN.iter().find_map(|name| find(name)));
+    found.map_or(block.open, |directive| directive.span)
+}
+
+fn check_heads(settings: &ServerSettings, touched: &Touched, block: &Block, out: &mut Vec<Diagnostic>) {
+    let head = &settings.head;
+    let fields = ["large_client_header_buffers", "connection_pool_size"];
+    if fields.iter().any(|field| touched.has("head", field))
+        && head.large_client_header_buffers.size < head.connection_pool_size
+    {
+        let message =
+            "the \"large_client_header_buffers\" size must be equal to or greater than \"connection_pool_size\"";
+        out.push(Diagnostic::error(span_of(block, "large_client_header_buffers"), message));
+    }
+}
+
+/// The format that is there without being written.
+fn combined(span: Span) -> LogFormat {
+    let text = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
+    let word = Word { value: text.into(), span, quote: crate::tree::Quote::Single };
+    let template = Template::parse("log_format", &word).unwrap_or_else(|_| Template::text(b"", span));
+    LogFormat { name: "combined".to_owned(), escape: Escape::Default, template }
+}

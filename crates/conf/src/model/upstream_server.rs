@@ -1,0 +1,190 @@
+//! The servers of a group, and what must hold for the group as a whole.
+
+use std::time::Duration;
+
+use super::env::Env;
+use super::settings::Touched;
+use super::upstream::{Balance, Upstream, UpstreamLevel, UpstreamPeer, UpstreamServer, UpstreamSettings};
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use crate::tree::{Directive, Word};
+use crate::value::size::number;
+use crate::value::time::milliseconds;
+use crate::value::{Address, Host, Parsed, address, invalid_parameter, parameter};
+
+/// Port of a server where none was written.
+const PORT_DEFAULT: u16 = 80;
+
+/// Reads an `upstream` block.
+pub(crate) fn lower_upstream(directive: &Directive, env: &Env, out: &mut Vec<Diagnostic>) -> Option<Upstream> {
+    let name = directive.args.first()?;
+    let mut level = std::sync::Arc::new(UpstreamLevel::default());
+    let mut touched = Touched::default();
+    let mut servers = Vec::new();
+    let block = directive.block.as_ref()?;
+    let mut keepalive: Option<Span> = None;
+    for inner in &block.directives {
+        if inner.name.value == b"server" {
+            let parsed = parse_server(inner, &level.settings.balance);
+            match parsed {
+                Ok(server) => servers.push(server),
+                Err(error) => out.push(error),
+            }
+            continue;
+        }
+        let first_balance = !touched.has("settings", "balance");
+        UpstreamLevel::apply(&mut level, &mut touched, inner, env, out);
+        if inner.name.value == b"keepalive" {
+            keepalive = Some(inner.span);
+        } else if let (true, true, Some(span)) = (first_balance, touched.has("settings", "balance"), keepalive) {
+            let warning = Diagnostic::warning(inner.name.span, "load balancing method redefined")
+                .with_hint("nginx wants the balancing method before `keepalive`; holdfast uses both in either order")
+                .with_related(span, "`keepalive` is here");
+            out.push(warning);
+        }
+    }
+    let settings = UpstreamSettings::clone(&level.settings);
+    let failed = servers.is_empty() && block.directives.iter().any(|inner| inner.name.value == b"server");
+    let group = Upstream {
+        name: name.text().into_owned(),
+        implicit: false,
+        servers,
+        settings,
+        span: directive.name.span.to_end(name.span),
+    };
+    if !failed {
+        check_group(&group, env, out);
+    }
+    Some(group)
+}
+
+impl Span {
+    /// The span up to the end of another, or this one where the other lies in a different file.
+    pub(crate) fn to_end(self, other: Self) -> Self {
+        if self.file == other.file { self.to(other) } else { self }
+    }
+}
+
+fn check_group(group: &Upstream, env: &Env, out: &mut Vec<Diagnostic>) {
+    if group.servers.is_empty() {
+        out.push(
+            Diagnostic::error(group.span, "no servers are inside upstream")
+                .with_hint("add a line such as `server 127.0.0.1:8080;`"),
+        );
+        return;
+    }
+    if group.servers.iter().all(|server| server.backup) {
+        out.push(
+            Diagnostic::error(group.span, format!("no servers in upstream \"{}\"", group.name))
+                .with_hint("at least one server must not be `backup`"),
+        );
+    }
+    for server in group.servers.iter().filter(|server| server.resolve) {
+        if group.settings.zone.is_none() {
+            let message =
+                format!("resolving names at run time requires upstream \"{}\" to be in shared memory", group.name);
+            out.push(Diagnostic::error(server.span, message).with_hint("add `zone NAME 64k;` to the group"));
+        }
+        if group.settings.resolver.is_none() && !env.http_resolver {
+            let message = format!("no resolver defined to resolve names at run time in upstream \"{}\"", group.name);
+            out.push(
+                Diagnostic::error(server.span, message).with_hint("add `resolver ADDRESS;` to the group or to `http`"),
+            );
+        }
+    }
+}
+
+fn parse_server(directive: &Directive, balance: &Balance) -> Parsed<UpstreamServer> {
+    let Some((first, parameters)) = directive.args.split_first() else {
+        return Err(Diagnostic::error(directive.name.span, "invalid number of arguments in \"server\" directive"));
+    };
+    let url = address::parse_url(&first.value)
+        .and_then(|url| if url.uri.is_empty() { Ok(url) } else { Err("invalid host") })
+        .map_err(|reason| {
+            Diagnostic::error(first.span, format!("{reason} in upstream \"{}\"", first.text()))
+                .with_hint("an address without scheme and path: `127.0.0.1:8080`, `example.com:80`, `unix:/path`")
+        })?;
+    let port = if matches!(url.host, Host::Unix(_)) { 0 } else { url.port.unwrap_or(PORT_DEFAULT) };
+    let mut server = UpstreamServer {
+        address: UpstreamPeer { address: Address { host: url.host, port }, text: first.text().into_owned() },
+        weight: 1,
+        max_conns: 0,
+        max_fails: 1,
+        fail_timeout: Duration::from_secs(10),
+        backup: false,
+        down: false,
+        resolve: false,
+        service: None,
+        route: None,
+        drain: false,
+        slow_start: Duration::ZERO,
+        span: directive.span,
+    };
+    for word in parameters {
+        parse_parameter(&mut server, word, balance)?;
+    }
+    if server.service.is_some() {
+        if !server.resolve {
+            let message = format!("service upstream \"{}\" requires \"resolve\" parameter", first.text());
+            return Err(Diagnostic::error(first.span, message));
+        }
+        if url.port.is_some() {
+            return Err(Diagnostic::error(
+                first.span,
+                format!("service upstream \"{}\" may not have port", first.text()),
+            ));
+        }
+    }
+    if server.resolve && !matches!(server.address.address.host, Host::Name(_)) {
+        // An address has nothing to resolve; nginx takes the word and forgets it.
+        server.resolve = false;
+    }
+    Ok(server)
+}
+
+fn parse_parameter(server: &mut UpstreamServer, word: &Word, balance: &Balance) -> Parsed<()> {
+    let count = |value: &Word| number(&value.value).and_then(|count| u32::try_from(count).ok());
+    let time = |value: &Word| milliseconds(&value.value, true).map(Duration::from_millis);
+    let invalid = || invalid_parameter(word);
+    if let Some(value) = parameter(word, "weight") {
+        server.weight = count(&value).filter(|&weight| weight > 0).ok_or_else(invalid)?;
+    } else if let Some(value) = parameter(word, "max_conns") {
+        server.max_conns = count(&value).ok_or_else(invalid)?;
+    } else if let Some(value) = parameter(word, "max_fails") {
+        server.max_fails = count(&value).ok_or_else(invalid)?;
+    } else if let Some(value) = parameter(word, "fail_timeout") {
+        server.fail_timeout = time(&value).ok_or_else(invalid)?;
+    } else if let Some(value) = parameter(word, "slow_start") {
+        if matches!(balance, Balance::IpHash | Balance::Hash { .. } | Balance::Random(_)) {
+            return Err(not_with_method(word));
+        }
+        server.slow_start = time(&value).ok_or_else(invalid)?;
+    } else if let Some(value) = parameter(word, "service") {
+        if value.value.is_empty() {
+            return Err(Diagnostic::error(word.span, "service is empty"));
+        }
+        server.service = Some(value.text().into_owned());
+    } else if let Some(value) = parameter(word, "route") {
+        server.route = Some(value.text().into_owned());
+    } else {
+        match word.value.as_slice() {
+            b"backup" if matches!(balance, Balance::IpHash | Balance::Hash { .. } | Balance::Random(_)) => {
+                return Err(not_with_method(word));
+            }
+            b"backup" => server.backup = true,
+            b"down" => server.down = true,
+            b"resolve" => server.resolve = true,
+            b"drain" => server.drain = true,
+            _ => {
+                return Err(invalid().with_hint(
+                    "`weight=`, `max_conns=`, `max_fails=`, `fail_timeout=`, `backup`, `down`, `resolve`, `service=`, `route=`, `drain`, `slow_start=`",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn not_with_method(word: &Word) -> Diagnostic {
+    Diagnostic::error(word.span, format!("balancing method does not support parameter \"{}\"", word.text()))
+}

@@ -1,0 +1,148 @@
+//! `proxy_pass` and what belongs to it.
+
+use conf::model::{Content, HttpVersion, Instruction, Redirect, UpstreamId};
+
+use super::{fixed, found, http, locations};
+
+#[test]
+fn a_pass_names_a_group_or_makes_one() {
+    let http = http(
+        "server { location /a { proxy_pass http://backend; } location /b/ { proxy_pass http://127.0.0.1:81/x; }
+                  location /c { proxy_pass http://127.0.0.1:81; } location /d { proxy_pass http://unix:/run/s:/u; } }
+         upstream backend { server 127.0.0.1; }",
+    );
+    let here = &http.servers[0].locations;
+    let [a, b, c, d] = [0, 1, 2, 3].map(|index| fixed(here[index].content.as_ref()));
+    assert_eq!((a.upstream, a.uri.as_deref(), a.host_header.as_slice()), (UpstreamId(0), None, &b"backend"[..]));
+    assert_eq!((b.uri.as_deref(), b.matched_length, b.port), (Some(&b"/x"[..]), 3, Some(81)));
+    assert_eq!(b.upstream, c.upstream);
+    assert_eq!((d.uri.as_deref(), d.host_header.as_slice(), d.port), (Some(&b"/u"[..]), &b"localhost"[..], None));
+    assert!(here[1].auto_redirect && !here[0].auto_redirect);
+    assert_eq!(http.upstreams.len(), 3);
+    assert!(http.upstreams[1].implicit);
+    assert_eq!(http.upstreams[0].servers[0].address.address.port, 80);
+}
+
+#[test]
+fn written_groups_are_pooled_by_default_and_implicit_ones_are_not() {
+    let http = http("upstream u { server a; } server { location / { proxy_pass http://b; } }");
+    assert_eq!((http.upstreams[0].settings.keepalive.idle, http.upstreams[0].settings.keepalive.local), (32, true));
+    assert_eq!(http.upstreams[1].settings.keepalive.idle, 0);
+    assert_eq!(http.location.proxy.http_version, HttpVersion::Http11);
+}
+
+#[test]
+fn a_uri_part_needs_a_plain_location() {
+    let message = "\"proxy_pass\" cannot have URI part in location given by regular expression, or inside named location, or inside \"if\" statement, or inside \"limit_except\" block <- http://b/";
+    for place in [
+        "~ a { proxy_pass http://b/; }",
+        "@a { proxy_pass http://b/; }",
+        "/ { if ($a) { proxy_pass http://b/; } }",
+        "/ { limit_except GET { proxy_pass http://b/; } }",
+    ] {
+        assert_eq!(found(&format!("server {{ location {place} }}")), [message], "{place}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_pass() {
+    assert_eq!(found("server { location / { proxy_pass backend; } }"), ["invalid URL prefix <- backend"]);
+    assert_eq!(
+        found("server { location / { proxy_pass http://a:99999; } }"),
+        ["invalid port in upstream \"a:99999\" <- http://a:99999"]
+    );
+    assert_eq!(found("server { location / { proxy_pass http://; } }"), ["no host in upstream \"\" <- http://"]);
+    assert_eq!(
+        found("upstream u { server a; } server { location / { proxy_pass http://u:81; } }"),
+        ["upstream \"u\" may not have port 81 <- http://u:81"]
+    );
+    assert_eq!(
+        found("server { location / { proxy_pass https://a; } }"),
+        ["\"https://\" in \"proxy_pass\" is known but not supported by holdfast <- https://a"]
+    );
+}
+
+#[test]
+fn the_pass_holds_in_if_and_limit_except_but_not_in_inner_locations() {
+    let here = locations(
+        "location /a { if ($b) { set $c d; } limit_except GET { deny all; } location /a/b { } proxy_pass http://x; }",
+    );
+    let outer = &here[0];
+    let Instruction::If(inner) = &outer.program[0] else { panic!() };
+    assert_eq!(inner.content, outer.content);
+    let except = outer.limit_except.as_ref().unwrap();
+    assert_eq!(except.content, outer.content);
+    assert_eq!(except.settings.response.access.len(), 1);
+    assert_eq!(outer.locations[0].content, None);
+}
+
+#[test]
+fn a_handler_other_than_the_proxy_does_not_hold_in_limit_except() {
+    let here = locations("location /s { stub_status; limit_except GET { deny all; } }");
+    assert_eq!(here[0].content, Some(Content::StubStatus));
+    assert_eq!(here[0].limit_except.as_ref().unwrap().content, None);
+}
+
+#[test]
+fn redirects_have_a_default_and_an_off() {
+    let here = locations(
+        "location /a { } location /b { proxy_redirect off; } location /c { proxy_redirect default; proxy_redirect http://x/ /; }
+         location /d { proxy_redirect ~*^http://[^/]+(/.+)$ $1; }",
+    );
+    let redirects = |index: usize| here[index].settings.proxy.redirects.as_slice();
+    assert_eq!(redirects(0), [Redirect::Default]);
+    assert!(redirects(1).is_empty());
+    assert!(matches!(redirects(2), [Redirect::Default, Redirect::Prefix { .. }]));
+    assert!(matches!(redirects(3), [Redirect::Regex { from, .. }] if from.caseless));
+    assert_eq!(found("proxy_redirect false;"), ["invalid parameter \"false\", use \"off\" instead <- false"]);
+}
+
+#[test]
+fn sizes_of_buffers_must_fit_each_other() {
+    let both = "the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\"";
+    assert_eq!(
+        found("proxy_busy_buffers_size 2k;"),
+        [format!("\"proxy_busy_buffers_size\" must be equal to or greater than {both} <- proxy_busy_buffers_size 2k;")]
+    );
+    assert_eq!(
+        found("proxy_busy_buffers_size 32k;"),
+        [
+            "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer <- proxy_busy_buffers_size 32k;"
+        ]
+    );
+    assert_eq!(
+        found("proxy_buffer_size 32k;"),
+        [
+            "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer <- proxy_buffer_size 32k;"
+        ]
+    );
+    assert_eq!(found("proxy_buffers 1 64k;"), ["there must be at least 2 \"proxy_buffers\" <- proxy_buffers 1 64k;"]);
+    assert_eq!(
+        found("proxy_temp_file_write_size 1k;"),
+        [format!(
+            "\"proxy_temp_file_write_size\" must be equal to or greater than {both} <- proxy_temp_file_write_size 1k;"
+        )]
+    );
+    assert_eq!(
+        found("proxy_max_temp_file_size 1k;"),
+        [format!(
+            "\"proxy_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {both} <- proxy_max_temp_file_size 1k;"
+        )]
+    );
+    // The founding configuration's own sizes.
+    let http = http(
+        "proxy_max_temp_file_size 0; proxy_buffer_size 4k; proxy_buffers 4 32k; proxy_busy_buffers_size 64k; proxy_temp_file_write_size 64k;",
+    );
+    assert_eq!(http.location.transport.busy_size(), 64 << 10);
+}
+
+#[test]
+fn bind_addresses_are_numbers_or_variables() {
+    let http = http(
+        "proxy_bind $remote_addr transparent; server { proxy_bind 127.0.0.2; } server { proxy_bind off; listen 81; }",
+    );
+    assert!(http.location.transport.bind.as_ref().unwrap().transparent);
+    assert!(http.servers[0].location.transport.bind.is_some());
+    assert!(http.servers[1].location.transport.bind.is_none());
+    assert_eq!(found("proxy_bind nowhere.example;"), ["invalid address \"nowhere.example\" <- nowhere.example"]);
+}

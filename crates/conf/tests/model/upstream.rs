@@ -1,0 +1,67 @@
+//! Groups of peers.
+
+use std::time::Duration;
+
+use conf::model::{Balance, Sticky};
+
+use super::{found, http};
+
+#[test]
+fn servers_have_their_parameters() {
+    let http = http(
+        "upstream u { server a:81 weight=5 max_conns=9 max_fails=0 fail_timeout=1m backup; server unix:/s down; server [::1]; keepalive 16 per_peer=4 floor=2; keepalive_learn on; max_connections 100 connecting=5 queue=20 timeout=2s; }",
+    );
+    let group = &http.upstreams[0];
+    let [a, unix, v6] = group.servers.as_slice() else { panic!() };
+    assert_eq!((a.weight, a.max_conns, a.max_fails, a.backup), (5, 9, 0, true));
+    assert_eq!((a.fail_timeout, a.address.text.as_str()), (Duration::from_mins(1), "a:81"));
+    assert!(unix.down);
+    assert_eq!(v6.address.address.port, 80);
+    let keepalive = group.settings.keepalive;
+    assert_eq!((keepalive.idle, keepalive.local, keepalive.per_peer, keepalive.floor), (16, false, Some(4), 2));
+    let cap = group.settings.max_connections.unwrap();
+    assert_eq!((cap.most, cap.connecting, cap.queue, cap.timeout), (100, Some(5), 20, Duration::from_secs(2)));
+    assert!(group.settings.keepalive_learn);
+}
+
+#[test]
+fn a_pool_can_be_switched_off() {
+    assert_eq!(http("upstream u { server a; keepalive 0; }").upstreams[0].settings.keepalive.idle, 0);
+    assert_eq!(found("upstream u { server a; keepalive x; }"), ["invalid value \"x\" in \"keepalive\" directive <- x"]);
+}
+
+#[test]
+fn peers_are_chosen_by_the_method_written() {
+    let http = http("upstream a { ip_hash; server x; } upstream b { hash $uri consistent; server x; } upstream c { random two least_conn; server x; }
+        upstream d { least_time header inflight; server x; sticky cookie id expires=1h path=/; }");
+    assert_eq!(http.upstreams[0].settings.balance, Balance::IpHash);
+    assert!(matches!(http.upstreams[1].settings.balance, Balance::Hash { consistent: true, .. }));
+    assert!(matches!(http.upstreams[2].settings.balance, Balance::Random(_)));
+    assert!(matches!(http.upstreams[3].settings.balance, Balance::LeastTime { inflight: true, .. }));
+    assert!(matches!(&http.upstreams[3].settings.sticky, Some(Sticky::Cookie { name, .. }) if name == "id"));
+}
+
+#[test]
+fn what_is_wrong_with_a_group() {
+    assert_eq!(found("upstream u { }"), ["no servers are inside upstream <- upstream u"]);
+    assert_eq!(found("upstream u { server a; } upstream U { server b; }"), ["duplicate upstream \"U\" <- upstream U"]);
+    assert_eq!(found("upstream u { server a backup; }"), ["no servers in upstream \"u\" <- upstream u"]);
+    assert_eq!(
+        found("upstream u { ip_hash; server a; server b backup; }"),
+        ["balancing method does not support parameter \"backup\" <- backup"]
+    );
+    assert_eq!(found("upstream u { server a weight=0; }"), ["invalid parameter \"weight=0\" <- weight=0"]);
+    assert_eq!(found("upstream u { server http://a; }"), ["invalid port in upstream \"http://a\" <- http://a"]);
+    assert_eq!(
+        found("upstream u { server a; keepalive 8; least_conn; }"),
+        ["warning: load balancing method redefined <- least_conn"]
+    );
+    assert_eq!(
+        found("resolver 127.0.0.1; upstream u { server a resolve; }"),
+        ["resolving names at run time requires upstream \"u\" to be in shared memory <- server a resolve;"]
+    );
+    assert_eq!(
+        found("upstream u { server a; zone z 64k; server b resolve; }"),
+        ["no resolver defined to resolve names at run time in upstream \"u\" <- server b resolve;"]
+    );
+}
