@@ -65,38 +65,37 @@ pub fn parse_host(raw: &[u8]) -> Result<Host<'_>, HostError> {
     Ok(Host { name, port })
 }
 
+/// The bytes of RFC 3986 `unreserved` and `sub-delims` without the dot.
+const NAME_BYTES: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let others = b"-_~!$&'()*+,;=";
+    let mut byte = 0;
+    while byte < 256 {
+        allowed[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        allowed[others[at] as usize] = true;
+        at += 1;
+    }
+    allowed
+};
+
 /// RFC 3986 `reg-name`, not empty, without two dots in a row; returned without one trailing dot.
 fn check_name(name: &[u8]) -> Result<&[u8], HostError> {
-    let mut previous = 0;
     for (at, &byte) in name.iter().enumerate() {
-        let escape_is_complete =
-            || name.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        if NAME_BYTES[usize::from(byte)] {
+            continue;
+        }
         let allowed = match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b'-'
-            | b'_'
-            | b'~'
-            | b'!'
-            | b'$'
-            | b'&'
-            | b'\''
-            | b'('
-            | b')'
-            | b'*'
-            | b'+'
-            | b','
-            | b';'
-            | b'=' => true,
-            b'.' => previous != b'.',
-            b'%' => escape_is_complete(),
+            b'.' => name.get(at + 1) != Some(&b'.'),
+            b'%' => name.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)),
             _ => false,
         };
         if !allowed {
             return Err(HostError::Name);
         }
-        previous = byte;
     }
     let name = name.strip_suffix(b".").unwrap_or(name);
     if name.is_empty() { Err(HostError::Empty) } else { Ok(name) }

@@ -84,30 +84,31 @@ impl LogFormat {
             }
             return;
         }
+        // Nearly no value has a byte to escape, so the value is written in place first and only then looked at.
         let is_escaped = match self.escape {
-            LogEscape::Default => is_escaped_by_default,
-            LogEscape::Json => is_escaped_in_json,
-            LogEscape::None => return,
+            LogEscape::Default if has_any(&out[start..], is_escaped_by_default) => is_escaped_by_default,
+            LogEscape::Json if has_any(&out[start..], is_escaped_in_json) => is_escaped_in_json,
+            _ => return,
         };
-        // Nearly no value has such a byte, so the value is written in place first and only then looked at.
-        let Some(first) = out[start..].iter().position(|&byte| is_escaped(byte)) else { return };
-        let tail = out.split_off(start + first);
-        for byte in tail {
+        for byte in out.split_off(start) {
             match (is_escaped(byte), self.escape) {
                 (false, _) => out.push(byte),
                 (true, LogEscape::Json) => escape_in_json(byte, out),
-                (true, _) => out.extend_from_slice(&[
-                    b'\\',
-                    b'x',
-                    DIGITS[usize::from(byte >> 4)],
-                    DIGITS[usize::from(byte & 15)],
-                ]),
+                (true, _) => {
+                    let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+                    out.extend_from_slice(&[b'\\', b'x', high, low]);
+                }
             }
         }
     }
 }
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Whether a byte has the property. There is no early end, which lets the compiler test many bytes at once.
+fn has_any(bytes: &[u8], property: impl Fn(u8) -> bool) -> bool {
+    bytes.iter().fold(0, |found, &byte| found | u8::from(property(byte))) != 0
+}
 
 fn is_escaped_by_default(byte: u8) -> bool {
     !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\'
