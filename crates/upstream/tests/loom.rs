@@ -8,7 +8,7 @@ use std::sync::{Arc as StdArc, Mutex as StdMutex};
 use loom::sync::Arc;
 use loom::thread;
 use upstream::shared::{
-    CheckIn, Driver, GroupId, GroupLimits, KeyId, Lease, Open, PeerAddress, Pool, PoolKey, Removed,
+    CheckIn, Driver, GroupId, GroupLimits, KeyId, Lease, Open, PeerAddress, PeerLimits, Pool, PoolKey, Removed,
 };
 use upstream::{DiscardReason, Millis, WorkerId};
 
@@ -80,9 +80,12 @@ fn explore(limits: GroupLimits, conversation: impl Fn(Arc<Scene>) + Sync + Send 
     });
 }
 
+fn address(last: u8) -> PeerAddress {
+    PeerAddress::Ip(([127, 0, 0, last], 80).into())
+}
+
 fn key_of(group: GroupId, last: u8) -> PoolKey {
-    let peer = PeerAddress::Ip(([127, 0, 0, last], 80).into());
-    PoolKey { group, peer, tls: None, source: None, proxy_protocol: false, location: None }
+    PoolKey { group, peer: address(last), tls: None, source: None, proxy_protocol: false, location: None }
 }
 
 impl Scene {
@@ -237,6 +240,27 @@ fn a_refused_attempt_to_open_never_hides_the_room_from_a_waiter() {
         );
         assert_eq!(scene.pool.snapshot(scene.group).waiting, 0);
         assert_eq!(*scene.notes.woken.lock().unwrap(), [7]);
+    });
+}
+
+/// The attempt holds the peer's only connect for a moment before the group's limit refuses it.
+#[test]
+fn what_a_refused_attempt_held_for_a_moment_is_not_lost_to_a_waiter() {
+    explore(GroupLimits { connections_max: Some(1), waiting_max: 1, ..LIMITS }, |scene| {
+        let limits = PeerLimits { connections_max: None, connecting_max: Some(1) };
+        scene.pool.intern_peer(scene.group, &address(1), &limits).unwrap();
+        let lease = scene.open(W0, scene.key);
+        both(
+            &scene,
+            |scene| {
+                if let Ok(waiter) = scene.pool.wait(W0, scene.key, 7) {
+                    std::mem::forget(waiter);
+                }
+                let _ = lease.discard(DiscardReason::Error);
+            },
+            |scene| drop(scene.pool.open(W1, scene.key)),
+        );
+        assert_eq!(scene.pool.snapshot(scene.group).waiting, 0);
     });
 }
 

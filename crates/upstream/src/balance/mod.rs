@@ -212,7 +212,8 @@ impl Group {
 impl Tier {
     fn new(peers: Vec<Peer>) -> Self {
         let weights = peers.iter().map(|peer| Weights::new(peer.spec.weight)).collect();
-        let total_weight = peers.iter().map(|peer| peer.spec.weight).sum();
+        // A sum past u32 would take weights in the millions; the hashes then favour the first peers.
+        let total_weight = peers.iter().fold(0, |sum: u32, peer| sum.saturating_add(peer.spec.weight));
         Self { peers, weights: PlainMutex::new(weights), total_weight }
     }
 

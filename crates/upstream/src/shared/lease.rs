@@ -82,9 +82,8 @@ pub enum CheckIn<C> {
 
 /// The right to one exchange on an upstream connection. Consume it with [`Self::check_in`], [`Self::discard`] or
 /// [`Self::into_tunnel`]; one that is dropped otherwise counts as [`DiscardReason::Dropped`], and its connection is
-/// dropped with it. Cancelling by dropping an exchange's future must not end the process, so only a debug build that is
-/// not unwinding calls it the bug that it is, by an assertion; exchanges that may be cancelled keep the lease in a
-/// guard of their own and discard it as `Cancelled`.
+/// dropped with it; a debug build that is not unwinding asserts then, for it is a bug. Where dropping is how an exchange
+/// is cancelled, say so beforehand with [`Self::set_drop_reason`].
 #[must_use = "a lease must be checked in or discarded"]
 pub struct Lease<'p, C: Send> {
     pool: &'p Pool<C>,
@@ -96,13 +95,15 @@ pub struct Lease<'p, C: Send> {
     peer: u16,
     worker: WorkerId,
     reused: bool,
+    drop_reason: DiscardReason,
 }
 
 impl<'p, C: Send> Lease<'p, C> {
     pub(crate) fn reuse(pool: &'p Pool<C>, worker: WorkerId, key: KeyId, parked: Parked<C>) -> Self {
         let meta = Meta { requests: parked.meta.requests.saturating_add(1), ..parked.meta };
         let (group, peer) = (parked.group as u16, parked.peer as u16);
-        Self { pool, connection: Some(parked.connection), meta, key, group, peer, worker, reused: true }
+        let connection = Some(parked.connection);
+        Self { pool, connection, meta, key, group, peer, worker, reused: true, drop_reason: DiscardReason::Dropped }
     }
 
     /// The connection.
@@ -128,6 +129,12 @@ impl<'p, C: Send> Lease<'p, C> {
     /// What it may be reused for.
     pub fn key(&self) -> KeyId {
         self.key
+    }
+
+    /// What it means when this lease is dropped, from now on: an exchange whose future may be dropped at any await says
+    /// [`DiscardReason::Cancelled`].
+    pub fn set_drop_reason(&mut self, reason: DiscardReason) {
+        self.drop_reason = reason;
     }
 
     /// Ends the exchange and keeps the connection, within the group's limits.
@@ -179,8 +186,10 @@ impl<C: Send> Drop for Lease<'_, C> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             drop(connection);
-            self.settle(DiscardReason::Dropped);
-            debug_assert!(std::thread::panicking(), "a lease was dropped: check it in or discard it");
+            let is_foreseen = self.drop_reason != DiscardReason::Dropped;
+            let reason = if std::thread::panicking() { DiscardReason::Dropped } else { self.drop_reason };
+            self.settle(reason);
+            debug_assert!(is_foreseen || std::thread::panicking(), "a lease was dropped: check it in or discard it");
         }
     }
 }
@@ -215,6 +224,7 @@ impl<'p, C: Send> Connecting<'p, C> {
             peer: self.peer,
             worker: self.worker,
             reused: false,
+            drop_reason: DiscardReason::Dropped,
         }
     }
 }

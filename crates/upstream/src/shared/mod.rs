@@ -20,6 +20,7 @@
 //! ```
 
 mod admission;
+mod contradiction;
 mod group;
 mod idle;
 mod key;
@@ -31,6 +32,7 @@ mod table;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub use admission::{Full, Open};
+pub use contradiction::Contradiction;
 pub use group::{GroupCounts, GroupId, GroupLimits, GroupSnapshot, PeerId, PeerLimits, PeerSnapshot};
 pub use idle::{EXPIRIES_MAX, Inspection};
 pub use key::{KeyId, PeerAddress, PoolKey, TableFull, TlsIdentity};
