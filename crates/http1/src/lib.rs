@@ -4,6 +4,23 @@
 //!
 //! What is ambiguous is refused, never repaired: sections R and S of the catalogue of bad input are the tests of this
 //! crate, by number.
+//!
+//! # Decision: a tokenizer of our own
+//!
+//! `httparse` is faster at tokenizing, but accepts what we refuse or cannot tell apart afterwards (bare LF without a
+//! choice, lower-case methods), returns slices instead of positions, and leaves names,
+//! framing, Host and Connection for a second pass. Ours does all of it in one pass without `unsafe`: values eight bytes
+//! at a time, names by a class table, known names by comparing two words.
+//!
+//! Nanoseconds per head, best of 400 batches of 500, recycled structs, no LTO, one shared core of a machine under full
+//! load, so only the ratios say much; `benches/heads.rs` repeats it:
+//!
+//! | head | bytes | this crate, all decisions | `httparse`, tokens only |
+//! |---|---|---|---|
+//! | wrk | 50 | 130 | 81 |
+//! | API call, 8 fields | 308 | 430 | 234 |
+//! | browser, 16 fields | 766 | 796 | 671 |
+//! | response of nginx, static page | 238 | 446 | 212 |
 
 pub mod chunked;
 mod connection;
