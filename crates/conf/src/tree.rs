@@ -55,3 +55,16 @@ pub struct Block {
     /// Where it closed.
     pub close: Span,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of configuration is about 30 bytes and becomes a directive with two arguments: at most 20 bytes of memory
+    /// for each byte of text is the budget for tree and model together, and this leaves most of it to the model.
+    #[test]
+    fn a_line_of_configuration_costs_a_few_times_its_text() {
+        assert_eq!(size_of::<Word>(), 40);
+        assert_eq!(size_of::<Directive>(), 88);
+    }
+}

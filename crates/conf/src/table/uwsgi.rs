@@ -91,7 +91,7 @@ directives! {
     "uwsgi_cache_revalidate" (flag) "on | off" = "off"
         in Http | Server | Location, Value since "1.5.7", OnlyWith(UWSGI) =>
         "Whether stale entries are revalidated by conditional requests.", "uwsgi_cache_revalidate on;";
-    "uwsgi_cache_background_update" (1) "on | off" = "off"
+    "uwsgi_cache_background_update" (flag) "on | off" = "off"
         in Http | Server | Location, Value since "1.11.10", OnlyWith(UWSGI) =>
         "Whether stale entries are renewed in the background.", "uwsgi_cache_background_update off;";
     "uwsgi_temp_path" (1..=4) "path [level1 [level2 [level3]]]" = "uwsgi_temp"

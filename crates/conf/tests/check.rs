@@ -1,0 +1,96 @@
+//! The checks against rows of this test's own, for what the real table may no longer or not yet hold.
+
+mod support;
+
+use conf::check;
+use conf::diagnostic::{Diagnostic, Severity};
+use conf::load::ERRORS_MAX;
+use conf::table::{Args, Context, Contexts, Directive, Inherit, Module, Support};
+use support::Files;
+
+const fn row(name: &'static str, context: Context, args: Args, support: Support) -> Directive {
+    Directive {
+        name,
+        module: Module("ngx_test_module"),
+        contexts: Contexts::of(&[context]),
+        args,
+        syntax: "word",
+        default: None,
+        inherit: Inherit::No,
+        repeatable: true,
+        since: "0.1.0",
+        doc: "",
+        example: "",
+        support,
+    }
+}
+
+const fn args(min: u8, max: u8, block: bool) -> Args {
+    Args { min, max, block, flag: false }
+}
+
+const ROWS: [Directive; 8] = [
+    row("events", Context::Main, args(0, 0, true), Support::Yes),
+    row("works", Context::Main, args(1, 1, false), Support::Yes),
+    row("many", Context::Main, args(1, u8::MAX, false), Support::Yes),
+    row("planned", Context::Main, args(1, 1, false), Support::Planned),
+    row("accepted", Context::Main, args(1, 1, false), Support::Accepted("it is always so")),
+    row("only", Context::Main, args(1, 1, false), Support::OnlyWith("a TLS listener")),
+    row("foreign", Context::Main, args(1, 1, false), Support::No),
+    row("foreign_block", Context::Main, args(0, 0, true), Support::No),
+];
+
+fn found(text: &str) -> Vec<Diagnostic> {
+    let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
+    assert!(loaded.is_ok(), "{:?}", loaded.diagnostics);
+    check(&loaded, &ROWS)
+}
+
+fn messages(text: &str) -> Vec<String> {
+    found(text).into_iter().map(|found| found.message).collect()
+}
+
+#[test]
+fn what_the_gateway_does_not_act_on_yet_is_an_error_that_says_so() {
+    assert_eq!(messages("planned 1;"), ["directive \"planned\" is known but not yet supported by holdfast"]);
+    assert_eq!(messages("planned;"), ["invalid number of arguments in \"planned\" directive"]);
+    assert!(found("planned 1;").iter().all(|found| found.severity == Severity::Error));
+}
+
+#[test]
+fn a_foreign_directive_is_told_from_a_mistyped_one() {
+    assert_eq!(messages("foreign;"), ["directive \"foreign\" is known but not supported by holdfast"]);
+    assert_eq!(messages("foreign_block { what ever; }").len(), 1);
+    let mistyped = found("foregn 1;");
+    assert_eq!(mistyped[0].message, "unknown directive \"foregn\"");
+    assert_eq!(mistyped[0].hint.as_deref(), Some("did you mean `foreign`? (known, but not supported by holdfast)"));
+}
+
+#[test]
+fn what_has_nothing_to_do_is_noted_once() {
+    let notes = found("accepted 1; accepted 2; only 1; accepted 3;");
+    assert!(notes.iter().all(|note| note.severity == Severity::Note));
+    let messages: Vec<_> = notes.iter().map(|note| note.message.as_str()).collect();
+    let expected = [
+        "\"accepted\" directive has nothing to do here (nor in 2 more places)",
+        "\"only\" directive has nothing to do here",
+    ];
+    assert_eq!(messages, expected);
+    assert_eq!(notes[1].hint.as_deref(), Some("it acts only with a TLS listener"));
+}
+
+#[test]
+fn a_file_without_any_semicolon_gives_a_bounded_list() {
+    let errors = messages(&format!("{};", "works 1\n".repeat(50_000)));
+    assert_eq!(errors.len(), ERRORS_MAX);
+    assert!(errors.iter().all(|message| message == "directive \"works\" is not terminated by \";\""));
+}
+
+#[test]
+fn a_word_that_nginx_would_take_as_an_argument_is_only_warned_about() {
+    let warnings = found("many a\n works 1;");
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].severity, Severity::Warning);
+    assert_eq!(messages("many a works 1;"), [""; 0]);
+    assert_eq!(messages("many a\n 'works' 1;"), [""; 0]);
+}
