@@ -394,6 +394,9 @@ fn is_flag(word: &Word) -> bool {
     word.value.eq_ignore_ascii_case(b"on") || word.value.eq_ignore_ascii_case(b"off")
 }
 
+/// Characters of a syntax that a hint shows: one line of a terminal, with the rest of the hint.
+const SYNTAX_CHARS_MAX: usize = 80;
+
 /// How many arguments there are, and what they are.
 fn usage(row: &Row) -> String {
     let count = match (row.args.min, row.args.max) {
@@ -413,7 +416,12 @@ fn usage(row: &Row) -> String {
     } else {
         " { … }"
     };
-    format!("it takes {count}: `{}{space}{}{end}`", row.name, row.syntax)
+    // `listen` alone has a dozen optional parameters; whoever needs them all reads the reference.
+    let syntax = match row.syntax.char_indices().nth(SYNTAX_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", row.syntax[..at].rsplit_once(' ').map_or("", |(shown, _)| shown)),
+        None => row.syntax.to_owned(),
+    };
+    format!("it takes {count}: `{}{space}{syntax}{end}`", row.name)
 }
 
 /// The context of a block's body; `None` where the block is not one of ours to look into.

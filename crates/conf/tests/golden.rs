@@ -1,5 +1,5 @@
 //! Each file `golden/*.conf` is loaded and checked, and what is found is compared with the `.txt` beside it. Set
-//! `GOLDEN_BLESS=1` to write the `.txt` files anew, then read the difference before committing it.
+//! `HOLDFAST_BLESS=1` to write the `.txt` files anew, then read the difference before committing it.
 
 mod support;
 
@@ -82,7 +82,7 @@ fn difference(expected: &str, found: &str) -> String {
 #[test]
 fn what_is_found_is_what_was_expected() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let bless = std::env::var_os("GOLDEN_BLESS").is_some();
+    let bless = std::env::var_os("HOLDFAST_BLESS").is_some();
     let rows = rows();
     let mut files = files(&folder);
     let mut names: Vec<String> = files
