@@ -3,10 +3,10 @@
 
 use crate::poller::Poller;
 use crate::reactor::Reactor;
-use crate::stream::Stream;
+use crate::stream::{Peeked, Stream};
 use crate::task::TaskId;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,6 +55,11 @@ impl Parked {
         ParkedId(self.slot)
     }
 
+    /// Asks the kernel, not the flags, what has arrived. One system call.
+    pub fn peek(&self) -> Peeked {
+        self.socket.as_ref().map_or(Peeked::Ended, |socket| Peeked::of(socket.as_fd()))
+    }
+
     /// Gives the socket to a task of this reactor. On the reactor that parked it this is a store; from another one it is
     /// moved from epoll to epoll, and the edge-triggered add reports a FIN that is already there.
     pub fn unpark(mut self, reactor: &Rc<Reactor>, task: TaskId) -> io::Result<Stream> {
@@ -63,7 +68,7 @@ impl Parked {
             reactor.reattach(self.slot, task);
             return Ok(Stream::from_parts(socket, self.slot, Rc::clone(reactor)));
         }
-        let removed = self.home.poller.remove(std::os::fd::AsFd::as_fd(&socket));
+        let removed = self.home.poller.remove(socket.as_fd());
         self.home.orphan(self.slot);
         removed?;
         reactor.register(socket, task)

@@ -22,6 +22,28 @@ pub enum Read<R> {
     Closed,
 }
 
+/// What a look at a socket found, without taking anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peeked {
+    /// Nothing: a read would wait.
+    Nothing,
+    /// Bytes.
+    Data,
+    /// The end of the stream, or an error.
+    Ended,
+}
+
+impl Peeked {
+    pub(crate) fn of(socket: BorrowedFd<'_>) -> Self {
+        match sys::peek(socket) {
+            Ok(0) => Self::Ended,
+            Ok(_) => Self::Data,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Self::Nothing,
+            Err(_) => Self::Ended,
+        }
+    }
+}
+
 /// A connected socket registered with a reactor. Dropping it closes the socket.
 #[derive(Debug)]
 pub struct Stream {
@@ -95,10 +117,9 @@ impl Stream {
         })
     }
 
-    /// Asks the kernel, not the flags, whether something has arrived on a connection that should be silent: `true` means
-    /// it may be used. One system call.
-    pub fn probe_silent(&self) -> bool {
-        matches!(sys::peek(self.fd()), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    /// Asks the kernel, not the flags, what has arrived. One system call.
+    pub fn peek(&self) -> Peeked {
+        Peeked::of(self.fd())
     }
 
     /// Writes the parts in order as far as the socket takes them and returns the number of bytes; 0 when it takes none.

@@ -1,0 +1,83 @@
+//! Bytes that a socket did not take at once, and the recycling of their memory.
+
+use reactor::Stream;
+use std::io::{self, IoSlice};
+
+/// A buffer that grew beyond this is given back to the allocator instead of being kept for the next connection: one
+/// large response must not pin its memory.
+const RECYCLED_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes that wait for room in a socket.
+#[derive(Debug, Default)]
+pub(crate) struct Spill {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Spill {
+    /// Bytes that still wait.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes `parts` in order behind what already waits; keeps what the socket does not take. Returns the bytes that went
+    /// into the socket now.
+    pub(crate) fn write(&mut self, stream: &Stream, parts: &[&[u8]]) -> io::Result<usize> {
+        if !self.is_empty() {
+            for part in parts {
+                self.bytes.extend_from_slice(part);
+            }
+            return self.flush(stream);
+        }
+        let sent = match parts {
+            [one] => stream.write(&[IoSlice::new(one)], false)?,
+            [one, two] => stream.write(&[IoSlice::new(one), IoSlice::new(two)], false)?,
+            several => {
+                let slices: Vec<IoSlice<'_>> = several.iter().map(|part| IoSlice::new(part)).collect();
+                stream.write(&slices, false)?
+            }
+        };
+        let mut skip = sent;
+        for part in parts {
+            let rest = part.get(skip..).unwrap_or_default();
+            skip -= part.len() - rest.len();
+            self.bytes.extend_from_slice(rest);
+        }
+        Ok(sent)
+    }
+
+    /// Writes what waits, as far as the socket takes it.
+    pub(crate) fn flush(&mut self, stream: &Stream) -> io::Result<usize> {
+        if self.is_empty() {
+            return Ok(0);
+        }
+        let sent = stream.write(&[IoSlice::new(&self.bytes[self.sent..])], false)?;
+        self.sent += sent;
+        if self.is_empty() {
+            self.reset();
+        } else if self.sent > self.bytes.len() / 2 {
+            // Keeps the buffer from growing at its front; each byte is moved at most once per halving.
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(sent)
+    }
+
+    /// Forgets everything that waits.
+    pub(crate) fn reset(&mut self) {
+        recycle(&mut self.bytes);
+        self.sent = 0;
+    }
+}
+
+/// Empties a buffer for its next use; an unusually large one is freed.
+pub(crate) fn recycle(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    if buffer.capacity() > RECYCLED_BYTES_MAX {
+        *buffer = Vec::new();
+    }
+}

@@ -1,0 +1,357 @@
+//! One attempt of a proxied exchange: a connection is leased or opened, the request is sent, the response head is awaited,
+//! and the response is relayed.
+
+use super::Exchange;
+use super::body::BodyRead;
+use super::proxied_head::HeadStep;
+use super::proxy::{AttemptRecord, Tries};
+use super::relay::{Relay, RelayEnd, RelayPlan};
+use super::reply::Reply;
+use super::request_body::OutgoingBody;
+use crate::buffer::Spill;
+use crate::close::CloseReason;
+use crate::generation::{PeerPlan, ProxyPlan};
+use crate::pool::{IdleSocket, Leased};
+use crate::shared::wake_token;
+use crate::tunnel::TunnelStart;
+use http1::chunked::{ChunkHeader, encode_last_chunk};
+use std::time::Duration;
+use upstream::DiscardReason;
+use upstream::retry::Failure;
+use upstream::shared::{Connecting, Full, Grant, Open};
+
+/// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
+const STREAM_BYTES: usize = 16 * 1024;
+
+/// How an attempt ended.
+pub(super) enum AttemptEnd {
+    /// The client has got a response, whole or truncated.
+    Served,
+    Tunnel(Box<TunnelStart>),
+    /// The client's body cannot be had: the answer to that.
+    Reply(Reply),
+    Failed {
+        failure: Failure,
+        sent: Sent,
+    },
+}
+
+/// What is known about a request that was not answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    /// A byte of it may have left.
+    pub(super) some: bool,
+    pub(super) reused: bool,
+    pub(super) proved_unsent: bool,
+}
+
+/// A request on its way to the upstream.
+struct Sending {
+    spill: Spill,
+    /// Everything has been given to the socket or the spill.
+    complete: bool,
+    /// A write failed: only reading can tell more.
+    broken: bool,
+}
+
+impl Exchange {
+    pub(super) async fn attempt(
+        &mut self,
+        plan: &ProxyPlan,
+        index: usize,
+        body: &OutgoingBody,
+        tries: &Tries,
+    ) -> AttemptEnd {
+        let peer = &plan.group.peers[index];
+        self.attempts.all.push(AttemptRecord {
+            location: self.target.location,
+            peer: index as u32,
+            began_at: self.worker.reactor.now(),
+            connect_ms: None,
+            header_ms: None,
+            response_ms: None,
+            status: 0,
+            reused: false,
+            bytes_sent: 0,
+            bytes_received: 0,
+            response_length: 0,
+            close_reason: None,
+        });
+        let up = match self.lease(plan, peer, tries.fresh_used).await {
+            Ok(up) => up,
+            Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
+        };
+        if let Some(record) = self.attempts.last_mut() {
+            record.reused = up.is_reused();
+        }
+        self.converse(plan, up, body, tries).await
+    }
+
+    /// A connection to the peer: an idle one, or a new one.
+    async fn lease(&mut self, plan: &ProxyPlan, peer: &PeerPlan, fresh: bool) -> Result<Leased, Failure> {
+        if !fresh && let Some(up) = self.lease_idle(peer) {
+            return Ok(up);
+        }
+        let permit = match self.worker.shared.pool.open(self.worker.id(), peer.key) {
+            Open::Connect { permit, evicted } => {
+                drop(evicted);
+                permit
+            }
+            Open::Full { limit, evicted } => {
+                drop(evicted);
+                match self.wait_in_line(plan, peer, limit).await? {
+                    Grant::Connect(permit) => permit,
+                    Grant::Reuse(checkout) => match Leased::reuse(checkout, &self.worker, self.task()) {
+                        Ok(up) => return Ok(up),
+                        Err(error) => {
+                            self.error_log(&format!("epoll_ctl() failed ({error}) while connecting to upstream"));
+                            return Err(Failure::ConnectFailed);
+                        }
+                    },
+                }
+            }
+        };
+        self.connect(plan, peer, permit).await
+    }
+
+    /// The most recently used idle connection that has not been heard of since.
+    fn lease_idle(&self, peer: &PeerPlan) -> Option<Leased> {
+        let pool = &self.worker.shared.pool;
+        loop {
+            let checkout = pool.checkout(self.worker.id(), peer.key, self.worker.pool_now())?;
+            let Ok(up) = Leased::reuse(checkout, &self.worker, self.task()) else { continue };
+            // P1: what the events of this turn have said about it already.
+            if !up.stream().is_readable() {
+                return Some(up);
+            }
+            up.discard(DiscardReason::PeerClosedIdle);
+        }
+    }
+
+    /// Every permitted connection is in use: waits for one, in the order of arrival, as long as `queue` allows.
+    async fn wait_in_line(
+        &self,
+        plan: &ProxyPlan,
+        peer: &PeerPlan,
+        limit: Full,
+    ) -> Result<Grant<'static, IdleSocket>, Failure> {
+        let token = wake_token(self.worker.index, self.task());
+        let Ok(mut waiter) = self.worker.shared.pool.wait(self.worker.id(), peer.key, token) else {
+            self.error_log(&format!("upstream connection limit reached ({limit:?}) while connecting to upstream"));
+            return Err(Failure::ConnectFailed);
+        };
+        let began = self.worker.reactor.now();
+        loop {
+            if let Some(grant) = waiter.poll() {
+                return Ok(grant);
+            }
+            let waited = Duration::from_millis(self.worker.reactor.now().since(began));
+            let Some(left) = plan.group.queue_timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
+                self.error_log(&format!("no upstream connection became free ({limit:?}) while connecting to upstream"));
+                return Err(Failure::ConnectTimeout);
+            };
+            self.wait(left).await;
+            if self.client_is_gone() && !plan.ignore_client_abort {
+                return Err(Failure::ClientGone);
+            }
+        }
+    }
+
+    async fn connect(
+        &mut self,
+        plan: &ProxyPlan,
+        peer: &PeerPlan,
+        permit: Connecting<'static, IdleSocket>,
+    ) -> Result<Leased, Failure> {
+        let began = self.worker.reactor.now();
+        let stream = match self.worker.reactor.connect(&peer.address, &plan.connect, self.task()) {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.error_log(&format!("connect() failed ({error}) while connecting to upstream"));
+                return Err(Failure::ConnectFailed);
+            }
+        };
+        while !stream.is_writable() && !stream.is_failed() {
+            if self.wait(plan.connect_timeout).await {
+                self.error_log("upstream timed out while connecting to upstream");
+                return Err(Failure::ConnectTimeout);
+            }
+            if self.client_is_gone() && !plan.ignore_client_abort {
+                return Err(Failure::ClientGone);
+            }
+        }
+        match stream.take_error() {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => {
+                self.error_log(&format!("connect() failed ({error}) while connecting to upstream"));
+                return Err(Failure::ConnectFailed);
+            }
+        }
+        let now = self.worker.reactor.now();
+        if let Some(record) = self.attempts.last_mut() {
+            record.connect_ms = Some(now.since(began));
+        }
+        Ok(Leased::fresh(permit, stream, self.worker.pool_now()))
+    }
+
+    /// Whether the client's connection is broken. A FIN alone is not that: a client may close its sending side and wait
+    /// for the response.
+    pub(super) fn client_is_gone(&self) -> bool {
+        self.down.connection.stream.is_failed()
+    }
+
+    /// Sends the request, awaits the head, relays the response.
+    async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
+        let mut sending = Sending { spill: Spill::default(), complete: body.is_complete(), broken: false };
+        self.request.response_bytes.clear();
+        let began = sending.spill.write(up.stream(), &[&self.request.upstream_head, body.bytes()]);
+        sending.broken = began.is_err();
+        let mut interims = 0;
+        loop {
+            if let Err(end) = self.send_more(&mut sending, &up, body) {
+                up.discard(DiscardReason::RequestBodyUnsent);
+                return end;
+            }
+            match self.receive_head(plan, &up, tries, &mut interims) {
+                HeadStep::Waiting if sending.broken => {
+                    return self.lost(up, "sendmsg() failed", Failure::ClosedBeforeHead);
+                }
+                HeadStep::Waiting => {}
+                HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
+                HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
+                HeadStep::Failed(failure, reason, discard) => {
+                    let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
+                    if !reason.is_empty() {
+                        let place = if up.is_reused() { ", reused connection" } else { "" };
+                        self.error_log(&format!("{reason} while reading response header from upstream{place}"));
+                    }
+                    up.discard(discard);
+                    return AttemptEnd::Failed { failure, sent };
+                }
+            }
+            let unsent = sending.spill.len();
+            let awaiting_client = !sending.complete && unsent == 0 && !sending.broken;
+            let timeout = match (awaiting_client, unsent) {
+                (true, _) => self.client_plan().body_timeout,
+                (false, 0) => plan.read_timeout,
+                (false, _) => plan.send_timeout,
+            };
+            if self.wait(timeout).await {
+                if awaiting_client && !self.down.connection.stream.is_readable() {
+                    up.discard(DiscardReason::RequestBodyUnsent);
+                    return AttemptEnd::Reply(self.body_timed_out());
+                }
+                if !up.stream().is_readable() && (unsent == 0 || !up.stream().is_writable()) {
+                    return self.lost(up, "upstream timed out", Failure::Timeout);
+                }
+            }
+            if self.client_is_gone() && !plan.ignore_client_abort {
+                up.discard(DiscardReason::Cancelled);
+                return AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() };
+            }
+        }
+    }
+
+    fn lost(&mut self, up: Leased, what: &str, failure: Failure) -> AttemptEnd {
+        let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
+        self.error_log(&format!("{what} while reading response header from upstream"));
+        up.discard(DiscardReason::Error);
+        AttemptEnd::Failed { failure, sent }
+    }
+
+    /// Sends what the socket takes, and, where the body is streamed, what the client has sent meanwhile.
+    fn send_more(&mut self, sending: &mut Sending, up: &Leased, body: &OutgoingBody) -> Result<(), AttemptEnd> {
+        if sending.broken {
+            return Ok(());
+        }
+        loop {
+            if sending.spill.flush(up.stream()).is_err() {
+                sending.broken = true;
+                return Ok(());
+            }
+            if sending.complete || !sending.spill.is_empty() {
+                return Ok(());
+            }
+            let spill = &mut sending.spill;
+            let mut failed = false;
+            let read = self.body.read(&mut self.down.connection, STREAM_BYTES, |data| {
+                failed |= if body.is_chunked() {
+                    spill.write(up.stream(), &[ChunkHeader::new(data.len() as u64).as_bytes(), data, b"\r\n"]).is_err()
+                } else {
+                    spill.write(up.stream(), &[data]).is_err()
+                };
+            });
+            sending.broken |= failed;
+            match read {
+                Ok(BodyRead::Data) => {}
+                Ok(BodyRead::NotReady) => return Ok(()),
+                Ok(BodyRead::Done) => {
+                    sending.complete = true;
+                    if body.is_chunked() {
+                        let mut last = Vec::new();
+                        encode_last_chunk(&[], &mut last);
+                        sending.broken |= sending.spill.write(up.stream(), &[&last]).is_err();
+                    }
+                }
+                Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
+            }
+        }
+    }
+
+    /// Relays the body and settles the upstream connection.
+    async fn finish(&mut self, plan: &ProxyPlan, up: Leased, mut relay: Relay, sending: &Sending) -> AttemptEnd {
+        let relay_plan = RelayPlan {
+            buffer_bytes: plan.buffer_bytes,
+            read_timeout: plan.read_timeout,
+            send_timeout: self.client_plan().send_timeout,
+        };
+        let end = if relay.is_done() { RelayEnd::Complete } else { self.relay(&mut relay, &up, &relay_plan).await };
+        let now = self.worker.reactor.now();
+        if let Some(record) = self.attempts.last_mut() {
+            record.response_ms = Some(now.since(record.began_at));
+            record.response_length = relay.received;
+        }
+        let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
+        match end {
+            RelayEnd::Complete => self.give_back(up, &relay, request_sent),
+            RelayEnd::UpstreamBroken(reason) => {
+                self.error_log(&format!("{reason} while reading upstream"));
+                up.discard(DiscardReason::ProtocolError);
+                self.truncate();
+            }
+            RelayEnd::UpstreamTimeout => {
+                self.error_log("upstream timed out while reading upstream");
+                up.discard(DiscardReason::Error);
+                self.truncate();
+            }
+            RelayEnd::ClientGone(reason) => {
+                up.discard(DiscardReason::Cancelled);
+                if reason == CloseReason::SendTimeout {
+                    self.error_log("client timed out while sending to client");
+                }
+                self.close = Some(reason);
+                self.down.keepalive = false;
+            }
+        }
+        AttemptEnd::Served
+    }
+
+    fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {
+        let reason = if relay.excess {
+            Some(DiscardReason::ProtocolError)
+        } else if !request_sent {
+            Some(DiscardReason::RequestBodyUnsent)
+        } else if !self.request.response.keepalive {
+            Some(DiscardReason::ConnectionClose)
+        } else {
+            None
+        };
+        match reason {
+            Some(reason) => up.discard(reason),
+            None => up.check_in(&self.worker),
+        }
+        if let Some(record) = self.attempts.last_mut() {
+            record.close_reason = reason;
+        }
+    }
+}

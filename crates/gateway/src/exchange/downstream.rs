@@ -1,0 +1,128 @@
+//! The client's side of one exchange: what is still to be read of the request's body, how the response is framed, and the
+//! bytes that the client's socket has not taken yet. Written so that the exchange does not see which protocol it is.
+
+use crate::buffer::Spill;
+use crate::connection::Connection;
+use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use http1::{Method, Version};
+use std::io;
+
+/// How the end of a response body is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is no body (HEAD, 1xx, 204, 304, `Content-Length: 0`).
+    Empty,
+    /// By Content-Length: this many bytes are still to come.
+    Length(u64),
+    /// In chunks.
+    Chunked,
+    /// By the end of the connection.
+    UntilClose,
+}
+
+/// The client's side of an exchange.
+#[derive(Debug)]
+pub(crate) struct Downstream {
+    pub(crate) connection: Connection,
+    pub(crate) method: Method,
+    pub(crate) version: Version,
+    /// Whether the connection goes on after this exchange, as far as is known.
+    pub(crate) keepalive: bool,
+    /// Whether a final response head has been given to the socket (or its spill).
+    pub(crate) head_begun: bool,
+    pub(crate) framing: Framing,
+    /// Bytes given to the socket: `$bytes_sent`.
+    pub(crate) bytes_sent: u64,
+    /// Those of the body: `$body_bytes_sent`.
+    pub(crate) body_bytes: u64,
+    spill: Spill,
+}
+
+impl Downstream {
+    pub(crate) fn new(connection: Connection, method: Method, version: Version, keepalive: bool) -> Self {
+        Self {
+            connection,
+            method,
+            version,
+            keepalive,
+            head_begun: false,
+            framing: Framing::Empty,
+            bytes_sent: 0,
+            body_bytes: 0,
+            spill: Spill::default(),
+        }
+    }
+
+    /// Sends a final head and the beginning of the body; `last`: that is all of it.
+    pub(crate) fn send_head(&mut self, head: &[u8], framing: Framing, body: &[u8], last: bool) -> io::Result<()> {
+        self.head_begun = true;
+        self.framing = framing;
+        self.send_framed(head, body, last)
+    }
+
+    /// Sends an interim (1xx) head.
+    pub(crate) fn send_interim(&mut self, head: &[u8]) -> io::Result<()> {
+        self.write(&[head])
+    }
+
+    /// Sends a part of the body; `last`: nothing follows.
+    pub(crate) fn send_body(&mut self, body: &[u8], last: bool) -> io::Result<()> {
+        self.send_framed(&[], body, last)
+    }
+
+    fn send_framed(&mut self, head: &[u8], body: &[u8], last: bool) -> io::Result<()> {
+        match self.framing {
+            Framing::Empty => self.write(&[head]),
+            Framing::Length(left) => {
+                // The upstream's own length bounds what is relayed, so nothing is ever cut here; the clamp keeps a
+                // mistake of ours from breaking the client's framing.
+                let body = &body[..body.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+                self.framing = Framing::Length(left - body.len() as u64);
+                self.body_bytes += body.len() as u64;
+                if head.is_empty() { self.write(&[body]) } else { self.write(&[head, body]) }
+            }
+            Framing::UntilClose => {
+                self.body_bytes += body.len() as u64;
+                if head.is_empty() { self.write(&[body]) } else { self.write(&[head, body]) }
+            }
+            Framing::Chunked => {
+                self.body_bytes += body.len() as u64;
+                let last_chunk: &[u8] = if last { LAST_CHUNK } else { b"" };
+                if last {
+                    self.framing = Framing::Length(0);
+                }
+                if body.is_empty() {
+                    return self.write(&[head, last_chunk]);
+                }
+                let size = ChunkHeader::new(body.len() as u64);
+                self.write(&[head, size.as_bytes(), body, CHUNK_END, last_chunk])
+            }
+        }
+    }
+
+    fn write(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        self.bytes_sent += self.spill.write(&self.connection.stream, parts)? as u64;
+        Ok(())
+    }
+
+    /// Goes on with what the socket did not take; `true` when nothing waits any more.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        self.bytes_sent += self.spill.flush(&self.connection.stream)? as u64;
+        Ok(self.spill.is_empty())
+    }
+
+    /// Bytes that wait for room in the socket.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.spill.len()
+    }
+
+    /// The connection, and what its socket has not taken.
+    pub(crate) fn into_parts(self) -> (Connection, Spill) {
+        (self.connection, self.spill)
+    }
+
+    /// Whether the response was framed to its end: nothing of the body is missing.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.framing, Framing::Empty | Framing::Length(0) | Framing::UntilClose)
+    }
+}

@@ -1,0 +1,284 @@
+//! The response head of an upstream: received, judged, and passed on with the beginning of the body in the same write.
+
+use super::attempt::{AttemptEnd, Sent};
+use super::downstream::Framing;
+use super::proxy::Tries;
+use super::relay::{FeedError, Relay, Source};
+use super::{Exchange, ExchangeView};
+use crate::close::CloseReason;
+use crate::generation::ProxyPlan;
+use crate::pool::Leased;
+use crate::tunnel::TunnelStart;
+use http1::encode::{encode_field, encode_fields, encode_head_end, encode_number_field, encode_status_line};
+use http1::{Field, FieldId, Method, Parse, RequestKind, ResponseFraming, ResponseKind, Version};
+use reactor::{Read, SCRATCH_BYTES};
+use rules::captures::Captures;
+use std::sync::Arc;
+use upstream::DiscardReason;
+use upstream::retry::{Conditions, Decision, Failure};
+
+/// Interim responses of one exchange. An upstream has no reason to send more than a few.
+const INTERIMS_MAX: u32 = 16;
+
+/// What looking for the response head came to.
+pub(super) enum HeadStep {
+    /// It is not complete.
+    Waiting,
+    /// It was sent to the client; the body follows.
+    Relaying(Relay),
+    /// 101: the bytes that came behind it.
+    Switched(Vec<u8>),
+    /// There is none: the failure, words for the log (empty: nothing to say), and why the connection is discarded.
+    Failed(Failure, String, DiscardReason),
+}
+
+impl Exchange {
+    /// Reads what the upstream has sent; with a complete head the response begins.
+    pub(super) fn receive_head(
+        &mut self,
+        plan: &ProxyPlan,
+        up: &Leased,
+        tries: &Tries,
+        interims: &mut u32,
+    ) -> HeadStep {
+        loop {
+            let read = up.stream().read_with(SCRATCH_BYTES, |bytes| {
+                if self.request.response_bytes.is_empty() {
+                    return self.take_head(bytes, plan, up, tries, interims);
+                }
+                // A head in pieces: what is there is joined with what came.
+                let mut joined = std::mem::take(&mut self.request.response_bytes);
+                joined.extend_from_slice(bytes);
+                self.take_head(&joined, plan, up, tries, interims)
+            });
+            return match read {
+                Ok(Read::Data(HeadStep::Waiting)) => continue,
+                Ok(Read::Data(step)) => step,
+                Ok(Read::NotReady) => HeadStep::Waiting,
+                Ok(Read::Closed) => HeadStep::Failed(
+                    self.closed(),
+                    "upstream prematurely closed connection".into(),
+                    DiscardReason::PeerClosedIdle,
+                ),
+                Err(error) => HeadStep::Failed(self.closed(), format!("recv() failed ({error})"), DiscardReason::Error),
+            };
+        }
+    }
+
+    /// A connection that ended now: before the head, or inside it.
+    fn closed(&self) -> Failure {
+        if self.request.response_bytes.is_empty() { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
+    }
+
+    /// Looks at everything received of the head so far.
+    fn take_head(
+        &mut self,
+        mut bytes: &[u8],
+        plan: &ProxyPlan,
+        up: &Leased,
+        tries: &Tries,
+        interims: &mut u32,
+    ) -> HeadStep {
+        let kind = if self.down.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
+        loop {
+            let len = match http1::response::parse(bytes, &plan.limits, kind, &mut self.request.response) {
+                Ok(Parse::Complete { len }) => len,
+                Ok(Parse::Partial) => {
+                    self.request.response_bytes.clear();
+                    self.request.response_bytes.extend_from_slice(bytes);
+                    return HeadStep::Waiting;
+                }
+                Err(error) => {
+                    let reason = format!("{}: {error}", error.phrase());
+                    return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
+                }
+            };
+            let (head, rest) = bytes.split_at(len);
+            match self.request.response.kind {
+                ResponseKind::Interim => {
+                    *interims += 1;
+                    if *interims > INTERIMS_MAX {
+                        let reason = format!("upstream sent more than {INTERIMS_MAX} interim responses");
+                        return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
+                    }
+                    bytes = rest;
+                    if bytes.is_empty() {
+                        self.request.response_bytes.clear();
+                        return HeadStep::Waiting;
+                    }
+                }
+                ResponseKind::SwitchingProtocols => return self.switch(head, rest),
+                ResponseKind::Final => return self.begin_response(head, rest, plan, up, tries),
+            }
+        }
+    }
+
+    fn keep_response_head(&mut self, head: &[u8]) {
+        self.request.response_bytes.clear();
+        self.request.response_bytes.extend_from_slice(head);
+        let now = self.worker.reactor.now();
+        let status = self.request.response.status;
+        if let Some(record) = self.attempts.last_mut() {
+            record.header_ms = Some(now.since(record.began_at));
+            record.status = status;
+        }
+    }
+
+    fn begin_response(&mut self, head: &[u8], rest: &[u8], plan: &ProxyPlan, up: &Leased, tries: &Tries) -> HeadStep {
+        self.keep_response_head(head);
+        let status = self.request.response.status;
+        if Conditions::of_status(status).is_some_and(|condition| plan.conditions.contains(condition)) {
+            let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
+            if self.judge(plan, Failure::Status(status), sent, tries).decision == Decision::NextPeer {
+                self.request.response_bytes.clear();
+                return HeadStep::Failed(Failure::Status(status), String::new(), DiscardReason::ResponseBodyUnread);
+            }
+        }
+        let source = match self.request.response.framing {
+            ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
+            ResponseFraming::Length(length) => Source::Length(length),
+            ResponseFraming::Chunked => Source::Chunked(Box::default()),
+            ResponseFraming::UntilClose => Source::UntilClose,
+        };
+        let mut relay = Relay::new(source);
+        self.status = status;
+        let framing = self.response_framing();
+        self.settle_keepalive();
+        let mut out = std::mem::take(&mut self.request.scratch);
+        out.clear();
+        self.encode_proxied_head(plan, framing, &mut out);
+        let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
+        self.request.scratch = out;
+        match fed {
+            Ok(()) => HeadStep::Relaying(relay),
+            Err(FeedError::Coding(error)) => {
+                self.status = 0;
+                let reason = format!("{}: {error}", error.response_phrase());
+                HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError)
+            }
+            Err(FeedError::Client) => {
+                self.close = Some(CloseReason::ClientAborted);
+                HeadStep::Failed(Failure::ClientGone, String::new(), DiscardReason::Cancelled)
+            }
+        }
+    }
+
+    /// How the response's end is marked for the client.
+    fn response_framing(&mut self) -> Framing {
+        match self.request.response.framing {
+            ResponseFraming::None => Framing::Empty,
+            ResponseFraming::Length(length) => Framing::Length(length),
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => {
+                if self.down.version == Version::Http11 && self.client_plan().chunked_transfer_encoding {
+                    Framing::Chunked
+                } else {
+                    self.down.keepalive = false;
+                    self.close.get_or_insert(CloseReason::CloseDelimited);
+                    Framing::UntilClose
+                }
+            }
+        }
+    }
+
+    fn encode_proxied_head(&self, plan: &ProxyPlan, framing: Framing, out: &mut Vec<u8>) {
+        let response = &self.request.response;
+        let bytes = &self.request.response_bytes;
+        encode_status_line(Version::Http11, response.status, Some(response.reason.of(bytes)), out);
+        if plan.hidden.contains(FieldId::Server, b"") {
+            encode_field(b"Server", &self.location().server_token, out);
+        }
+        if plan.hidden.contains(FieldId::Date, b"") {
+            out.extend_from_slice(b"Date: ");
+            self.worker.clock.write_date(out);
+            out.extend_from_slice(b"\r\n");
+        }
+        if plan.redirects.0.is_empty()
+            || !(response.seen.contains(FieldId::Location) || response.seen.contains(FieldId::Refresh))
+        {
+            encode_fields(bytes, self.passed_fields(plan), out);
+        } else {
+            self.encode_redirected_fields(plan, out);
+        }
+        match (framing, response.content_length) {
+            (Framing::Chunked, _) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            (Framing::Length(_) | Framing::Empty, Some(length)) => encode_number_field(b"Content-Length", length, out),
+            _ => {}
+        }
+        self.encode_connection(out);
+        encode_head_end(out);
+    }
+
+    /// As `encode_fields`, with Location and Refresh rewritten by `proxy_redirect`.
+    fn encode_redirected_fields(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+        let bytes = &self.request.response_bytes;
+        let view = ExchangeView::of(self);
+        let mut captures = Captures::default();
+        for field in self.passed_fields(plan) {
+            let value = field.value.of(bytes);
+            let mut rewritten = Vec::new();
+            let changed = match field.id {
+                FieldId::Location => plan.redirects.rewrite_location(value, &view, &mut captures, &mut rewritten),
+                FieldId::Refresh => plan.redirects.rewrite_refresh(value, &view, &mut captures, &mut rewritten),
+                _ => Ok(false),
+            };
+            match changed {
+                Ok(true) if !has_line_end(&rewritten) => encode_field(field.name.of(bytes), &rewritten, out),
+                Ok(_) => encode_field(field.name.of(bytes), value, out),
+                Err(error) => {
+                    self.error_log(&error.message);
+                    encode_field(field.name.of(bytes), value, out);
+                }
+            }
+        }
+    }
+
+    /// 101: good only if the client asked for it and the request that was sent asks for it, too.
+    fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
+        self.keep_response_head(head);
+        if self.request.head.upgrade.is_none() {
+            let reason = "upstream sent 101 (Switching Protocols) although no upgrade was asked for".into();
+            return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
+        }
+        HeadStep::Switched(rest.to_vec())
+    }
+
+    /// Passes the 101 on; the connections are joined when the exchange settles.
+    pub(super) fn open_tunnel(&mut self, plan: &ProxyPlan, up: Leased, early: Vec<u8>) -> AttemptEnd {
+        self.status = 101;
+        let mut out = std::mem::take(&mut self.request.scratch);
+        out.clear();
+        let response = &self.request.response;
+        let bytes = &self.request.response_bytes;
+        encode_status_line(Version::Http11, 101, Some(response.reason.of(bytes)), &mut out);
+        encode_field(b"Server", &self.location().server_token, &mut out);
+        out.extend_from_slice(b"Date: ");
+        self.worker.clock.write_date(&mut out);
+        out.extend_from_slice(b"\r\nConnection: upgrade\r\n");
+        if let Some(upgrade) = response.upgrade {
+            encode_field(b"Upgrade", upgrade.of(bytes), &mut out);
+        }
+        encode_fields(bytes, self.passed_fields(plan), &mut out);
+        encode_head_end(&mut out);
+        let sent = self.down.send_head(&out, Framing::Empty, &[], true);
+        self.request.scratch = out;
+        match (sent, up.into_tunnel()) {
+            (Ok(()), Some((upstream, permit))) => {
+                AttemptEnd::Tunnel(Box::new(TunnelStart { upstream, permit, early, plan: Arc::clone(&plan.tunnel) }))
+            }
+            _ => AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() },
+        }
+    }
+
+    /// Fields of the response that go to the client.
+    fn passed_fields(&self, plan: &ProxyPlan) -> impl Iterator<Item = &Field> {
+        let bytes = &self.request.response_bytes;
+        self.request.response.fields.iter().filter(|field| {
+            !field.hop && field.id != FieldId::ContentLength && !plan.hidden.contains(field.id, field.name.of(bytes))
+        })
+    }
+}
+
+/// Whether a value would end its line: a template may bring decoded bytes into it.
+pub(super) fn has_line_end(value: &[u8]) -> bool {
+    value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}

@@ -1,0 +1,183 @@
+//! The proxied exchange: peers are tried until one answers or nothing is left to try. One attempt is `attempt`'s, the
+//! body of the response `relay`'s; which failure leads to another attempt is decided by `upstream::retry`.
+
+use super::attempt::{AttemptEnd, Sent};
+use super::reply::Reply;
+use super::{Exchange, Served, Step};
+use crate::close::CloseReason;
+use crate::generation::{Content, Generation, GroupPlan, LocationId, ProxyPlan};
+use reactor::Millis;
+use smallvec::SmallVec;
+use upstream::balance::{Inputs, Outcome, Pick, Selection, Standing};
+use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
+
+/// What is recorded of the attempts of an exchange, for `$upstream_*` and the error log.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    pub(crate) all: SmallVec<[AttemptRecord; 1]>,
+}
+
+/// One attempt.
+#[derive(Debug)]
+pub(crate) struct AttemptRecord {
+    /// The location whose proxy made it, and the number of the peer in its group.
+    pub(crate) location: Option<LocationId>,
+    pub(crate) peer: u32,
+    pub(crate) began_at: Millis,
+    /// Milliseconds; `None` where it did not come to that.
+    pub(crate) connect_ms: Option<u64>,
+    pub(crate) header_ms: Option<u64>,
+    pub(crate) response_ms: Option<u64>,
+    pub(crate) status: u16,
+    pub(crate) reused: bool,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) response_length: u64,
+    pub(crate) close_reason: Option<upstream::DiscardReason>,
+}
+
+impl AttemptRecord {
+    /// `$upstream_addr`.
+    pub(crate) fn peer_name<'a>(&self, generation: &'a Generation) -> Option<&'a [u8]> {
+        match &generation.location(self.location?).content {
+            Content::Proxy(plan) => plan.group.peers.get(self.peer as usize).map(|peer| &*peer.name),
+            _ => None,
+        }
+    }
+}
+
+impl Attempts {
+    /// `$upstream_addr` of the last attempt.
+    pub(crate) fn last_peer<'a>(&self, generation: &'a Generation) -> Option<&'a [u8]> {
+        self.all.last().and_then(|attempt| attempt.peer_name(generation))
+    }
+
+    pub(super) fn last_mut(&mut self) -> Option<&mut AttemptRecord> {
+        self.all.last_mut()
+    }
+}
+
+/// What one proxied exchange keeps between its attempts.
+pub(super) struct Tries {
+    pub(super) selection: Selection,
+    pub(super) first_at: Millis,
+    pub(super) made: u32,
+    /// The next attempt goes to this peer on a fresh connection.
+    pub(super) fresh_on: Option<usize>,
+    pub(super) fresh_used: bool,
+    pub(super) idempotent: bool,
+    pub(super) replayable: bool,
+}
+
+impl Exchange {
+    pub(super) async fn proxy(&mut self, plan: &ProxyPlan) -> Step {
+        let body = match self.take_body(plan).await {
+            Ok(body) => body,
+            Err(reply) => return Step::Reply(reply),
+        };
+        self.encode_upstream_head(plan, &body);
+        let method = self.request.head.method_name.of(&self.request.bytes);
+        let mut tries = Tries {
+            selection: Selection::default(),
+            first_at: self.worker.reactor.now(),
+            made: 0,
+            fresh_on: None,
+            fresh_used: false,
+            idempotent: retry::is_idempotent(method),
+            replayable: body.is_complete(),
+        };
+        loop {
+            let Some(peer) = self.pick_peer(plan, &mut tries) else {
+                self.error_log("no live upstreams while connecting to upstream");
+                return Step::Reply(Reply::error(502));
+            };
+            let (index, _seat) = peer;
+            tries.made += u32::from(tries.fresh_on.take().is_none());
+            match self.attempt(plan, index, &body, &tries).await {
+                AttemptEnd::Served => {
+                    self.report(&plan.group, index, Outcome::Succeeded);
+                    return Step::Served(Served::Responded);
+                }
+                AttemptEnd::Reply(reply) => return Step::Reply(reply),
+                AttemptEnd::Tunnel(start) => return Step::Served(Served::Tunnel(start)),
+                AttemptEnd::Failed { failure, sent } => {
+                    let verdict = self.judge(plan, failure, sent, &tries);
+                    if let Some(step) = self.after_failure(plan, index, failure, verdict, &mut tries) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    fn pick_peer(&self, plan: &ProxyPlan, tries: &mut Tries) -> Option<(usize, Option<upstream::balance::Seat>)> {
+        if let Some(index) = tries.fresh_on {
+            return Some((index, None));
+        }
+        let inputs = Inputs { client: &[], hash_key: &[] };
+        match plan.group.balance.pick(&mut tries.selection, &inputs, self.worker.pool_now()) {
+            Pick::Peer { index, seat } => Some((index, Some(seat))),
+            Pick::NoLive => None,
+        }
+    }
+
+    /// What the retry policy says about a failed attempt, or about a status that may be listed.
+    pub(super) fn judge(&self, plan: &ProxyPlan, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
+        let group_tries = u32::try_from(plan.group.peers.len()).unwrap_or(u32::MAX);
+        let tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
+        let attempt = Attempt {
+            reused: sent.reused,
+            sent: sent.some,
+            idempotent: tries.idempotent,
+            downstream_started: self.down.head_begun,
+            body_replayable: tries.replayable,
+            proved_unsent: sent.proved_unsent,
+            fresh_retry_used: tries.fresh_used,
+            attempts_left: tries_max.saturating_sub(tries.made),
+            elapsed_ms: self.worker.reactor.now().since(tries.first_at),
+        };
+        let policy =
+            Policy { conditions: plan.conditions, timeout_ms: plan.tries_timeout_ms, retry_unsent: plan.retry_unsent };
+        retry::decide(failure, &attempt, &policy)
+    }
+
+    /// Acts on a verdict; `None`: another attempt is to be made.
+    fn after_failure(
+        &mut self,
+        plan: &ProxyPlan,
+        index: usize,
+        failure: Failure,
+        verdict: Verdict,
+        tries: &mut Tries,
+    ) -> Option<Step> {
+        let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
+        self.report(&plan.group, index, outcome);
+        match verdict.decision {
+            Decision::NextPeer | Decision::Serve => None,
+            Decision::RetrySamePeerFresh => {
+                tries.fresh_on = Some(index);
+                tries.fresh_used = true;
+                None
+            }
+            Decision::Fail { status: 499 } => {
+                self.status = 499;
+                self.close = Some(CloseReason::ClientAborted);
+                self.down.keepalive = false;
+                Some(Step::Served(Served::Responded))
+            }
+            Decision::Fail { status } => {
+                if failure == Failure::ClosedBeforeHead || failure == Failure::ClosedInsideHead {
+                    self.error_log(&format!("no further attempt: {}", verdict.reason.phrase()));
+                }
+                Some(Step::Reply(Reply::error(status)))
+            }
+            Decision::Abort => Some(Step::Served(self.truncate())),
+        }
+    }
+
+    fn report(&self, group: &GroupPlan, index: usize, outcome: Outcome) {
+        if group.balance.report(index, outcome, self.worker.pool_now()) == Standing::Disabled {
+            self.error_log("upstream server temporarily disabled");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The response body from the upstream to the client: bounded, with back-pressure, re-framed. The proxy calls it once the
+//! response head is sent.
+
+use super::Exchange;
+use super::downstream::{Downstream, Framing};
+use crate::close::CloseReason;
+use crate::pool::Leased;
+use http1::ChunkError;
+use http1::chunked::Decoder;
+use reactor::{Read, SCRATCH_BYTES};
+use std::time::Duration;
+
+/// Reads before others get their turn: 1 MB at full scratch size.
+const READS_MAX: u32 = 4;
+
+/// Where in its body a response is.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// It is complete.
+    Done,
+    Length(u64),
+    Chunked(Box<Decoder>),
+    UntilClose,
+}
+
+/// A response body on its way.
+#[derive(Debug)]
+pub(super) struct Relay {
+    pub(super) source: Source,
+    /// Bytes came behind the end of the response: the connection is of no more use.
+    pub(super) excess: bool,
+    /// Bytes of body received: `$upstream_response_length`.
+    pub(super) received: u64,
+    /// Decoded pieces of one read, where the coding has to be taken off.
+    decoded: Vec<u8>,
+}
+
+/// How a relay ended.
+#[derive(Debug)]
+pub(super) enum RelayEnd {
+    /// Everything was given to the client's side.
+    Complete,
+    /// The upstream broke off, or broke the coding.
+    UpstreamBroken(String),
+    /// `proxy_read_timeout`.
+    UpstreamTimeout,
+    /// The client is gone.
+    ClientGone(CloseReason),
+}
+
+/// Why bytes cannot be relayed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FeedError {
+    Coding(ChunkError),
+    Client,
+}
+
+impl Relay {
+    pub(super) fn new(source: Source) -> Self {
+        Self { source, excess: false, received: 0, decoded: Vec::new() }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.source, Source::Done)
+    }
+
+    /// Passes on received bytes; `head` goes ahead of them. Nothing is sent if the coding is wrong from the start.
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        head: Option<(&[u8], Framing)>,
+        down: &mut Downstream,
+    ) -> Result<(), FeedError> {
+        let body = match &mut self.source {
+            Source::Done => {
+                self.excess |= !bytes.is_empty();
+                &[][..]
+            }
+            Source::UntilClose => bytes,
+            Source::Length(left) => {
+                let used = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= used as u64;
+                self.excess |= used < bytes.len();
+                if *left == 0 {
+                    self.source = Source::Done;
+                }
+                &bytes[..used]
+            }
+            Source::Chunked(decoder) => {
+                self.decoded.clear();
+                let mut used = 0;
+                let mut done = false;
+                while used < bytes.len() && !done {
+                    let step = decoder.decode(&bytes[used..]).map_err(FeedError::Coding)?;
+                    self.decoded.extend_from_slice(&bytes[used..][step.data]);
+                    used += step.consumed;
+                    done = step.done;
+                }
+                if done {
+                    self.excess |= used < bytes.len();
+                    self.source = Source::Done;
+                }
+                &self.decoded[..]
+            }
+        };
+        self.received += body.len() as u64;
+        let last = matches!(self.source, Source::Done);
+        let sent = match head {
+            Some((head, framing)) => down.send_head(head, framing, body, last),
+            None if body.is_empty() && !last => Ok(()),
+            None => down.send_body(body, last),
+        };
+        sent.map_err(|_| FeedError::Client)
+    }
+
+    /// The upstream closed: whether that is the end of the body.
+    fn close(&mut self, down: &mut Downstream) -> Result<bool, FeedError> {
+        if matches!(self.source, Source::UntilClose) {
+            self.source = Source::Done;
+            down.send_body(&[], true).map_err(|_| FeedError::Client)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// What a step of the relay came to.
+enum Step {
+    End(RelayEnd),
+    /// The client does not take what is there.
+    ClientFull,
+    /// The upstream has nothing at the moment.
+    UpstreamEmpty,
+    /// Others are due.
+    Yield,
+}
+
+/// Timeouts and bounds of a relay.
+pub(super) struct RelayPlan {
+    pub(super) buffer_bytes: usize,
+    pub(super) read_timeout: Duration,
+    pub(super) send_timeout: Duration,
+}
+
+impl Exchange {
+    /// Moves the body until it is complete on the client's side of the socket, or cannot be completed.
+    pub(super) async fn relay(&mut self, relay: &mut Relay, up: &Leased, plan: &RelayPlan) -> RelayEnd {
+        let mut ask = plan.buffer_bytes;
+        loop {
+            let (timeout, client_full) = match step(&mut self.down, relay, up, plan, &mut ask) {
+                Step::End(end) => return end,
+                Step::Yield => {
+                    self.yield_now().await;
+                    continue;
+                }
+                Step::ClientFull => (plan.send_timeout, true),
+                Step::UpstreamEmpty => (plan.read_timeout, false),
+            };
+            let waiting = self.down.waiting_bytes();
+            if self.wait(timeout).await {
+                match (client_full, self.down.waiting_bytes() < waiting) {
+                    (_, true) => {}
+                    (true, false) => return RelayEnd::ClientGone(CloseReason::SendTimeout),
+                    (false, false) => return RelayEnd::UpstreamTimeout,
+                }
+            }
+            if self.down.connection.stream.is_failed() {
+                return RelayEnd::ClientGone(CloseReason::ClientAborted);
+            }
+        }
+    }
+}
+
+fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, plan: &RelayPlan, ask: &mut usize) -> Step {
+    for _ in 0..READS_MAX {
+        match down.flush() {
+            Err(_) => return Step::End(RelayEnd::ClientGone(CloseReason::ClientAborted)),
+            // What is unsent when the body is complete is `settle`'s: the upstream is free by then.
+            Ok(_) if relay.is_done() => return Step::End(RelayEnd::Complete),
+            Ok(_) if down.waiting_bytes() >= plan.buffer_bytes => return Step::ClientFull,
+            Ok(_) => {}
+        }
+        let before = down.waiting_bytes();
+        // What may be held is bounded; a client that has taken everything so far may be given more at once.
+        let room = (*ask).max(plan.buffer_bytes) - before.min(plan.buffer_bytes);
+        let max = match relay.source {
+            Source::Length(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX)),
+            _ => room,
+        };
+        match up.stream().read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, down))) {
+            Ok(Read::Data((count, Ok(())))) => {
+                *ask = match down.waiting_bytes() {
+                    0 if count == max => (*ask * 2).min(SCRATCH_BYTES),
+                    0 => *ask,
+                    _ => plan.buffer_bytes,
+                };
+            }
+            Ok(Read::Data((_, Err(error)))) => return Step::End(broken(error)),
+            Ok(Read::NotReady) => return if before > 0 { Step::ClientFull } else { Step::UpstreamEmpty },
+            Ok(Read::Closed) => {
+                return match relay.close(down) {
+                    Ok(true) => Step::End(RelayEnd::Complete),
+                    Ok(false) => Step::End(RelayEnd::UpstreamBroken("upstream prematurely closed connection".into())),
+                    Err(error) => Step::End(broken(error)),
+                };
+            }
+            Err(error) => return Step::End(RelayEnd::UpstreamBroken(format!("recv() failed ({error})"))),
+        }
+    }
+    if relay.is_done() { Step::End(RelayEnd::Complete) } else { Step::Yield }
+}
+
+fn broken(error: FeedError) -> RelayEnd {
+    match error {
+        FeedError::Coding(error) => RelayEnd::UpstreamBroken(format!("{}: {error}", error.response_phrase())),
+        FeedError::Client => RelayEnd::ClientGone(CloseReason::ClientAborted),
+    }
+}

@@ -1,0 +1,191 @@
+//! Responses of our own: `return`, redirects, error pages. Proxied ones are `relay`'s.
+
+use super::downstream::Framing;
+use super::{Exchange, ExchangeView, Served};
+use crate::close::CloseReason;
+use crate::generation::ReturnPlan;
+use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
+use http1::{Method, Version};
+
+/// A response that is complete in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// Further fields, in order.
+    pub(crate) fields: Vec<(&'static [u8], Vec<u8>)>,
+    pub(crate) content_type: Option<Box<[u8]>>,
+    pub(crate) body: ReplyBody,
+}
+
+/// The body of a reply.
+#[derive(Debug, Default)]
+pub(crate) enum ReplyBody {
+    /// None, and nothing is said about its length where the status has none.
+    #[default]
+    Empty,
+    Bytes(Vec<u8>),
+    /// The built-in page of the status.
+    ErrorPage,
+}
+
+impl Reply {
+    /// The built-in page of a status.
+    pub(crate) fn error(status: u16) -> Self {
+        Self { status, body: ReplyBody::ErrorPage, ..Self::default() }
+    }
+
+    /// A status without a body.
+    pub(crate) fn empty(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+}
+
+/// Whether responses of this status never have a body.
+fn is_bodiless(status: u16) -> bool {
+    status < 200 || status == 204 || status == 304
+}
+
+impl Exchange {
+    /// What `return` says.
+    pub(super) fn return_reply(&self, plan: &ReturnPlan) -> Reply {
+        let mut text = Vec::new();
+        if let Some(template) = &plan.text {
+            template.write(&ExchangeView::of(self), &mut text);
+        }
+        match plan.status {
+            301 | 302 | 303 | 307 | 308 => {
+                Reply { fields: vec![(b"Location", self.absolute_location(text))], ..Reply::error(plan.status) }
+            }
+            status if plan.text.is_some() => Reply {
+                status,
+                content_type: Some(plan.content_type.clone()),
+                body: ReplyBody::Bytes(text),
+                ..Reply::default()
+            },
+            status => Reply::error(status),
+        }
+    }
+
+    /// `stub_status`, in nginx's words.
+    pub(super) fn stub_status(&self) -> Reply {
+        let totals = self.worker.shared.totals();
+        let text = format!(
+            "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
+            totals.active,
+            totals.accepted,
+            totals.handled,
+            totals.requests,
+            totals.reading,
+            totals.writing,
+            totals.waiting
+        );
+        Reply {
+            status: 200,
+            content_type: Some(b"text/plain".as_slice().into()),
+            body: ReplyBody::Bytes(text.into_bytes()),
+            ..Reply::default()
+        }
+    }
+
+    /// The redirect from `/dir` to `/dir/`.
+    pub(super) fn slash_redirect(&self) -> Reply {
+        let mut location = Vec::new();
+        rules::uri::escape(&self.location().name, rules::uri::Escape::Uri, &mut location);
+        if let Some(args) = self.args() {
+            location.push(b'?');
+            location.extend_from_slice(args);
+        }
+        Reply { fields: vec![(b"Location", self.absolute_location(location))], ..Reply::error(301) }
+    }
+
+    /// Puts scheme and host before a path.
+    fn absolute_location(&self, location: Vec<u8>) -> Vec<u8> {
+        if location.first() != Some(&b'/') {
+            return location;
+        }
+        let Some(host) = self.request.head.host else { return location };
+        let mut absolute = b"http://".to_vec();
+        absolute.extend_from_slice(host.name.of(&self.request.bytes));
+        if let Some(port) = self.server_port().filter(|port| *port != 80) {
+            absolute.push(b':');
+            absolute.extend_from_slice(port.to_string().as_bytes());
+        }
+        absolute.extend_from_slice(&location);
+        absolute
+    }
+
+    /// `$server_port`; `None` on a Unix socket.
+    pub(super) fn server_port(&self) -> Option<u16> {
+        self.down.connection.stream.local_address().ok().flatten().map(|address| address.port())
+    }
+
+    /// Sends a reply.
+    pub(super) fn respond(&mut self, reply: &Reply) -> Served {
+        self.status = reply.status;
+        self.settle_keepalive();
+        let mut head = std::mem::take(&mut self.request.scratch);
+        head.clear();
+        let (body, content_type) = self.render(reply);
+        self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
+        let bodiless = is_bodiless(reply.status);
+        let is_head = self.down.method == Method::Head;
+        let framing = if bodiless || is_head { Framing::Empty } else { Framing::Length(body.len() as u64) };
+        let body = if framing == Framing::Empty { &[][..] } else { &body[..] };
+        if self.down.send_head(&head, framing, body, true).is_err() {
+            self.close = Some(CloseReason::ClientAborted);
+        }
+        self.request.scratch = head;
+        Served::Responded
+    }
+
+    fn render(&self, reply: &Reply) -> (Vec<u8>, Option<Box<[u8]>>) {
+        match &reply.body {
+            ReplyBody::Empty => (Vec::new(), reply.content_type.clone()),
+            ReplyBody::Bytes(bytes) => (bytes.clone(), reply.content_type.clone()),
+            ReplyBody::ErrorPage if is_bodiless(reply.status) => (Vec::new(), None),
+            ReplyBody::ErrorPage => {
+                let mut page = Vec::new();
+                let server = String::from_utf8_lossy(&self.location().server_token);
+                rules::reply::write_page(reply.status, &server, false, &mut page);
+                (page, Some(b"text/html".as_slice().into()))
+            }
+        }
+    }
+
+    fn encode_own_head(&self, reply: &Reply, content_type: Option<&[u8]>, length: usize, head: &mut Vec<u8>) {
+        encode_status_line(Version::Http11, reply.status, None, head);
+        self.encode_server_and_date(head);
+        if let Some(content_type) = content_type {
+            encode_field(b"Content-Type", content_type, head);
+        }
+        if !is_bodiless(reply.status) {
+            encode_number_field(b"Content-Length", length as u64, head);
+        }
+        for (name, value) in &reply.fields {
+            encode_field(name, value, head);
+        }
+        self.encode_connection(head);
+        encode_head_end(head);
+    }
+
+    pub(super) fn encode_server_and_date(&self, head: &mut Vec<u8>) {
+        encode_field(b"Server", &self.location().server_token, head);
+        head.extend_from_slice(b"Date: ");
+        self.worker.clock.write_date(head);
+        head.extend_from_slice(b"\r\n");
+    }
+
+    /// The Connection field, and Keep-Alive where it is configured.
+    pub(super) fn encode_connection(&self, head: &mut Vec<u8>) {
+        if !self.down.keepalive {
+            head.extend_from_slice(b"Connection: close\r\n");
+            return;
+        }
+        head.extend_from_slice(b"Connection: keep-alive\r\n");
+        if let Some(seconds) = self.client_plan().keepalive_header {
+            head.extend_from_slice(b"Keep-Alive: timeout=");
+            head.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+    }
+}

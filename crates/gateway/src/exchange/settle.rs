@@ -1,0 +1,173 @@
+//! The end of an exchange: the rest of the response is sent, the line is logged, and the connection is kept, lingered on or
+//! closed.
+
+use super::{Exchange, Next, Served};
+use crate::close::CloseReason;
+use crate::exchange::view::ExchangeView;
+use crate::tunnel::{Tunnel, TunnelStart};
+use crate::worker::{LingerPlan, Worker};
+use std::rc::Rc;
+
+/// Bytes of an unread request body that are read and dropped to keep a connection: a round trip or two. For more, closing
+/// is cheaper for both.
+const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+
+impl Exchange {
+    /// Decides, before a head is encoded, whether the connection goes on after this response.
+    pub(super) fn settle_keepalive(&mut self) {
+        let plan = self.client_plan();
+        let connection = &self.down.connection;
+        let age = self.worker.reactor.now().since(connection.accepted_at);
+        let within_limits = !plan.keepalive_timeout.is_zero()
+            && connection.requests < plan.keepalive_requests
+            && u128::from(age) < plan.keepalive_time.as_millis()
+            && !self.worker.is_draining();
+        if self.down.keepalive && !within_limits {
+            self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::KeepaliveLimit);
+        }
+        if self.down.keepalive && !self.body.is_done() && !self.body.is_shorter_than(DRAIN_BYTES_MAX) {
+            self.down.keepalive = false;
+        }
+    }
+
+    pub(super) async fn settle(mut self) -> Next {
+        let sent = self.finish_sending().await;
+        if !self.body.is_done() && self.down.keepalive && sent.is_ok() && self.drain_body().await.is_err() {
+            self.down.keepalive = false;
+        }
+        self.log();
+        let plan = self.client_plan();
+        let (timeout, linger) =
+            (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
+        let now = self.worker.reactor.now();
+        let Self { worker, request, down, body, close, .. } = self;
+        worker.recycle(request);
+        let (complete, keepalive) = (down.is_complete(), down.keepalive);
+        let mut connection = down.into_parts().0;
+        connection.idle_since = now;
+        if let Err(reason) = sent {
+            return Next::Close(connection, reason);
+        }
+        match close {
+            // The client must not take a cut response for a whole one.
+            Some(CloseReason::Truncated) => Next::Close(connection, CloseReason::Truncated),
+            _ if !complete => Next::Close(connection, close.unwrap_or(CloseReason::Truncated)),
+            _ if keepalive => Next::KeepAlive(connection, timeout),
+            reason => {
+                let reason = reason.unwrap_or(CloseReason::ClientAsked);
+                let unread = !body.is_done() || !connection.pending.is_empty() || reason == CloseReason::BadRequest;
+                if unread && !linger.total.is_zero() {
+                    Next::Linger { connection, reason, plan: linger }
+                } else {
+                    Next::Close(connection, reason)
+                }
+            }
+        }
+    }
+
+    /// Waits until the client has taken the whole response.
+    async fn finish_sending(&mut self) -> Result<(), CloseReason> {
+        if let Some(reason @ (CloseReason::ClientAborted | CloseReason::SendTimeout)) = self.close {
+            return Err(reason);
+        }
+        loop {
+            let waiting = self.down.waiting_bytes();
+            match self.down.flush() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(_) => return Err(CloseReason::ClientAborted),
+            }
+            let timeout = self.client_plan().send_timeout;
+            let progressed = self.down.waiting_bytes() < waiting;
+            if self.wait(timeout).await && !progressed {
+                self.error_log("client timed out while sending response to client");
+                return Err(CloseReason::SendTimeout);
+            }
+        }
+    }
+
+    /// Reads and drops what is left of the request body.
+    async fn drain_body(&mut self) -> Result<(), CloseReason> {
+        let timeout = self.client_plan().lingering_timeout;
+        let begun = self.body.received;
+        loop {
+            match self.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
+                Ok(super::body::BodyRead::Done) => return Ok(()),
+                Ok(super::body::BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
+                    return Err(CloseReason::ClientAsked);
+                }
+                Ok(super::body::BodyRead::Data) => {}
+                Ok(super::body::BodyRead::NotReady) => {
+                    if self.wait(timeout).await {
+                        return Err(CloseReason::BodyTimeout);
+                    }
+                }
+                Err(_) => return Err(CloseReason::ClientAborted),
+            }
+        }
+    }
+
+    /// Writes the access-log lines.
+    fn log(&mut self) {
+        let generation = Rc::clone(&self.generation);
+        let id = self.target.location.unwrap_or_else(|| generation.server(self.target.server).own);
+        let logs = &generation.location(id).access_logs;
+        if logs.is_empty() {
+            return;
+        }
+        let mut line = std::mem::take(&mut self.request.scratch);
+        for log in logs {
+            line.clear();
+            log.format.write(&ExchangeView::of(self), &mut line);
+            line.push(b'\n');
+            log.sink.write(self.worker.index, &line);
+        }
+        self.request.scratch = line;
+    }
+
+    /// One line of the error log, with what nginx puts behind it.
+    pub(crate) fn error_log(&self, message: &str) {
+        let connection = &self.down.connection;
+        let server = &self.generation.server(self.target.server).name;
+        self.worker.shared.error_log.request_error(&crate::error_log::RequestLine {
+            message,
+            serial: connection.serial,
+            client: &connection.peer,
+            server,
+            request: self.request.head.line.of(&self.request.bytes),
+            upstream: self.attempts.last_peer(&self.generation),
+            host: self.request.head.host.map(|host| host.raw.of(&self.request.bytes)),
+        });
+    }
+
+    /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
+    pub(super) fn hand_to_tunnel(mut self, start: TunnelStart) -> Next {
+        self.log();
+        let Self { worker, request, down, .. } = self;
+        worker.recycle(request);
+        let (mut connection, unsent) = down.into_parts();
+        let pending = std::mem::take(&mut connection.pending);
+        match Tunnel::start(connection.stream, connection.task, start, unsent, &pending) {
+            Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
+            Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
+        }
+    }
+
+    /// The response cannot be completed: the client learns of it by the connection's end.
+    pub(super) fn truncate(&mut self) -> Served {
+        self.close = Some(CloseReason::Truncated);
+        self.down.keepalive = false;
+        Served::Responded
+    }
+}
+
+/// What is logged when a tunnel ends.
+pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) {
+    if reason == CloseReason::TunnelTimeout {
+        worker.shared.error_log.info(&format!(
+            "upstream timed out while proxying upgraded connection, {} bytes to the client",
+            tunnel.bytes_to_client()
+        ));
+    }
+}

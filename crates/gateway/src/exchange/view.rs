@@ -1,0 +1,307 @@
+//! The values of variables during an exchange: a borrowed view, built when a template is written.
+
+use super::Exchange;
+use super::proxy::AttemptRecord;
+use crate::generation::Content;
+use http1::{Field, FieldId, Version};
+use reactor::PeerAddress;
+use rules::template::View;
+use rules::time_format::Moment;
+use rules::variable::{FieldName, Variable, arg, cookie, set_cookie};
+use std::io::Write as _;
+use std::net::IpAddr;
+
+/// An exchange as templates see it.
+pub(crate) struct ExchangeView<'a> {
+    exchange: &'a Exchange,
+}
+
+impl<'a> ExchangeView<'a> {
+    pub(crate) fn of(exchange: &'a Exchange) -> Self {
+        Self { exchange }
+    }
+}
+
+/// Appends a decimal number.
+fn number(value: u64, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    true
+}
+
+/// Appends milliseconds as seconds with three decimals.
+fn seconds(milliseconds: u64, out: &mut Vec<u8>) -> bool {
+    number(milliseconds / 1000, out);
+    let fraction = milliseconds % 1000;
+    out.extend_from_slice(&[
+        b'.',
+        b'0' + (fraction / 100) as u8,
+        b'0' + (fraction / 10 % 10) as u8,
+        b'0' + (fraction % 10) as u8,
+    ]);
+    true
+}
+
+fn bytes(value: &[u8], out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(value);
+    true
+}
+
+fn optional(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    value.is_some_and(|value| bytes(value, out))
+}
+
+impl View for ExchangeView<'_> {
+    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        let exchange = self.exchange;
+        let connection = &exchange.down.connection;
+        match variable {
+            Variable::RemoteAddr => self.remote_addr(out),
+            Variable::RemotePort => self.remote_port(out),
+            Variable::BinaryRemoteAddr => self.binary_remote_addr(out),
+            Variable::ProxyAddXForwardedFor => self.add_forwarded_for(out),
+            Variable::Host => self.host(out),
+            Variable::Hostname => bytes(&exchange.generation.hostname, out),
+            Variable::ProxyHost => optional(self.proxy_host(), out),
+            Variable::Scheme => bytes(b"http", out),
+            Variable::Https => true,
+            Variable::RequestUri => bytes(self.head_span(exchange.request.head.target.raw), out),
+            Variable::Uri => bytes(exchange.uri(), out),
+            Variable::Args => optional(exchange.args(), out),
+            Variable::IsArgs => exchange.args().is_none_or(<[u8]>::is_empty) || bytes(b"?", out),
+            Variable::Arg(name) => optional(exchange.args().and_then(|args| arg(args, name)), out),
+            Variable::Request => bytes(self.head_span(exchange.request.head.line), out),
+            Variable::RequestMethod => bytes(self.head_span(exchange.request.head.method_name), out),
+            Variable::ServerProtocol => bytes(
+                match exchange.request.head.version {
+                    Version::Http10 => b"HTTP/1.0",
+                    Version::Http11 => b"HTTP/1.1",
+                },
+                out,
+            ),
+            Variable::RequestLength => number(exchange.request.bytes.len() as u64 + exchange.body.received, out),
+            Variable::ContentLength => self.known_request_field(FieldId::ContentLength, out),
+            Variable::ContentType => self.known_request_field(FieldId::ContentType, out),
+            Variable::Http(name) => self.request_field(name, out),
+            Variable::Cookie(name) => self.cookie(name, out),
+            Variable::Status => number(u64::from(exchange.status), out),
+            Variable::BytesSent => number(exchange.down.bytes_sent, out),
+            Variable::BodyBytesSent => number(exchange.down.body_bytes, out),
+            Variable::Connection => number(connection.serial, out),
+            Variable::ConnectionRequests => number(u64::from(connection.requests), out),
+            Variable::ConnectionTime => seconds(exchange.worker.reactor.now().since(connection.accepted_at), out),
+            Variable::RequestTime => seconds(exchange.worker.reactor.now().since(exchange.began_at), out),
+            Variable::RequestCompletion => !exchange.down.is_complete() || bytes(b"OK", out),
+            Variable::Msec => seconds(exchange.worker.clock.now().as_millis() as u64, out),
+            Variable::TimeLocal => bytes(&self.moment().local(), out),
+            Variable::TimeIso8601 => bytes(&self.moment().iso8601(), out),
+            Variable::Pid => number(u64::from(std::process::id()), out),
+            Variable::Pipe => bytes(b".", out),
+            Variable::NginxVersion => bytes(crate::NGINX_VERSION.as_bytes(), out),
+            Variable::ServerName => bytes(&exchange.generation.server(exchange.target.server).name, out),
+            Variable::ServerPort => exchange.server_port().is_some_and(|port| number(u64::from(port), out)),
+            Variable::ServerAddr => self.server_addr(out),
+            Variable::Capture(group) => optional(exchange.captures.group(usize::from(*group)), out),
+            Variable::ConnectionsActive => number(exchange.worker.shared.totals().active, out),
+            Variable::ConnectionsReading => number(exchange.worker.shared.totals().reading, out),
+            Variable::ConnectionsWriting => number(exchange.worker.shared.totals().writing, out),
+            Variable::ConnectionsWaiting => number(exchange.worker.shared.totals().waiting, out),
+            Variable::TcpinfoRtt => self.tcp_info(0, out),
+            Variable::TcpinfoRttvar => self.tcp_info(1, out),
+            Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
+            Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
+            Variable::CloseSide => exchange.close.is_some_and(|reason| {
+                bytes(
+                    match reason.side() {
+                        crate::close::CloseSide::Client => b"client",
+                        crate::close::CloseSide::Gateway => b"gateway",
+                        crate::close::CloseSide::Upstream => b"upstream",
+                    },
+                    out,
+                )
+            }),
+            Variable::UpstreamHttp(name) => self.response_field(name, out),
+            Variable::UpstreamCookie(name) => self.response_cookie(name, out),
+            _ => self.upstream(variable, out),
+        }
+    }
+}
+
+impl ExchangeView<'_> {
+    fn head_span(&self, span: http1::Span) -> &[u8] {
+        span.of(&self.exchange.request.bytes)
+    }
+
+    fn remote_addr(&self, out: &mut Vec<u8>) -> bool {
+        match &self.exchange.down.connection.peer {
+            PeerAddress::Ip(address) => write_ip(address.ip(), out),
+            PeerAddress::Unix(_) => bytes(b"unix:", out),
+        }
+    }
+
+    fn remote_port(&self, out: &mut Vec<u8>) -> bool {
+        match &self.exchange.down.connection.peer {
+            PeerAddress::Ip(address) => number(u64::from(address.port()), out),
+            PeerAddress::Unix(_) => true,
+        }
+    }
+
+    fn binary_remote_addr(&self, out: &mut Vec<u8>) -> bool {
+        match &self.exchange.down.connection.peer {
+            PeerAddress::Ip(address) => match address.ip() {
+                IpAddr::V4(ip) => bytes(&ip.octets(), out),
+                IpAddr::V6(ip) => bytes(&ip.octets(), out),
+            },
+            PeerAddress::Unix(_) => bytes(b"unix:", out),
+        }
+    }
+
+    fn server_addr(&self, out: &mut Vec<u8>) -> bool {
+        match self.exchange.down.connection.stream.local_address() {
+            Ok(Some(address)) => write_ip(address.ip(), out),
+            _ => bytes(b"unix:", out),
+        }
+    }
+
+    /// The client's X-Forwarded-For fields, joined, with its address behind them.
+    fn add_forwarded_for(&self, out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        if request.head.seen.contains(FieldId::XForwardedFor) {
+            for field in request.head.fields.iter().filter(|field| field.id == FieldId::XForwardedFor) {
+                out.extend_from_slice(field.value.of(&request.bytes));
+                out.extend_from_slice(b", ");
+            }
+        }
+        self.remote_addr(out)
+    }
+
+    /// The host of the request in lower case, or the server's name.
+    fn host(&self, out: &mut Vec<u8>) -> bool {
+        let Some(host) = self.exchange.request.head.host else {
+            return bytes(&self.exchange.generation.server(self.exchange.target.server).name, out);
+        };
+        let name = self.head_span(host.name);
+        let start = out.len();
+        out.extend_from_slice(name.strip_suffix(b".").unwrap_or(name));
+        out[start..].make_ascii_lowercase();
+        true
+    }
+
+    fn proxy_host(&self) -> Option<&[u8]> {
+        match &self.exchange.location().content {
+            Content::Proxy(plan) => Some(&plan.group.host),
+            _ => None,
+        }
+    }
+
+    fn known_request_field(&self, id: FieldId, out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        optional(request.head.value(id, &request.bytes), out)
+    }
+
+    fn request_field(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        join_fields(&request.head.fields, &request.bytes, name, out)
+    }
+
+    fn response_field(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        !request.response_bytes.is_empty() && join_fields(&request.response.fields, &request.response_bytes, name, out)
+    }
+
+    fn cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        let mut fields = request.head.fields.iter().filter(|field| field.id == FieldId::Cookie);
+        optional(fields.find_map(|field| cookie(field.value.of(&request.bytes), name)), out)
+    }
+
+    fn response_cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        if request.response_bytes.is_empty() {
+            return false;
+        }
+        let mut fields = request.response.fields.iter().filter(|field| field.id == FieldId::SetCookie);
+        optional(fields.find_map(|field| set_cookie(field.value.of(&request.response_bytes), name)), out)
+    }
+
+    fn moment(&self) -> Moment {
+        let clock = &self.exchange.worker.clock;
+        Moment::new(clock.now().as_secs() as i64, clock.utc_offset_minutes())
+    }
+
+    fn tcp_info(&self, index: usize, out: &mut Vec<u8>) -> bool {
+        let info = self.exchange.down.connection.stream.tcp_info();
+        info.is_some_and(|info| number(u64::from(info[index]), out))
+    }
+
+    /// Values of all attempts, separated by commas.
+    fn upstream(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        let attempts = &self.exchange.attempts.all;
+        if attempts.is_empty() {
+            return false;
+        }
+        let start = out.len();
+        for attempt in attempts {
+            if out.len() > start {
+                out.extend_from_slice(b", ");
+            }
+            if !self.attempt_value(attempt, variable, out) {
+                out.truncate(start);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn attempt_value(&self, attempt: &AttemptRecord, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        let time = |value: Option<u64>, out: &mut Vec<u8>| match value {
+            Some(milliseconds) => seconds(milliseconds, out),
+            None => bytes(b"-", out),
+        };
+        match variable {
+            Variable::UpstreamAddr => optional(attempt.peer_name(&self.exchange.generation), out),
+            Variable::UpstreamStatus if attempt.status == 0 => bytes(b"-", out),
+            Variable::UpstreamStatus => number(u64::from(attempt.status), out),
+            Variable::UpstreamConnectTime if attempt.reused => seconds(0, out),
+            Variable::UpstreamConnectTime => time(attempt.connect_ms, out),
+            Variable::UpstreamHeaderTime => time(attempt.header_ms, out),
+            Variable::UpstreamResponseTime => time(attempt.response_ms, out),
+            Variable::UpstreamResponseLength => number(attempt.response_length, out),
+            Variable::UpstreamBytesSent => number(attempt.bytes_sent, out),
+            Variable::UpstreamBytesReceived => number(attempt.bytes_received, out),
+            Variable::UpstreamReused => bytes(if attempt.reused { b"1" } else { b"0" }, out),
+            Variable::UpstreamCloseReason => {
+                bytes(attempt.close_reason.map_or(&b"-"[..], |reason| reason.phrase().as_bytes()), out)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn write_ip(ip: IpAddr, out: &mut Vec<u8>) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [first, rest @ ..] = ip.octets();
+            number(u64::from(first), out);
+            for octet in rest {
+                out.push(b'.');
+                number(u64::from(octet), out);
+            }
+            true
+        }
+        // Writing to a vector cannot fail.
+        IpAddr::V6(ip) => write!(out, "{ip}").is_ok(),
+    }
+}
+
+/// All fields of a name, joined by commas as one value.
+fn join_fields(fields: &[Field], head: &[u8], name: &FieldName, out: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    for field in fields.iter().filter(|field| name.matches(field.name.of(head))) {
+        if found {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(field.value.of(head));
+        found = true;
+    }
+    found
+}

@@ -1,0 +1,227 @@
+//! One loaded configuration, compiled to what the request path needs: tables to look up, templates to write, numbers to
+//! compare. Immutable; workers hold it by reference count, exchanges pin it. Built by `lower`.
+
+use crate::access_log::AccessLog;
+use crate::tunnel::TunnelPlan;
+use http1::{FieldId, Limits};
+use reactor::{ConnectOptions, PeerAddress};
+use rules::location::Locations;
+use rules::redirect::Redirects;
+use rules::server_name::ServerNames;
+use rules::template::Template;
+use std::sync::Arc;
+use std::time::Duration;
+use upstream::balance::Group;
+use upstream::retry::Conditions;
+use upstream::shared::KeyId;
+
+/// Number of a listening address, the same in all generations and never given to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub u32);
+
+/// Index of a location's settings in its generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct LocationId(pub(crate) u32);
+
+/// One loaded configuration.
+pub struct Generation {
+    /// Counts reloads, from 1.
+    pub number: u64,
+    /// By [`ListenerId`]; `None` for an address that this configuration does not listen on.
+    pub(crate) listeners: Vec<Option<ListenerPlan>>,
+    pub(crate) servers: Vec<ServerPlan>,
+    /// By [`LocationId`].
+    pub(crate) locations: Vec<LocationPlan>,
+    /// `$hostname`.
+    pub(crate) hostname: Box<[u8]>,
+    /// `worker_connections`: client connections and upstream connections of one worker.
+    pub(crate) worker_connections: usize,
+}
+
+/// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory, and not to the
+/// generation, whose counter all workers would contend for with every request.
+pub(crate) struct Pinned(pub(crate) Arc<Generation>);
+
+impl std::ops::Deref for Pinned {
+    type Target = Generation;
+
+    fn deref(&self) -> &Generation {
+        &self.0
+    }
+}
+
+impl Generation {
+    pub(crate) fn listener(&self, id: ListenerId) -> Option<&ListenerPlan> {
+        self.listeners.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn server(&self, index: u32) -> &ServerPlan {
+        &self.servers[index as usize]
+    }
+
+    pub(crate) fn location(&self, id: LocationId) -> &LocationPlan {
+        &self.locations[id.0 as usize]
+    }
+}
+
+/// What is decided by the address alone, before a request names a host: as in nginx by the default server of the address.
+pub(crate) struct ListenerPlan {
+    pub(crate) names: ServerNames,
+    pub(crate) limits: Limits,
+    pub(crate) header_timeout: Duration,
+}
+
+/// A `server {}`.
+pub(crate) struct ServerPlan {
+    /// `$server_name`: the first name.
+    pub(crate) name: Box<[u8]>,
+    pub(crate) locations: Locations,
+    pub(crate) merge_slashes: bool,
+    /// `return` at server level: it answers before a location is sought.
+    pub(crate) answer: Option<ReturnPlan>,
+    /// The server's own settings, for requests that no location matches.
+    pub(crate) own: LocationId,
+}
+
+/// A `location {}`, with everything inherited.
+pub(crate) struct LocationPlan {
+    /// The prefix, for replacing it; empty for expressions and named locations.
+    pub(crate) name: Box<[u8]>,
+    pub(crate) content: Content,
+    pub(crate) client: ClientPlan,
+    pub(crate) access_logs: Vec<AccessLog>,
+    /// `server_tokens`: what the `Server` field and error pages say.
+    pub(crate) server_token: Box<[u8]>,
+}
+
+/// How the client's side is treated in a location.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientPlan {
+    pub(crate) keepalive_timeout: Duration,
+    /// What `Keep-Alive: timeout=` says, in seconds.
+    pub(crate) keepalive_header: Option<u64>,
+    pub(crate) keepalive_requests: u32,
+    pub(crate) keepalive_time: Duration,
+    /// Bytes; 0 for no limit.
+    pub(crate) body_size_max: u64,
+    pub(crate) body_buffer_bytes: usize,
+    pub(crate) body_timeout: Duration,
+    pub(crate) send_timeout: Duration,
+    pub(crate) lingering_time: Duration,
+    pub(crate) lingering_timeout: Duration,
+    pub(crate) chunked_transfer_encoding: bool,
+}
+
+/// What a location does with a request.
+pub(crate) enum Content {
+    Proxy(Box<ProxyPlan>),
+    Return(ReturnPlan),
+    /// `stub_status`
+    StubStatus,
+    /// Nothing is configured to answer: 404.
+    Nothing,
+}
+
+/// `return`.
+pub(crate) struct ReturnPlan {
+    pub(crate) status: u16,
+    pub(crate) text: Option<Template>,
+    pub(crate) content_type: Box<[u8]>,
+}
+
+/// `proxy_pass` and everything around it.
+pub(crate) struct ProxyPlan {
+    pub(crate) group: Arc<GroupPlan>,
+    pub(crate) uri: PassUriPlan,
+    /// Fields that the configuration sets, in order.
+    pub(crate) set_fields: Vec<SetField>,
+    /// The client's fields that are not passed on because one of `set_fields` stands for them, or the connection does.
+    pub(crate) replaced: FieldNames,
+    /// Fields of the response that are not passed on.
+    pub(crate) hidden: FieldNames,
+    pub(crate) redirects: Redirects,
+    pub(crate) http_1_1: bool,
+    /// How connections are opened.
+    pub(crate) connect: ConnectOptions,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) send_timeout: Duration,
+    pub(crate) read_timeout: Duration,
+    /// Limits of the response head (`proxy_buffer_size`).
+    pub(crate) limits: Limits,
+    /// Bytes of a response held for a client that does not take them.
+    pub(crate) buffer_bytes: usize,
+    pub(crate) request_buffering: bool,
+    pub(crate) ignore_client_abort: bool,
+    pub(crate) pass_request_headers: bool,
+    pub(crate) pass_request_body: bool,
+    pub(crate) conditions: Conditions,
+    /// `proxy_next_upstream_tries`; 0 for no limit.
+    pub(crate) tries_max: u32,
+    pub(crate) tries_timeout_ms: Option<u64>,
+    pub(crate) retry_unsent: bool,
+    pub(crate) tunnel: Arc<TunnelPlan>,
+}
+
+/// One `proxy_set_header`, or a default one. A value that comes to nothing is not sent.
+pub(crate) struct SetField {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) value: Template,
+}
+
+/// The URI part of `proxy_pass`.
+pub(crate) enum PassUriPlan {
+    Absent,
+    Replace(Box<[u8]>),
+}
+
+/// An `upstream {}`, or an implicit one.
+pub(crate) struct GroupPlan {
+    /// `$proxy_host`.
+    pub(crate) host: Box<[u8]>,
+    pub(crate) peers: Vec<PeerPlan>,
+    pub(crate) balance: Group,
+    /// How long a request waits for a connection when all that are permitted are in use.
+    pub(crate) queue_timeout: Duration,
+}
+
+/// A server of a group.
+pub(crate) struct PeerPlan {
+    pub(crate) address: PeerAddress,
+    /// `$upstream_addr`.
+    pub(crate) name: Box<[u8]>,
+    pub(crate) key: KeyId,
+}
+
+/// A set of field names: the well-known ones as bits, the others as a short list.
+#[derive(Default)]
+pub(crate) struct FieldNames {
+    known: u128,
+    /// In lower case.
+    others: Vec<Box<[u8]>>,
+}
+
+impl FieldNames {
+    pub(crate) fn insert(&mut self, name: &[u8]) {
+        match FieldId::of_name(name) {
+            FieldId::Other => self.others.push(name.to_ascii_lowercase().into()),
+            id => self.known |= 1 << id as u8,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &[u8]) {
+        match FieldId::of_name(name) {
+            FieldId::Other => self.others.retain(|other| !other.eq_ignore_ascii_case(name)),
+            id => self.known &= !(1 << id as u8),
+        }
+    }
+
+    /// Whether a field of a parsed head is in the set.
+    #[inline]
+    pub(crate) fn contains(&self, id: FieldId, name: &[u8]) -> bool {
+        if id == FieldId::Other {
+            self.others.iter().any(|other| other.eq_ignore_ascii_case(name))
+        } else {
+            self.known & (1 << id as u8) != 0
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The data plane: listeners, exchange, relay, tunnel, static files, logs. It runs worker threads over an immutable
+//! [`Generation`] of the configuration; processes, signals and reloads are the binary's, DNS and metrics the control
+//! plane's.
+
+mod access_log;
+mod buffer;
+mod close;
+mod connection;
+mod error_log;
+mod exchange;
+mod generation;
+mod lower;
+mod pool;
+mod request;
+mod shared;
+mod tunnel;
+mod worker;
+
+pub use access_log::LogSink;
+pub use close::{CloseReason, CloseSide};
+pub use error_log::{ErrorLog, Level};
+pub use generation::{Generation, ListenerId};
+pub use lower::{ListenerSpec, LowerOptions, Lowered, Registry, Resolve, lower};
+pub use shared::{Message, Shared, Totals};
+pub use worker::run;
+
+/// The nginx whose dialect we speak: `$nginx_version`, and what `-V` tells tools that look for it.
+pub const NGINX_VERSION: &str = "1.31.4";

@@ -1,0 +1,116 @@
+//! Listening addresses: their numbers, options and tables of server names.
+
+use super::{ListenerSpec, Lowering, place_listener};
+use crate::generation::{ListenerId, ListenerPlan};
+use conf::diagnostic::Diagnostic;
+use conf::model::{Listener, NameForm, SoKeepalive};
+use conf::source::{FileId, Span};
+use conf::value::{Address, Host};
+use http1::Limits;
+use reactor::{ListenOptions, PeerAddress};
+use rules::server_name::{NamedServer, ServerName, ServerNames};
+use std::net::SocketAddr;
+
+/// nginx's accept queue on Linux.
+const BACKLOG_DEFAULT: u32 = 511;
+
+impl Lowering<'_> {
+    pub(super) fn listeners(&mut self) -> (Vec<Option<ListenerPlan>>, Vec<ListenerSpec>) {
+        let (mut plans, mut specs) = (Vec::new(), Vec::new());
+        for listener in &self.http.listeners {
+            for address in self.addresses(&listener.address, listener.span) {
+                let next = ListenerId(self.registry.listeners.len() as u32);
+                let id = *self.registry.listeners.entry(address.clone()).or_insert(next);
+                if let Some(plan) = self.listener_plan(listener) {
+                    place_listener(&mut plans, id, plan);
+                    specs.push(ListenerSpec { id, address, options: listen_options(listener) });
+                }
+            }
+        }
+        (plans, specs)
+    }
+
+    fn listener_plan(&mut self, listener: &Listener) -> Option<ListenerPlan> {
+        let mut names = Vec::new();
+        for id in &listener.servers {
+            let server = self.http.servers.get(id.0 as usize)?;
+            for name in &server.names {
+                let span = name.span.unwrap_or(server.span);
+                match self.server_name(&name.form) {
+                    Ok(form) => names.push(NamedServer { server: id.0, name: form, span }),
+                    Err(message) => self.found.push(Diagnostic::error(span, message)),
+                }
+            }
+        }
+        // A conflicting name was reported when the model was lowered, with both places.
+        let (names, _) = ServerNames::build(&listener.address.to_string(), listener.default_server.0, names);
+        let head = &self.server_of(listener.default_server)?.settings.head;
+        let buffers = head.large_client_header_buffers;
+        let limits = Limits {
+            underscores_in_headers: head.underscores_in_headers,
+            ignore_invalid_headers: head.ignore_invalid_headers,
+            ..Limits::from_buffers(
+                head.client_header_buffer_size as usize,
+                buffers.count as usize,
+                buffers.size as usize,
+                head.max_headers as usize,
+            )
+        };
+        Some(ListenerPlan { names, limits, header_timeout: head.client_header_timeout })
+    }
+
+    fn server_name(&mut self, form: &NameForm) -> Result<ServerName, String> {
+        Ok(match form {
+            NameForm::Exact(name) => ServerName::Exact(name.clone()),
+            NameForm::Suffix(name) => ServerName::Below(name.clone()),
+            NameForm::NameAndSuffix(name) => ServerName::Domain(name.clone()),
+            NameForm::Prefix(name) => ServerName::Before(name.clone()),
+            NameForm::Hostname => ServerName::Exact(self.options.hostname.to_ascii_lowercase().into_bytes()),
+            NameForm::Regex(regex) => {
+                let source = &regex.pattern;
+                ServerName::Regex(rules::pattern::Pattern::compile(source, regex.caseless, &mut self.users)?)
+            }
+        })
+    }
+
+    /// The addresses of a host: itself, or what its name stands for.
+    pub(super) fn addresses(&mut self, address: &Address, span: Option<Span>) -> Vec<PeerAddress> {
+        match &address.host {
+            Host::Ip(ip) => vec![PeerAddress::Ip(SocketAddr::new(*ip, address.port))],
+            Host::Unix(path) => vec![PeerAddress::Unix(path.into())],
+            Host::Name(name) => match (self.options.resolve)(name, address.port) {
+                Ok(addresses) if !addresses.is_empty() => addresses.into_iter().map(PeerAddress::Ip).collect(),
+                outcome => {
+                    let reason =
+                        outcome.err().map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
+                    let nowhere = Span { file: FileId(0), start: 0, end: 0 };
+                    self.found.push(
+                        Diagnostic::error(span.unwrap_or(nowhere), format!("host not found \"{address}\""))
+                            .with_hint(format!("looking up \"{name}\" failed: {reason}")),
+                    );
+                    Vec::new()
+                }
+            },
+        }
+    }
+}
+
+fn listen_options(listener: &Listener) -> ListenOptions {
+    let options = &listener.options;
+    ListenOptions {
+        backlog: options.backlog.unwrap_or(BACKLOG_DEFAULT),
+        reuseport: options.reuseport,
+        ipv6_only: options.ipv6only.unwrap_or(true),
+        receive_buffer_bytes: options.rcvbuf.map(|bytes| bytes as usize),
+        send_buffer_bytes: options.sndbuf.map(|bytes| bytes as usize),
+        fastopen: options.fastopen,
+        deferred: options.deferred,
+        so_keepalive: match options.so_keepalive {
+            SoKeepalive::System => None,
+            SoKeepalive::Off => Some(reactor::SoKeepalive::default()),
+            SoKeepalive::On { idle, interval, count } => {
+                Some(reactor::SoKeepalive { on: true, idle, interval, probes: count })
+            }
+        },
+    }
+}

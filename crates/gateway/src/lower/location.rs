@@ -1,0 +1,141 @@
+//! Locations, flattened: each gets a number and a plan with everything inherited.
+
+use super::Lowering;
+use crate::access_log::AccessLog;
+use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, ReturnPlan};
+use conf::diagnostic::Diagnostic;
+use conf::model::{
+    self, Instruction, LingeringClose, Location, LocationSettings, LogTarget, Matcher, Program, ReturnBody, Server,
+    ServerTokens,
+};
+use conf::value::Part;
+use rules::location::{LocationMatch, LocationSpec};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What we call ourselves.
+const NAME: &str = "holdfast";
+
+impl Lowering<'_> {
+    /// The plan of requests that no location matches.
+    pub(super) fn location_of_server(&mut self, server: &Server) -> LocationId {
+        let content = self.content(server.content.as_ref(), &Program::default(), &server.location, b"");
+        self.add(b"", &server.location, content)
+    }
+
+    pub(super) fn location_spec(&mut self, location: &Location) -> LocationSpec {
+        let matcher = self.matcher(&location.matcher, location);
+        let name: &[u8] = match &matcher {
+            LocationMatch::Exact(name) | LocationMatch::Prefix(name) | LocationMatch::PrefixFinal(name) => name,
+            LocationMatch::Regex(_) | LocationMatch::Named(_) => b"",
+        };
+        let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
+        let id = self.add(name, &location.settings, content);
+        let nested = location.locations.iter().map(|inner| self.location_spec(inner)).collect();
+        LocationSpec { id: id.0, matcher, auto_redirect: location.auto_redirect, nested, span: location.span }
+    }
+
+    fn add(&mut self, name: &[u8], settings: &Arc<LocationSettings>, content: Content) -> LocationId {
+        let access_logs = self.access_logs(settings);
+        let id = LocationId(self.locations.len() as u32);
+        self.locations.push(LocationPlan {
+            name: name.into(),
+            content,
+            client: client_plan(settings),
+            access_logs,
+            server_token: server_token(&settings.response.server_tokens).into(),
+        });
+        id
+    }
+
+    fn matcher(&mut self, matcher: &Matcher, location: &Location) -> LocationMatch {
+        match matcher {
+            Matcher::Exact(name) => LocationMatch::Exact(name.clone()),
+            Matcher::Prefix(name) => LocationMatch::Prefix(name.clone()),
+            Matcher::PrefixNoRegex(name) => LocationMatch::PrefixFinal(name.clone()),
+            Matcher::Named(name) => LocationMatch::Named([b"@", name.as_bytes()].concat()),
+            Matcher::Regex(regex) => {
+                match rules::pattern::Pattern::compile(&regex.pattern, regex.caseless, &mut self.users) {
+                    Ok(pattern) => LocationMatch::Regex(pattern),
+                    Err(message) => {
+                        self.found.push(Diagnostic::error(location.span, message));
+                        LocationMatch::Named(Vec::new())
+                    }
+                }
+            }
+        }
+    }
+
+    fn content(
+        &mut self,
+        content: Option<&model::Content>,
+        program: &Program,
+        settings: &Arc<LocationSettings>,
+        name: &[u8],
+    ) -> Content {
+        if let Some(answer) = self.program_return(program, settings) {
+            return Content::Return(answer);
+        }
+        match content {
+            Some(model::Content::Proxy(pass)) => self.proxy(pass, settings, name),
+            Some(model::Content::StubStatus) => Content::StubStatus,
+            Some(model::Content::StatusPage | model::Content::EmptyGif) | None => Content::Nothing,
+        }
+    }
+
+    /// The answer of a program that begins with `return`.
+    pub(super) fn program_return(&mut self, program: &Program, settings: &LocationSettings) -> Option<ReturnPlan> {
+        let Some(Instruction::Return(answer)) = program.first() else { return None };
+        let text = match &answer.body {
+            ReturnBody::None => None,
+            ReturnBody::Text(text) | ReturnBody::Redirect(text) => Some(self.template(text)),
+        };
+        Some(ReturnPlan { status: answer.status, text, content_type: settings.files.default_type.as_slice().into() })
+    }
+
+    fn access_logs(&mut self, settings: &LocationSettings) -> Vec<AccessLog> {
+        let mut logs = Vec::new();
+        for log in &settings.log.access {
+            let LogTarget::File(path) = &log.target else {
+                self.found.push(Diagnostic::error(log.span, "access_log to stderr or syslog is not supported yet"));
+                continue;
+            };
+            let [Part::Text(path)] = path.parts.as_slice() else {
+                let message = "access_log with variables in its path is not supported yet";
+                self.found.push(Diagnostic::error(log.span, message));
+                continue;
+            };
+            let path = String::from_utf8_lossy(path).into_owned();
+            let Some(format) = self.format(log.format) else { continue };
+            let sink = self.sink(self.options.prefix.join(PathBuf::from(path)));
+            logs.push(AccessLog { format, sink });
+        }
+        logs
+    }
+}
+
+fn server_token(tokens: &ServerTokens) -> Vec<u8> {
+    match tokens {
+        ServerTokens::Off => NAME.into(),
+        ServerTokens::On | ServerTokens::Build => format!("{NAME}/{}", env!("CARGO_PKG_VERSION")).into(),
+    }
+}
+
+fn client_plan(settings: &LocationSettings) -> ClientPlan {
+    let client = &settings.client;
+    let lingers = client.lingering_close != LingeringClose::Off;
+    ClientPlan {
+        keepalive_timeout: client.keepalive_timeout.idle,
+        keepalive_header: client.keepalive_timeout.header.map(|time| time.as_secs()),
+        keepalive_requests: client.keepalive_requests,
+        keepalive_time: client.keepalive_time,
+        body_size_max: client.body_size_max,
+        body_buffer_bytes: client.body_buffer_size as usize,
+        body_timeout: client.body_timeout,
+        send_timeout: client.send_timeout,
+        lingering_time: if lingers { client.lingering_time } else { Duration::ZERO },
+        lingering_timeout: client.lingering_timeout,
+        chunked_transfer_encoding: client.chunked_transfer_encoding,
+    }
+}

@@ -1,0 +1,227 @@
+//! From the typed configuration to a generation: names become tables, variables become enums, addresses become keys of the
+//! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
+
+mod group;
+mod listener;
+mod location;
+mod proxy;
+
+use crate::access_log::LogSink;
+use crate::generation::{Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
+use crate::shared::Shared;
+use conf::diagnostic::{Diagnostic, Severity};
+use conf::model::{Http, Model, Server, ServerId};
+use group::Groups;
+use reactor::{ListenOptions, PeerAddress};
+use rules::log_format::LogFormat;
+use rules::variable::UserVariables;
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use upstream::balance::HealthRegistry;
+
+/// Turns a name into addresses; at start and reload only, where waiting for DNS is allowed.
+pub type Resolve<'a> = &'a dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
+
+/// What outlives generations: numbers of listening addresses, logs, and the health of peers, keyed by identity.
+#[derive(Default)]
+pub struct Registry {
+    listeners: HashMap<PeerAddress, ListenerId>,
+    logs: HashMap<PathBuf, Arc<LogSink>>,
+    health: HealthRegistry,
+    generations: u64,
+}
+
+/// Where the configuration is used.
+pub struct LowerOptions<'a> {
+    /// Relative paths of logs and files are relative to this (`-p`).
+    pub prefix: PathBuf,
+    /// Number of worker threads.
+    pub workers: u16,
+    /// The process's shared state: groups, peers and keys get their numbers in its pool.
+    pub shared: &'static Shared,
+    /// `$hostname`.
+    pub hostname: String,
+    /// The resolver.
+    pub resolve: Resolve<'a>,
+}
+
+/// A socket that the configuration listens on.
+#[derive(Debug, Clone)]
+pub struct ListenerSpec {
+    /// Its number, the same in all generations.
+    pub id: ListenerId,
+    /// Where it is bound.
+    pub address: PeerAddress,
+    /// How.
+    pub options: ListenOptions,
+}
+
+/// A configuration, ready to be used.
+pub struct Lowered {
+    /// What the workers hold.
+    pub generation: Arc<Generation>,
+    /// What is listened on.
+    pub listeners: Vec<ListenerSpec>,
+    /// The access logs that it writes.
+    pub logs: Vec<Arc<LogSink>>,
+    /// What is worth saying.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// The work in progress.
+struct Lowering<'a> {
+    http: &'a Http,
+    options: &'a LowerOptions<'a>,
+    registry: &'a mut Registry,
+    users: UserVariables,
+    formats: Vec<Option<Arc<LogFormat>>>,
+    groups: Groups,
+    logs: Vec<Arc<LogSink>>,
+    locations: Vec<LocationPlan>,
+    found: Vec<Diagnostic>,
+}
+
+/// Lowers a model that has no errors. Errors that only show here (unknown variables, names without an address) come back as
+/// diagnostics with their place.
+pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>) -> Result<Lowered, Vec<Diagnostic>> {
+    registry.generations += 1;
+    let number = registry.generations;
+    let worker_connections = model.events.settings.worker_connections as usize;
+    let Some(http) = &model.http else {
+        let generation = Generation {
+            number,
+            listeners: Vec::new(),
+            servers: Vec::new(),
+            locations: Vec::new(),
+            hostname: options.hostname.as_bytes().into(),
+            worker_connections,
+        };
+        return Ok(Lowered { generation: Arc::new(generation), listeners: vec![], logs: vec![], warnings: vec![] });
+    };
+    let mut lowering = Lowering {
+        http,
+        options,
+        registry,
+        users: UserVariables::default(),
+        formats: vec![None; http.log_formats.len()],
+        groups: Groups::default(),
+        logs: Vec::new(),
+        locations: Vec::new(),
+        found: Vec::new(),
+    };
+    lowering.declare_variables();
+    let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
+    let (listeners, specs) = lowering.listeners();
+    let Lowering { logs, locations, found, .. } = lowering;
+    if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        return Err(found);
+    }
+    let generation = Generation {
+        number,
+        listeners,
+        servers,
+        locations,
+        hostname: options.hostname.as_bytes().into(),
+        worker_connections,
+    };
+    Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, warnings: found })
+}
+
+impl Lowering<'_> {
+    /// Variables may be used before the line that defines them, so all definitions come first.
+    fn declare_variables(&mut self) {
+        for map in &self.http.maps {
+            if let Err(message) = self.users.declare(&map.variable) {
+                self.found.push(Diagnostic::error(map.span, message));
+            }
+        }
+    }
+
+    fn server(&mut self, server: &Server) -> ServerPlan {
+        let own = self.location_of_server(server);
+        let specs = server.locations.iter().map(|location| self.location_spec(location)).collect();
+        let locations = match rules::location::Locations::build(specs) {
+            Ok((locations, warnings)) => {
+                self.found.extend(warnings);
+                locations
+            }
+            Err(errors) => {
+                self.found.extend(errors);
+                rules::location::Locations::default()
+            }
+        };
+        ServerPlan {
+            name: server.names.first().map(|name| name.text.as_slice()).unwrap_or_default().into(),
+            locations,
+            merge_slashes: server.settings.head.merge_slashes,
+            answer: self.program_return(&server.program, &server.location),
+            own,
+        }
+    }
+
+    fn server_of(&self, id: ServerId) -> Option<&Server> {
+        self.http.servers.get(id.0 as usize)
+    }
+
+    /// A compiled log format; each is compiled once.
+    fn format(&mut self, id: conf::model::LogFormatId) -> Option<Arc<LogFormat>> {
+        let index = id.0 as usize;
+        if let Some(Some(format)) = self.formats.get(index) {
+            return Some(Arc::clone(format));
+        }
+        let written = self.http.log_formats.get(index)?;
+        let escape = match written.escape {
+            conf::model::Escape::Default => rules::log_format::LogEscape::Default,
+            conf::model::Escape::Json => rules::log_format::LogEscape::Json,
+            conf::model::Escape::None => rules::log_format::LogEscape::None,
+        };
+        match LogFormat::compile(escape, &written.template, &self.users) {
+            Ok(format) => {
+                let format = Arc::new(format);
+                self.formats[index] = Some(Arc::clone(&format));
+                Some(format)
+            }
+            Err(error) => {
+                self.found.push(error);
+                None
+            }
+        }
+    }
+
+    /// The sink of a path, shared by everybody who names it.
+    fn sink(&mut self, path: PathBuf) -> Arc<LogSink> {
+        let workers = usize::from(self.options.workers);
+        let sink =
+            self.registry.logs.entry(path.clone()).or_insert_with(|| Arc::new(LogSink::new(path, workers))).clone();
+        if !self.logs.iter().any(|known| Arc::ptr_eq(known, &sink)) {
+            self.logs.push(Arc::clone(&sink));
+        }
+        sink
+    }
+
+    fn template(&mut self, written: &conf::value::Template) -> rules::template::Template {
+        match rules::template::Template::compile(written, &self.users) {
+            Ok(template) => template,
+            Err(error) => {
+                self.found.push(error);
+                rules::template::Template::constant(b"")
+            }
+        }
+    }
+}
+
+/// Kept by number, with gaps for the addresses of other generations.
+fn place<T>(list: &mut Vec<Option<T>>, index: usize, value: T) {
+    if index >= list.len() {
+        list.resize_with(index + 1, || None);
+    }
+    list[index] = Some(value);
+}
+
+/// Puts a plan at its listener's number.
+fn place_listener(list: &mut Vec<Option<ListenerPlan>>, id: ListenerId, plan: ListenerPlan) {
+    place(list, id.0 as usize, plan);
+}

@@ -1,0 +1,219 @@
+//! `proxy_pass` and the words around it.
+
+use super::Lowering;
+use super::group::GroupUse;
+use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField};
+use crate::tunnel::TunnelPlan;
+use conf::diagnostic::Diagnostic;
+use conf::model::{BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme};
+use conf::value::Host;
+use conf::value::words::NextUpstream;
+use http1::Limits;
+use reactor::ConnectOptions;
+use rules::redirect::{RedirectFrom, RedirectRule, Redirects};
+use rules::template::Template;
+use rules::variable::Variable;
+use std::sync::Arc;
+use upstream::retry::Conditions;
+
+/// Fields of the client's that never go on as they are: the connection's own, and those that the proxy writes itself.
+const REPLACED: [&[u8]; 9] = [
+    b"Host",
+    b"Connection",
+    b"Keep-Alive",
+    b"TE",
+    b"Expect",
+    b"Upgrade",
+    b"Content-Length",
+    b"Transfer-Encoding",
+    b"Proxy-Connection",
+];
+/// Fields of the upstream's that do not go on unless `proxy_pass_header` says so.
+const HIDDEN: [&[u8]; 10] = [
+    b"Date",
+    b"Server",
+    b"X-Pad",
+    b"X-Accel-Expires",
+    b"X-Accel-Redirect",
+    b"X-Accel-Limit-Rate",
+    b"X-Accel-Buffering",
+    b"X-Accel-Charset",
+    b"Status",
+    b"Proxy-Connection",
+];
+
+impl Lowering<'_> {
+    pub(super) fn proxy(&mut self, pass: &ProxyPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Content {
+        let pass = match pass {
+            ProxyPass::Fixed(pass) => pass,
+            ProxyPass::Template { span, .. } => {
+                self.found.push(Diagnostic::error(*span, "variables in \"proxy_pass\" are not supported yet"));
+                return Content::Nothing;
+            }
+        };
+        if pass.scheme == Scheme::Https {
+            self.found.push(Diagnostic::error(pass.span, "https upstreams are not supported yet"));
+        }
+        match self.proxy_plan(pass, settings, name) {
+            Some(plan) => Content::Proxy(Box::new(plan)),
+            None => Content::Nothing,
+        }
+    }
+
+    fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
+        let transport = &settings.transport;
+        let connect = self.connect_options(settings, pass);
+        let used = GroupUse {
+            upstream: pass.upstream,
+            source: connect.source,
+            location: self.local_pool_of(pass, name),
+            host: pass.host_header.clone(),
+        };
+        let group = self.group(used)?;
+        let http_1_1 = settings.proxy.http_version != HttpVersion::Http10;
+        let (set_fields, replaced) = self.set_fields(&settings.proxy, http_1_1);
+        let client = &settings.client;
+        Some(ProxyPlan {
+            group,
+            uri: pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into())),
+            set_fields,
+            replaced,
+            hidden: hidden(&settings.proxy),
+            redirects: self.redirects(pass, settings, name),
+            http_1_1,
+            connect,
+            connect_timeout: transport.connect_timeout,
+            send_timeout: transport.send_timeout,
+            read_timeout: transport.read_timeout,
+            limits: Limits::response(transport.buffer_size as usize),
+            buffer_bytes: if transport.buffering {
+                transport.buffers.total() as usize
+            } else {
+                transport.buffer_size as usize
+            },
+            request_buffering: transport.request_buffering,
+            ignore_client_abort: transport.ignore_client_abort,
+            pass_request_headers: settings.proxy.pass_request_headers,
+            pass_request_body: settings.proxy.pass_request_body,
+            conditions: conditions(transport.next_upstream),
+            tries_max: transport.next_upstream_tries,
+            tries_timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
+            retry_unsent: transport.retry_unsent,
+            tunnel: Arc::new(TunnelPlan {
+                idle_max: client.tunnel_timeout.unwrap_or(transport.read_timeout),
+                buffer_bytes: transport.buffer_size as usize,
+            }),
+        })
+    }
+
+    /// With `keepalive … local` connections are not shared between locations.
+    fn local_pool_of(&self, pass: &FixedPass, name: &[u8]) -> Option<String> {
+        let upstream = self.http.upstreams.get(pass.upstream.0 as usize)?;
+        let local = upstream.settings.keepalive.local && !upstream.implicit;
+        local.then(|| format!("{}#{}", String::from_utf8_lossy(name), self.locations.len()))
+    }
+
+    fn connect_options(&mut self, settings: &LocationSettings, pass: &FixedPass) -> ConnectOptions {
+        let transport = &settings.transport;
+        let mut options = ConnectOptions {
+            so_keepalive: transport.socket_keepalive,
+            send_buffer_bytes: transport.socket_sndbuf.map(|bytes| bytes as usize),
+            receive_buffer_bytes: transport.socket_rcvbuf.map(|bytes| bytes as usize),
+            ..ConnectOptions::default()
+        };
+        match transport.bind.as_ref().map(|bind| (&bind.address, bind.transparent)) {
+            None => {}
+            Some((BindAddress::Fixed(address), transparent)) => {
+                options.transparent = transparent;
+                if let Host::Ip(ip) = address.host {
+                    options.source = Some(ip);
+                    options.source_port = Some(address.port).filter(|&port| port > 0);
+                }
+            }
+            Some((BindAddress::Template(_), _)) => {
+                self.found.push(Diagnostic::error(pass.span, "variables in \"proxy_bind\" are not supported yet"));
+            }
+        }
+        options
+    }
+
+    /// What the configuration sets, with the defaults that it leaves, and the client's fields that give way to it.
+    fn set_fields(&mut self, proxy: &ProxySettings, http_1_1: bool) -> (Vec<SetField>, FieldNames) {
+        let mut replaced = FieldNames::default();
+        for name in REPLACED {
+            replaced.insert(name);
+        }
+        let is_set = |name: &[u8]| proxy.set_headers.iter().any(|field| field.name.eq_ignore_ascii_case(name));
+        let mut fields = Vec::new();
+        if !is_set(b"Host") {
+            fields.push(SetField { name: b"Host".as_slice().into(), value: Template::variable(Variable::ProxyHost) });
+        }
+        if !is_set(b"Connection") && !http_1_1 {
+            fields.push(SetField { name: b"Connection".as_slice().into(), value: Template::constant(b"close") });
+        }
+        for field in &proxy.set_headers {
+            replaced.insert(&field.name);
+            fields.push(SetField { name: field.name.as_slice().into(), value: self.template(&field.value) });
+        }
+        (fields, replaced)
+    }
+
+    fn redirects(&mut self, pass: &FixedPass, settings: &LocationSettings, name: &[u8]) -> Redirects {
+        let mut rules = Vec::new();
+        for redirect in &settings.proxy.redirects {
+            rules.push(match redirect {
+                Redirect::Default => {
+                    let mut url = b"http://".to_vec();
+                    url.extend_from_slice(&pass.host_header);
+                    url.extend_from_slice(pass.uri.as_deref().unwrap_or_default());
+                    RedirectRule::for_proxy_pass(&url, pass.uri.is_some(), name)
+                }
+                Redirect::Prefix { from, to } => {
+                    RedirectRule { from: RedirectFrom::Prefix(self.template(from)), to: self.template(to) }
+                }
+                Redirect::Regex { from, to } => {
+                    let source = &*from.pattern;
+                    match rules::pattern::Pattern::compile(source, from.caseless, &mut self.users) {
+                        Ok(pattern) => RedirectRule { from: RedirectFrom::Regex(pattern), to: self.template(to) },
+                        Err(message) => {
+                            self.found.push(Diagnostic::error(from.span, message));
+                            continue;
+                        }
+                    }
+                }
+            });
+        }
+        Redirects(rules.into())
+    }
+}
+
+fn hidden(proxy: &ProxySettings) -> FieldNames {
+    let mut hidden = FieldNames::default();
+    for name in HIDDEN {
+        hidden.insert(name);
+    }
+    for name in &proxy.hide_headers {
+        hidden.insert(name.as_bytes());
+    }
+    for name in &proxy.pass_headers {
+        hidden.remove(name.as_bytes());
+    }
+    hidden
+}
+
+fn conditions(listed: NextUpstream) -> Conditions {
+    let table = [
+        (NextUpstream::ERROR, Conditions::ERROR),
+        (NextUpstream::TIMEOUT, Conditions::TIMEOUT),
+        (NextUpstream::INVALID_HEADER, Conditions::INVALID_HEADER),
+        (NextUpstream::NON_IDEMPOTENT, Conditions::NON_IDEMPOTENT),
+        (NextUpstream::HTTP_500, Conditions::HTTP_500),
+        (NextUpstream::HTTP_502, Conditions::HTTP_502),
+        (NextUpstream::HTTP_503, Conditions::HTTP_503),
+        (NextUpstream::HTTP_504, Conditions::HTTP_504),
+        (NextUpstream::HTTP_403, Conditions::HTTP_403),
+        (NextUpstream::HTTP_404, Conditions::HTTP_404),
+        (NextUpstream::HTTP_429, Conditions::HTTP_429),
+    ];
+    table.into_iter().filter(|(word, _)| listed.contains(*word)).fold(Conditions::OFF, |all, (_, bit)| all | bit)
+}

@@ -1,0 +1,157 @@
+//! The gateway's side of the pool: what an idle connection is here, and how it gets from a worker's epoll into the pool
+//! and back. Which connection is kept, and how long, is `upstream`'s to decide.
+
+use crate::worker::Worker;
+use reactor::{Parked, Peeked, Stream, TaskId};
+use std::io;
+use std::rc::Rc;
+use upstream::shared::{CheckIn, Checkout, Connecting, Driver, IdleToken, Lease, Pool, Removed, TunnelPermit};
+use upstream::{DiscardReason, Millis};
+
+/// An idle upstream connection. Empty only while it is leased, when its socket is the exchange's [`Stream`].
+#[derive(Debug)]
+pub(crate) struct IdleSocket(Option<Parked>);
+
+/// What a look at an idle connection found.
+pub(crate) enum Look {
+    /// Nothing, as it should be.
+    Silent,
+    /// The peer has closed or reset it.
+    Ended,
+    /// Bytes that nobody asked for.
+    Data,
+}
+
+impl IdleSocket {
+    /// Looks at the socket, without taking anything. One system call.
+    pub(crate) fn look(&self) -> Look {
+        match self.0.as_ref().map(Parked::peek) {
+            Some(Peeked::Nothing) => Look::Silent,
+            Some(Peeked::Data) => Look::Data,
+            Some(Peeked::Ended) | None => Look::Ended,
+        }
+    }
+}
+
+/// The process's pool. It lives as long as the process, so leases borrow it for ever.
+pub(crate) type UpstreamPool = Pool<IdleSocket>;
+
+/// The label under which the reactor reports events on a pooled connection.
+fn label(token: IdleToken) -> u64 {
+    u64::from(token.generation) << 32 | u64::from(token.index)
+}
+
+/// The token that a label was made of.
+pub(crate) fn token(label: u64) -> IdleToken {
+    IdleToken { index: label as u32, generation: (label >> 32) as u32 }
+}
+
+/// What the pool asks of the world outside: waking a waiting exchange, closing what nobody else can.
+pub(crate) struct PoolDriver {
+    pub(crate) wake: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+impl Driver<IdleSocket> for PoolDriver {
+    fn wake(&self, token: u64) {
+        (self.wake)(token);
+    }
+
+    fn close(&self, removed: Removed<IdleSocket>) {
+        drop(removed);
+    }
+}
+
+/// An upstream connection during an exchange: the right to it and its socket. Dropped without a word (the exchange was
+/// cancelled) it is discarded as such.
+pub(crate) struct Leased {
+    /// `None` once settled.
+    lease: Option<Lease<'static, IdleSocket>>,
+    stream: Option<Stream>,
+}
+
+impl Leased {
+    /// Takes over a pooled connection for a task.
+    pub(crate) fn reuse(
+        mut checkout: Checkout<'static, IdleSocket>,
+        worker: &Worker,
+        task: TaskId,
+    ) -> io::Result<Self> {
+        let parked = checkout.lease.connection_mut().0.take();
+        let unparked = match parked {
+            Some(parked) => parked.unpark(&worker.reactor, task),
+            None => Err(io::Error::other("a pooled connection without a socket")),
+        };
+        match unparked {
+            Ok(stream) => Ok(Self { lease: Some(checkout.lease), stream: Some(stream) }),
+            Err(error) => {
+                drop(checkout.lease.discard(DiscardReason::Error));
+                Err(error)
+            }
+        }
+    }
+
+    /// A connection that has just been established.
+    pub(crate) fn fresh(permit: Connecting<'static, IdleSocket>, stream: Stream, now: Millis) -> Self {
+        Self { lease: Some(permit.established(IdleSocket(None), now)), stream: Some(stream) }
+    }
+
+    /// The socket.
+    pub(crate) fn stream(&self) -> &Stream {
+        self.stream.as_ref().expect("only consuming methods take the stream")
+    }
+
+    /// Whether it has served an exchange before this one.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.lease.as_ref().is_some_and(Lease::is_reused)
+    }
+
+    /// Gives the connection back for the next exchange, within the group's limits.
+    pub(crate) fn check_in(mut self, worker: &Rc<Worker>) {
+        let (Some(mut lease), Some(stream)) = (self.lease.take(), self.stream.take()) else { return };
+        if stream.is_readable() {
+            // Its end, or bytes that nobody asked for, may have come behind the response.
+            let reason = match stream.peek() {
+                Peeked::Nothing => None,
+                Peeked::Data => Some(DiscardReason::DataOnIdle),
+                Peeked::Ended => Some(DiscardReason::PeerClosedIdle),
+            };
+            if let Some(reason) = reason {
+                drop(lease.discard(reason));
+                return;
+            }
+        }
+        let parked = stream.park();
+        let id = parked.id();
+        lease.connection_mut().0 = Some(parked);
+        let now = worker.pool_now();
+        match lease.check_in_with(now, |_, token| worker.reactor.label_parked(id, label(token))) {
+            CheckIn::Pooled { idle_max_ms, evicted, .. } => {
+                worker.expire_pool_by(now.plus(idle_max_ms));
+                drop(evicted);
+            }
+            CheckIn::HandedOver => {}
+            CheckIn::Discarded { connection, .. } => drop(connection),
+        }
+    }
+
+    /// Closes the connection, counted with its reason.
+    pub(crate) fn discard(mut self, reason: DiscardReason) {
+        if let Some(lease) = self.lease.take() {
+            drop(lease.discard(reason));
+        }
+    }
+
+    /// Turns it into one side of a tunnel.
+    pub(crate) fn into_tunnel(mut self) -> Option<(Stream, TunnelPermit<'static, IdleSocket>)> {
+        let (_, permit) = self.lease.take()?.into_tunnel();
+        Some((self.stream.take()?, permit))
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            drop(lease.discard(DiscardReason::Cancelled));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The bytes and the meaning of one request's head, owned and recycled: retries, waits, variables, logs and error pages
+//! need them long after the read.
+
+use crate::buffer::recycle;
+use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead};
+
+/// How much of a refused request is kept for the log.
+const REFUSED_BYTES_MAX: usize = 1024;
+
+/// Buffers of one exchange. Recycled: between two exchanges everything is empty, and nothing is freed.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    /// The head's bytes, the empty line included.
+    pub(crate) bytes: Vec<u8>,
+    /// What they mean; its spans point into `bytes`.
+    pub(crate) head: RequestHead,
+    /// The upstream's response head.
+    pub(crate) response_bytes: Vec<u8>,
+    /// What they mean.
+    pub(crate) response: ResponseHead,
+    /// The head that is sent to the upstream, and after it its unsent rest.
+    pub(crate) upstream_head: Vec<u8>,
+    /// For building heads and log lines.
+    pub(crate) scratch: Vec<u8>,
+    /// `$uri`, where it differs from the bytes of the target.
+    pub(crate) uri: Vec<u8>,
+}
+
+impl Request {
+    /// Parses the head at the start of `bytes` and, when it is complete, keeps a copy.
+    pub(crate) fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Parse, RequestError> {
+        let parsed = http1::request::parse(bytes, limits, &mut self.head)?;
+        if let Parse::Complete { len } = parsed {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(&bytes[..len]);
+        }
+        Ok(parsed)
+    }
+
+    /// Keeps the beginning of what was refused, for the log.
+    pub(crate) fn keep_refused(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(REFUSED_BYTES_MAX)]);
+    }
+
+    /// Makes it ready for the next exchange.
+    pub(crate) fn clear(&mut self) {
+        for buffer in
+            [&mut self.bytes, &mut self.response_bytes, &mut self.upstream_head, &mut self.scratch, &mut self.uri]
+        {
+            recycle(buffer);
+        }
+    }
+}

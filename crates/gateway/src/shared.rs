@@ -1,0 +1,173 @@
+//! What the workers of a process have in common: the pool, each other's mailboxes, counters, logs. Made once, before the
+//! workers start, and never freed: workers and leases borrow it for ever.
+
+use crate::error_log::ErrorLog;
+use crate::generation::{Generation, ListenerId};
+use crate::pool::{PoolDriver, UpstreamPool};
+use reactor::{Accepted, Listener, Mailbox, TaskId};
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What workers are told by each other and by the control plane.
+pub enum Message {
+    /// A task has something to look at.
+    Wake(TaskId),
+    /// A connection that another worker accepted.
+    Adopt(Accepted, ListenerId),
+    /// Listen on these as well.
+    Listen(ListenerId, Arc<Listener>),
+    /// Stop accepting there.
+    Unlisten(ListenerId),
+    /// From now on this configuration holds.
+    Reload(Arc<Generation>),
+    /// Finish what is under way, accept nothing new, and end.
+    Drain,
+    /// End now.
+    Stop,
+}
+
+/// One worker as the others see it. On cache lines of its own: each worker writes its counters with every request.
+#[repr(align(128))]
+pub(crate) struct WorkerLink {
+    pub(crate) mailbox: Mailbox<Message>,
+    /// Client connections, to find the least loaded worker.
+    pub(crate) connections: AtomicUsize,
+    pub(crate) counters: Counters,
+}
+
+/// Counters of one worker, written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) handled: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    /// Exchanges under way.
+    pub(crate) exchanges: AtomicU64,
+    /// Connections with a part of a head.
+    pub(crate) reading: AtomicU64,
+    pub(crate) tunnels: AtomicU64,
+    /// Connections closed, by [`crate::CloseReason`].
+    pub(crate) closed: [AtomicU64; crate::CloseReason::COUNT],
+    /// Panics caught: bugs of ours.
+    pub(crate) bugs: AtomicU64,
+}
+
+/// Adds to a counter that only the calling thread writes: no locked instruction is needed.
+pub(crate) fn bump(counter: &AtomicU64, by: i64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
+}
+
+/// What the workers of a process share.
+pub struct Shared {
+    pub(crate) workers: Box<[WorkerLink]>,
+    pub(crate) pool: UpstreamPool,
+    pub(crate) error_log: ErrorLog,
+    /// Serial number of the next client connection.
+    serial: AtomicU64,
+}
+
+/// Sums over all workers, as `stub_status` prints them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Connections accepted since the start.
+    pub accepted: u64,
+    /// Those of them that were served (as many, unless a limit turned some away).
+    pub handled: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Open client connections.
+    pub active: u64,
+    /// Connections on which a part of a head has come.
+    pub reading: u64,
+    /// Exchanges and tunnels.
+    pub writing: u64,
+    /// Idle connections.
+    pub waiting: u64,
+}
+
+impl Shared {
+    /// The shared state for a number of workers. The memory is given to the process for good.
+    pub fn leak(workers: u16, error_log: ErrorLog) -> io::Result<&'static Self> {
+        let this: Arc<OnceLock<&'static Self>> = Arc::default();
+        let links: io::Result<Box<[WorkerLink]>> = (0..workers)
+            .map(|_| {
+                Ok(WorkerLink {
+                    mailbox: Mailbox::new()?,
+                    connections: AtomicUsize::new(0),
+                    counters: Counters::default(),
+                })
+            })
+            .collect();
+        let wake = Box::new({
+            let this = Arc::clone(&this);
+            move |token: u64| {
+                if let Some(shared) = this.get() {
+                    shared.wake(token);
+                }
+            }
+        });
+        let shared: &'static Self = Box::leak(Box::new(Self {
+            workers: links?,
+            pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake })),
+            error_log,
+            serial: AtomicU64::new(1),
+        }));
+        Ok(this.get_or_init(|| shared))
+    }
+
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.serial.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a message to one worker.
+    pub fn send(&self, worker: usize, message: Message) {
+        if let Some(link) = self.workers.get(worker) {
+            link.mailbox.send(message);
+        }
+    }
+
+    /// The error log.
+    pub fn error_log(&self) -> &ErrorLog {
+        &self.error_log
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Wakes the task that [`wake_token`] packed.
+    fn wake(&self, token: u64) {
+        let place = token as u32;
+        let worker = (place >> INDEX_BITS) as usize;
+        let task = TaskId { index: place & ((1 << INDEX_BITS) - 1), generation: (token >> 32) as u32 };
+        self.send(worker, Message::Wake(task));
+    }
+
+    /// The sums over all workers. Read one after the other: under load they need not fit together exactly.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for link in &self.workers {
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            totals.accepted += read(&link.counters.accepted);
+            totals.handled += read(&link.counters.handled);
+            totals.requests += read(&link.counters.requests);
+            totals.active += link.connections.load(Ordering::Relaxed) as u64;
+            totals.reading += read(&link.counters.reading);
+            totals.writing += read(&link.counters.exchanges) + read(&link.counters.tunnels);
+        }
+        totals.waiting = totals.active.saturating_sub(totals.reading + totals.writing);
+        totals
+    }
+}
+
+/// Bits of a task's index in a packed wake token: 16 million tasks a worker. The 8 above are the worker's number, of which
+/// the pool has at most 256, and the upper half is the generation.
+const INDEX_BITS: u32 = 24;
+
+/// Packs worker, task index and generation for the pool's waiting line.
+pub(crate) fn wake_token(worker: u16, task: TaskId) -> u64 {
+    let place = u32::from(worker & 0xff) << INDEX_BITS | task.index & ((1 << INDEX_BITS) - 1);
+    u64::from(task.generation) << 32 | u64::from(place)
+}

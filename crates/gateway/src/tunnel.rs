@@ -1,0 +1,177 @@
+//! Bytes both ways after 101. It knows no HTTP: two streams, two spills and a timeout. A tunnel is an explicit struct, not
+//! a future: most tunnels are silent most of the time, and their size is what a million of them costs.
+
+use crate::buffer::Spill;
+use crate::close::CloseReason;
+use crate::pool::IdleSocket;
+use reactor::{Millis, Read, Stream, TaskId};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use upstream::shared::TunnelPermit;
+
+/// Bytes read from one side before the other tunnels of the worker get their turn: four scratch reads of 16 KB keep a bulk
+/// transfer near line rate, and a thousand tunnels wait no longer than a thousand times that.
+const TURN_BYTES_MAX: usize = 64 * 1024;
+
+/// What a tunnel keeps of the exchange that opened it. Interned per location, so that a tunnel costs a pointer.
+#[derive(Debug)]
+pub(crate) struct TunnelPlan {
+    /// `proxy_read_timeout` (or `tunnel_timeout`): silence on both sides for this long ends the tunnel.
+    pub(crate) idle_max: Duration,
+    /// `proxy_buffer_size`: bytes held for a side that does not take them, per direction.
+    pub(crate) buffer_bytes: usize,
+}
+
+/// One direction of a tunnel.
+#[derive(Debug, Default)]
+struct Direction {
+    spill: Spill,
+    /// The source has sent FIN.
+    ended: bool,
+    /// The FIN was passed on.
+    closed: bool,
+    bytes: u64,
+}
+
+/// A tunnel.
+pub(crate) struct Tunnel {
+    pub(crate) downstream: Stream,
+    upstream: Stream,
+    pub(crate) task: TaskId,
+    plan: Arc<TunnelPlan>,
+    /// Client to upstream, and upstream to client.
+    directions: [Direction; 2],
+    _permit: TunnelPermit<'static, IdleSocket>,
+}
+
+/// What a step came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It waits for events until this time.
+    Wait(Millis),
+    /// There is more to do, but others are due first.
+    Yield,
+    /// It is over.
+    End(CloseReason),
+}
+
+/// What the exchange hands over for a tunnel to begin.
+pub(crate) struct TunnelStart {
+    pub(crate) upstream: Stream,
+    pub(crate) permit: TunnelPermit<'static, IdleSocket>,
+    /// Bytes that the upstream sent behind its 101.
+    pub(crate) early: Vec<u8>,
+    pub(crate) plan: Arc<TunnelPlan>,
+}
+
+impl Tunnel {
+    /// Joins two connections. `unsent` is what the client's socket has not taken of the 101, `pending` what the client has
+    /// sent already. The error gives the task back.
+    pub(crate) fn start(
+        downstream: Stream,
+        task: TaskId,
+        start: TunnelStart,
+        unsent: Spill,
+        pending: &[u8],
+    ) -> Result<Self, (TaskId, io::Error)> {
+        let TunnelStart { upstream, permit, early, plan } = start;
+        let mut tunnel = Self {
+            downstream,
+            upstream,
+            task,
+            plan,
+            directions: [Direction::default(), Direction { spill: unsent, ..Direction::default() }],
+            _permit: permit,
+        };
+        match tunnel.preload(pending, &early) {
+            Ok(()) => Ok(tunnel),
+            Err(error) => Err((task, error)),
+        }
+    }
+
+    /// Puts bytes ahead that were read before the tunnel began: the client's, and the upstream's.
+    fn preload(&mut self, from_client: &[u8], from_upstream: &[u8]) -> io::Result<()> {
+        let [up, down] = &mut self.directions;
+        up.bytes += from_client.len() as u64;
+        up.spill.write(&self.upstream, &[from_client])?;
+        down.bytes += from_upstream.len() as u64;
+        down.spill.write(&self.downstream, &[from_upstream])?;
+        Ok(())
+    }
+
+    /// Moves what can be moved. `fired`: the deadline has come.
+    pub(crate) fn step(&mut self, now: Millis, fired: bool) -> Step {
+        let [up, down] = &mut self.directions;
+        let bound = self.plan.buffer_bytes;
+        let upwards = up.pump(&self.downstream, &self.upstream, bound);
+        let downwards = down.pump(&self.upstream, &self.downstream, bound);
+        let (Ok(upwards), Ok(downwards)) = (upwards, downwards) else {
+            return Step::End(CloseReason::TunnelEnded);
+        };
+        if up.closed && down.closed {
+            return Step::End(CloseReason::TunnelEnded);
+        }
+        if upwards.more || downwards.more {
+            return Step::Yield;
+        }
+        if fired && !upwards.moved && !downwards.moved {
+            return Step::End(CloseReason::TunnelTimeout);
+        }
+        Step::Wait(now.after(self.plan.idle_max))
+    }
+
+    /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a good end.
+    pub(crate) fn close(self) {
+        let reset = self.downstream.is_failed() || self.upstream.is_failed();
+        if reset {
+            self.downstream.reset();
+            self.upstream.reset();
+        }
+    }
+
+    /// Bytes relayed to the client.
+    pub(crate) fn bytes_to_client(&self) -> u64 {
+        self.directions[1].bytes
+    }
+}
+
+struct Pumped {
+    /// Bytes went through, or a FIN.
+    moved: bool,
+    /// The turn's budget is used up and the source may have more.
+    more: bool,
+}
+
+impl Direction {
+    fn pump(&mut self, from: &Stream, to: &Stream, bound: usize) -> io::Result<Pumped> {
+        let mut pumped = Pumped { moved: self.spill.flush(to)? > 0, more: false };
+        let mut budget = TURN_BYTES_MAX;
+        while self.spill.is_empty() && !self.ended {
+            if budget == 0 {
+                pumped.more = true;
+                return Ok(pumped);
+            }
+            // Never more than the bound at once: what the other side does not take must fit into it.
+            let Self { spill, bytes, .. } = self;
+            let asked = bound.min(budget);
+            match from.read_with(asked, |data| {
+                *bytes += data.len() as u64;
+                spill.write(to, &[data]).map(|_| data.len())
+            })? {
+                Read::Data(written) => {
+                    budget -= written?;
+                    pumped.moved = true;
+                }
+                Read::NotReady => break,
+                Read::Closed => self.ended = true,
+            }
+        }
+        if self.ended && !self.closed && self.spill.is_empty() {
+            to.shutdown_write()?;
+            self.closed = true;
+            pumped.moved = true;
+        }
+        Ok(pumped)
+    }
+}

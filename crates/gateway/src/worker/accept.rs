@@ -1,0 +1,177 @@
+//! Accepting: who serves a new connection, and what happens when there is no room for it.
+
+use super::{Body, Worker};
+use crate::close::CloseReason;
+use crate::connection::Connection;
+use crate::generation::ListenerId;
+use crate::shared::{Message, bump};
+use reactor::{Accepted, Listener, SourceId};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Connections accepted in a row: enough to empty a burst quickly, few enough that the requests of connected clients are
+/// not kept waiting. The listener is level-triggered, so the next turn goes on.
+const ACCEPTS_MAX: usize = 64;
+/// A worker passes a new connection on when it has this many more than the least loaded one, plus a sixteenth of its own:
+/// with long-lived connections an imbalance would stay for ever, and a hand-over costs a wake-up.
+const IMBALANCE_MAX: usize = 4;
+
+/// The listeners that a worker accepts from.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    all: Vec<(ListenerId, Arc<Listener>)>,
+    /// Not watched for the moment: no descriptor, or no connection, was left.
+    paused: bool,
+}
+
+impl Worker {
+    /// Starts to accept from a listener.
+    pub(super) fn listen(&self, id: ListenerId, listener: Arc<Listener>) -> io::Result<()> {
+        let mut listeners = self.listeners.borrow_mut();
+        if !listeners.paused {
+            // Several workers may watch the same socket: one of them is woken for a connection.
+            self.reactor.watch(listener.descriptor(), SourceId(id.0), true)?;
+        }
+        listeners.all.push((id, listener));
+        Ok(())
+    }
+
+    /// Stops accepting from a listener.
+    pub(super) fn unlisten(&self, id: ListenerId) {
+        let mut listeners = self.listeners.borrow_mut();
+        let paused = listeners.paused;
+        listeners.all.retain(|(present, listener)| {
+            if *present == id && !paused {
+                let _ = self.reactor.unwatch(listener.descriptor());
+            }
+            *present != id
+        });
+    }
+
+    pub(super) fn unlisten_all(&self) {
+        let ids: Vec<ListenerId> = self.listeners.borrow().all.iter().map(|(id, _)| *id).collect();
+        for id in ids {
+            self.unlisten(id);
+        }
+    }
+
+    pub(super) fn accept(self: &Rc<Self>, id: ListenerId) {
+        let listener =
+            self.listeners.borrow().all.iter().find(|(present, _)| *present == id).map(|(_, it)| Arc::clone(it));
+        let Some(listener) = listener else { return };
+        for _ in 0..ACCEPTS_MAX {
+            match listener.accept() {
+                Ok(Some(accepted)) => {
+                    bump(&self.counters().accepted, 1);
+                    self.place(accepted, id);
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    // EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. A connection that closes resumes.
+                    self.shared
+                        .error_log
+                        .crit(&format!("accept4() failed ({error}); accepting pauses until a connection closes"));
+                    self.pause_accept();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives a connection to the least loaded worker.
+    fn place(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
+        let links = &self.shared.workers;
+        let own = self.connections();
+        let least = links.iter().map(|link| link.connections.load(Ordering::Relaxed)).enumerate().min_by_key(|it| it.1);
+        match least {
+            Some((worker, load)) if own > load + IMBALANCE_MAX + own / 16 => {
+                // Counted here, so that the next hand-over sees it although the other worker has not woken up yet.
+                links[worker].connections.fetch_add(1, Ordering::Relaxed);
+                links[worker].mailbox.send(Message::Adopt(accepted, id));
+            }
+            _ => {
+                links[self.index as usize].connections.fetch_add(1, Ordering::Relaxed);
+                self.adopt(accepted, id);
+            }
+        }
+    }
+
+    /// Takes over a new connection, which is counted already.
+    pub(super) fn adopt(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
+        let task = self.reactor.create_task();
+        let now = self.reactor.now();
+        let generation = self.generation();
+        let over_limit = self.connections() > generation.worker_connections;
+        if over_limit && !self.displace_idle() {
+            let limit = generation.worker_connections;
+            self.shared
+                .error_log
+                .alert(&format!("{limit} worker_connections are not enough; a new connection is closed"));
+            return self.forget_connection(task, CloseReason::Displaced);
+        }
+        let stream = match self.reactor.register(accepted.socket, task) {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.shared.error_log.alert(&format!("epoll_ctl() failed: {error}"));
+                return self.forget_connection(task, CloseReason::Displaced);
+            }
+        };
+        bump(&self.counters().handled, 1);
+        if let Some(listener) = generation.listener(id) {
+            self.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
+        }
+        let connection = Connection {
+            stream,
+            task,
+            listener: id,
+            peer: accepted.from,
+            serial: self.shared.next_serial(),
+            requests: 0,
+            accepted_at: now,
+            idle_since: now,
+            head_since: now,
+            pending: Vec::new(),
+            searched: 0,
+        };
+        self.put(task, Body::Waiting(connection, false));
+    }
+
+    /// Closes the connection that has been idle for longest, to make room; `false` if none is idle.
+    fn displace_idle(&self) -> bool {
+        let mut bodies = self.bodies.borrow_mut();
+        let oldest = bodies
+            .iter_mut()
+            .filter(|body| matches!(body, Body::Waiting(connection, false) if connection.requests > 0))
+            .min_by_key(|body| match body {
+                Body::Waiting(connection, _) => connection.idle_since,
+                _ => reactor::Millis(u64::MAX),
+            });
+        let Some(Body::Waiting(connection, _)) = oldest.map(|body| std::mem::replace(body, Body::Free)) else {
+            return false;
+        };
+        drop(bodies);
+        self.close(connection, CloseReason::Displaced);
+        true
+    }
+
+    fn pause_accept(&self) {
+        let mut listeners = self.listeners.borrow_mut();
+        if !std::mem::replace(&mut listeners.paused, true) {
+            for (_, listener) in &listeners.all {
+                let _ = self.reactor.unwatch(listener.descriptor());
+            }
+        }
+    }
+
+    /// A descriptor has become free: watches the listeners again, if that was paused.
+    pub(super) fn resume_accept(&self) {
+        let mut listeners = self.listeners.borrow_mut();
+        if std::mem::replace(&mut listeners.paused, false) {
+            for (id, listener) in &listeners.all {
+                let _ = self.reactor.watch(listener.descriptor(), SourceId(id.0), true);
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Texts of the present second, rendered once: the Date field and the log's time stamps.
+
+use rules::time_format::Moment;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+/// The wall clock of a worker, read once per turn.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    now: Cell<Duration>,
+    second: Cell<u64>,
+    date: RefCell<[u8; 29]>,
+    utc_offset_minutes: i16,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        let clock = Self {
+            now: Cell::default(),
+            second: Cell::new(u64::MAX),
+            date: RefCell::new([0; 29]),
+            utc_offset_minutes: 0,
+        };
+        clock.turn();
+        clock
+    }
+
+    /// Reads the clock anew.
+    pub(crate) fn turn(&self) {
+        self.now.set(reactor::wall_clock());
+    }
+
+    /// Since the Unix epoch, at the beginning of this turn.
+    pub(crate) fn now(&self) -> Duration {
+        self.now.get()
+    }
+
+    /// Offset of local time, east of Greenwich.
+    pub(crate) fn utc_offset_minutes(&self) -> i16 {
+        self.utc_offset_minutes
+    }
+
+    /// Appends the IMF-fixdate of this second, as in the Date field.
+    pub(crate) fn write_date(&self, out: &mut Vec<u8>) {
+        let second = self.now.get().as_secs();
+        if self.second.replace(second) != second {
+            *self.date.borrow_mut() = Moment::new(second as i64, 0).http_date();
+        }
+        out.extend_from_slice(&*self.date.borrow());
+    }
+}

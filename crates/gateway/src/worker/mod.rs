@@ -1,0 +1,408 @@
+//! A data-plane thread: one reactor, the connections that live on it, and what each of them is doing. Nothing here blocks.
+
+mod accept;
+mod clock;
+pub(crate) mod executor;
+mod linger;
+
+use crate::close::CloseReason;
+use crate::connection::{Connection, HeadRead};
+use crate::exchange::{self, Begin, Next, Refusal};
+use crate::generation::{Generation, ListenerId, Pinned};
+use crate::request::Request;
+use crate::shared::{Message, Shared, bump};
+use crate::tunnel::{Step, Tunnel};
+use accept::Listeners;
+use clock::Clock;
+use executor::Slot;
+use linger::Linger;
+pub(crate) use linger::LingerPlan;
+use reactor::{Millis, Reactor, Ready, SourceId, TaskId};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use upstream::WorkerId;
+
+/// The mailbox among the sources; listeners are numbered from 0 upwards.
+const MAILBOX: SourceId = SourceId(u32::MAX);
+/// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that are usually under way at the same
+/// time; a burst beyond it allocates.
+const SPARES_MAX: usize = 256;
+
+/// What the task with a given index is doing.
+enum Body {
+    Free,
+    /// Idle, or reading a head. The flag: a part of the head is there.
+    Waiting(Connection, bool),
+    Exchange(Box<dyn Slot<Begin, Next>>),
+    Tunnel(Box<Tunnel>),
+    Lingering(Box<Linger>),
+}
+
+/// One data-plane thread.
+pub(crate) struct Worker {
+    pub(crate) index: u16,
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) shared: &'static Shared,
+    pub(crate) clock: Clock,
+    generation: RefCell<Rc<Pinned>>,
+    bodies: RefCell<Vec<Body>>,
+    #[allow(clippy::vec_box)] // what is recycled is the box: an exchange owns it
+    requests: RefCell<Vec<Box<Request>>>,
+    slots: RefCell<Vec<Box<dyn Slot<Begin, Next>>>>,
+    listeners: RefCell<Listeners>,
+    /// Deadlines of the worker itself: pool expiry, accepting again after a pause.
+    housekeeping: TaskId,
+    pool_expiry: Cell<Option<Millis>>,
+    draining: Cell<bool>,
+    stopped: Cell<bool>,
+}
+
+/// Runs a worker until it is told to end. `listeners` are those that exist when it starts.
+pub fn run(
+    index: u16,
+    shared: &'static Shared,
+    generation: Arc<Generation>,
+    listeners: Vec<(ListenerId, Arc<reactor::Listener>)>,
+) -> io::Result<()> {
+    let reactor = Reactor::new()?;
+    let link = &shared.workers[index as usize];
+    reactor.watch(link.mailbox.descriptor(), MAILBOX, false)?;
+    let worker = Rc::new(Worker {
+        index,
+        shared,
+        clock: Clock::new(),
+        generation: RefCell::new(Rc::new(Pinned(generation))),
+        bodies: RefCell::default(),
+        requests: RefCell::default(),
+        slots: RefCell::default(),
+        listeners: RefCell::default(),
+        housekeeping: reactor.create_task(),
+        pool_expiry: Cell::new(None),
+        draining: Cell::new(false),
+        stopped: Cell::new(false),
+        reactor,
+    });
+    for (id, listener) in listeners {
+        worker.listen(id, listener)?;
+    }
+    worker.work()
+}
+
+impl Worker {
+    fn work(self: &Rc<Self>) -> io::Result<()> {
+        while !self.is_finished() {
+            self.reactor.turn(None)?;
+            self.clock.turn();
+            // Tasks that wake themselves go to the end of the list; new events are collected before they run again.
+            let mut tasks_left = self.reactor.ready_len();
+            while let Some(ready) = self.reactor.next_ready() {
+                match ready {
+                    Ready::Task(task) => {
+                        self.run_task(task);
+                        if tasks_left <= 1 {
+                            break;
+                        }
+                        tasks_left -= 1;
+                    }
+                    Ready::Parked(label) => self.discard_parked(label),
+                    Ready::Source(MAILBOX) => self.read_mailbox(),
+                    Ready::Source(SourceId(listener)) => self.accept(ListenerId(listener)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.stopped.get() || (self.draining.get() && self.connections() == 0)
+    }
+
+    /// The configuration that holds now.
+    pub(crate) fn generation(&self) -> Rc<Pinned> {
+        Rc::clone(&self.generation.borrow())
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    pub(crate) fn id(&self) -> WorkerId {
+        WorkerId(self.index)
+    }
+
+    /// The time, as the pool counts it.
+    pub(crate) fn pool_now(&self) -> upstream::Millis {
+        upstream::Millis(self.reactor.now().0)
+    }
+
+    fn run_task(self: &Rc<Self>, task: TaskId) {
+        let body = match self.bodies.borrow_mut().get_mut(task.index as usize) {
+            Some(body) => std::mem::replace(body, Body::Free),
+            None => Body::Free,
+        };
+        match body {
+            Body::Free if task == self.housekeeping => self.keep_house(),
+            Body::Free => {}
+            Body::Waiting(connection, reading) => self.read_head(connection, reading),
+            Body::Exchange(slot) => self.poll_exchange(task, slot),
+            Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
+            Body::Lingering(linger) => self.step_linger(linger),
+        }
+    }
+
+    fn put(&self, task: TaskId, body: Body) {
+        let mut bodies = self.bodies.borrow_mut();
+        let index = task.index as usize;
+        if index >= bodies.len() {
+            bodies.resize_with(index + 1, || Body::Free);
+        }
+        bodies[index] = body;
+    }
+
+    /// A connection waits for a head, or for the rest of it.
+    fn read_head(self: &Rc<Self>, mut connection: Connection, was_reading: bool) {
+        let generation = self.generation();
+        let task = connection.task;
+        let fired = self.reactor.take_deadline_fired(task);
+        let Some(listener) = generation.listener(connection.listener) else {
+            // The address is not listened on any more.
+            return self.close(connection, CloseReason::Shutdown);
+        };
+        let mut request = self.requests.borrow_mut().pop().unwrap_or_default();
+        let read = connection.read_head(&listener.limits, &mut request, self.reactor.now());
+        let reading = matches!(read, HeadRead::Waiting(true));
+        if reading != was_reading {
+            bump(&self.counters().reading, if reading { 1 } else { -1 });
+        }
+        match read {
+            HeadRead::Complete => self.begin(connection, request, None),
+            HeadRead::Refused(error) => self.begin(connection, request, Some(Refusal::Malformed(error))),
+            HeadRead::Waiting(true) if fired => {
+                bump(&self.counters().reading, -1);
+                self.begin(connection, request, Some(Refusal::HeadTimeout));
+            }
+            HeadRead::Waiting(false) if fired => {
+                self.recycle(request);
+                self.close(connection, CloseReason::KeepaliveTimeout);
+            }
+            HeadRead::Waiting(partial) => {
+                self.recycle(request);
+                if partial && !was_reading {
+                    let deadline = connection.head_since.after(listener.header_timeout);
+                    self.reactor.set_deadline(task, Some(deadline));
+                }
+                self.put(task, Body::Waiting(connection, partial));
+            }
+            HeadRead::Closed(partial) => {
+                self.recycle(request);
+                let reason = if partial { CloseReason::ClientAborted } else { CloseReason::ClientClosed };
+                self.close(connection, reason);
+            }
+            HeadRead::Failed => {
+                self.recycle(request);
+                self.close(connection, CloseReason::ClientAborted);
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Self>, connection: Connection, request: Box<Request>, refusal: Option<Refusal>) {
+        let task = connection.task;
+        self.reactor.set_deadline(task, None);
+        bump(&self.counters().requests, 1);
+        bump(&self.counters().exchanges, 1);
+        let spare = self.slots.borrow_mut().pop();
+        let mut slot = spare.unwrap_or_else(|| executor::slot(exchange::run));
+        slot.start(Begin { worker: Rc::clone(self), generation: self.generation(), connection, request, refusal });
+        self.poll_exchange(task, slot);
+    }
+
+    fn poll_exchange(self: &Rc<Self>, task: TaskId, mut slot: Box<dyn Slot<Begin, Next>>) {
+        // A panic ends this one connection: its future, and with it the sockets, are dropped below.
+        let Ok(polled) = catch_unwind(AssertUnwindSafe(|| slot.poll())) else {
+            slot.clear();
+            bump(&self.counters().exchanges, -1);
+            bump(&self.counters().bugs, 1);
+            self.shared.error_log.bug("an exchange panicked; its connection is closed");
+            self.forget_connection(task, CloseReason::Bug);
+            return;
+        };
+        let Poll::Ready(next) = polled else { return self.put(task, Body::Exchange(slot)) };
+        bump(&self.counters().exchanges, -1);
+        let mut slots = self.slots.borrow_mut();
+        if slots.len() < SPARES_MAX {
+            slots.push(slot);
+        }
+        drop(slots);
+        self.go_on(next);
+    }
+
+    fn go_on(self: &Rc<Self>, next: Next) {
+        match next {
+            Next::KeepAlive(connection, timeout) => {
+                let task = connection.task;
+                if self.is_draining() {
+                    return self.close(connection, CloseReason::Shutdown);
+                }
+                self.reactor.set_deadline(task, Some(self.reactor.now().after(timeout)));
+                if !connection.pending.is_empty() || connection.stream.is_readable() {
+                    // The next request may be there already; others get their turn first.
+                    self.reactor.wake(task);
+                }
+                self.put(task, Body::Waiting(connection, false));
+            }
+            Next::Tunnel(tunnel) => {
+                bump(&self.counters().tunnels, 1);
+                self.step_tunnel(tunnel);
+            }
+            Next::Linger { connection, reason, plan } => {
+                self.step_linger(Box::new(Linger::new(connection, reason, plan, self.reactor.now())));
+            }
+            Next::Gone(task, reason) => self.forget_connection(task, reason),
+            Next::Close(connection, reason) => self.close(connection, reason),
+        }
+    }
+
+    fn step_tunnel(self: &Rc<Self>, mut tunnel: Box<Tunnel>) {
+        let task = tunnel.task;
+        let fired = self.reactor.take_deadline_fired(task);
+        match tunnel.step(self.reactor.now(), fired) {
+            Step::Wait(deadline) => {
+                self.reactor.set_deadline(task, Some(deadline));
+                self.put(task, Body::Tunnel(tunnel));
+            }
+            Step::Yield => {
+                self.reactor.wake(task);
+                self.put(task, Body::Tunnel(tunnel));
+            }
+            Step::End(reason) => {
+                bump(&self.counters().tunnels, -1);
+                exchange::log_tunnel(self, &tunnel, reason);
+                tunnel.close();
+                self.forget_connection(task, reason);
+            }
+        }
+    }
+
+    fn step_linger(self: &Rc<Self>, mut linger: Box<Linger>) {
+        let task = linger.task();
+        if let Some(deadline) = linger.step(self.reactor.now()) {
+            self.reactor.set_deadline(task, Some(deadline));
+            self.put(task, Body::Lingering(linger));
+        } else {
+            let (connection, reason) = linger.into_parts();
+            self.close(connection, reason);
+        }
+    }
+
+    /// Closes a client connection and ends its task.
+    pub(crate) fn close(&self, connection: Connection, reason: CloseReason) {
+        let task = connection.task;
+        drop(connection);
+        self.forget_connection(task, reason);
+    }
+
+    fn forget_connection(&self, task: TaskId, reason: CloseReason) {
+        bump(&self.counters().closed[reason as usize], 1);
+        self.reactor.end_task(task);
+        self.shared.workers[self.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
+        self.resume_accept();
+    }
+
+    /// Gives exchange buffers back.
+    pub(crate) fn recycle(&self, mut request: Box<Request>) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() < SPARES_MAX {
+            request.clear();
+            requests.push(request);
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &'static crate::shared::Counters {
+        &self.shared.workers[self.index as usize].counters
+    }
+
+    fn connections(&self) -> usize {
+        self.shared.workers[self.index as usize].connections.load(Ordering::Relaxed)
+    }
+
+    /// Something happened on a pooled connection: it has ended, or the peer sent what nobody asked for.
+    fn discard_parked(&self, label: u64) {
+        use upstream::DiscardReason::{DataOnIdle, PeerClosedIdle};
+        use upstream::shared::Inspection;
+        let removed = self.shared.pool.inspect(self.id(), crate::pool::token(label), |idle| match idle.look() {
+            crate::pool::Look::Silent => Inspection::Keep,
+            crate::pool::Look::Ended => Inspection::Remove(PeerClosedIdle),
+            crate::pool::Look::Data => Inspection::Remove(DataOnIdle),
+        });
+        drop(removed);
+    }
+
+    /// Makes sure that idle connections are looked through at this time at the latest.
+    pub(crate) fn expire_pool_by(&self, at: upstream::Millis) {
+        let at = Millis(at.0);
+        if self.pool_expiry.get().is_none_or(|planned| at < planned) {
+            self.pool_expiry.set(Some(at));
+            self.reactor.set_deadline(self.housekeeping, Some(at));
+        }
+    }
+
+    fn keep_house(&self) {
+        self.reactor.take_deadline_fired(self.housekeeping);
+        self.pool_expiry.set(None);
+        let mut removed = Vec::new();
+        let next = self.shared.pool.expire(self.id(), self.pool_now(), &mut removed);
+        drop(removed);
+        if let Some(at) = next {
+            // Not sooner than in a moment: what is left over is due now, but the others' work is too.
+            self.expire_pool_by(at.max(self.pool_now().plus(10)));
+        }
+    }
+
+    fn read_mailbox(self: &Rc<Self>) {
+        let mut messages = Vec::new();
+        self.shared.workers[self.index as usize].mailbox.take(&mut messages);
+        for message in messages {
+            match message {
+                Message::Wake(task) => self.reactor.wake(task),
+                Message::Adopt(accepted, listener) => self.adopt(accepted, listener),
+                Message::Listen(id, listener) => {
+                    if let Err(error) = self.listen(id, listener) {
+                        self.shared.error_log.alert(&format!("cannot watch a listener: {error}"));
+                    }
+                }
+                Message::Unlisten(id) => self.unlisten(id),
+                Message::Reload(generation) => *self.generation.borrow_mut() = Rc::new(Pinned(generation)),
+                Message::Drain => self.drain(),
+                Message::Stop => self.stopped.set(true),
+            }
+        }
+    }
+
+    /// Stops accepting, closes idle connections, and lets the others finish.
+    fn drain(self: &Rc<Self>) {
+        self.draining.set(true);
+        self.unlisten_all();
+        let idle: Vec<Connection> = self
+            .bodies
+            .borrow_mut()
+            .iter_mut()
+            .filter_map(|body| match std::mem::replace(body, Body::Free) {
+                Body::Waiting(connection, false) => Some(connection),
+                other => {
+                    *body = other;
+                    None
+                }
+            })
+            .collect();
+        for connection in idle {
+            self.close(connection, CloseReason::Shutdown);
+        }
+        let mut removed = Vec::new();
+        self.shared.pool.drain(self.id(), upstream::DiscardReason::Drain, &mut removed);
+    }
+}
