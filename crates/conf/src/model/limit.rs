@@ -108,15 +108,13 @@ fn parse_limit_req(at: &mut At<'_>) -> Parsed<RequestLimit> {
     let (mut zone, mut burst, mut delay) = (None, 0, 0);
     for word in at.words() {
         let count = |value: &Word, what: &str| {
-            let value = number(&value.value).and_then(|count| u32::try_from(count).ok());
+            let value = number(&value.value).and_then(|count| u32::try_from(count).ok()).filter(|&count| count > 0);
             value.ok_or_else(|| Diagnostic::error(word.span, format!("invalid {what} value \"{}\"", word.text())))
         };
         if let Some(name) = parameter(word, "zone") {
             zone = Some(resolve_zone(at, &name, ZoneKind::Requests)?);
         } else if let Some(value) = parameter(word, "burst") {
-            burst = count(&value, "burst").and_then(|burst| {
-                if burst == 0 { count(&Word { value: Vec::new().into(), ..value }, "burst") } else { Ok(burst) }
-            })?;
+            burst = count(&value, "burst")?;
         } else if let Some(value) = parameter(word, "delay") {
             delay = count(&value, "delay")?;
         } else if word.value == b"nodelay" {

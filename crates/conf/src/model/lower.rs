@@ -11,6 +11,7 @@ use super::location::LocationSettings;
 use super::log::{self, Escape, LogFormat, LogFormatId};
 use super::map;
 use super::proxy_pass::Groups;
+use super::response::HeaderInherit;
 use super::server::{self, Http, NameForm, Server, ServerName, ServerSettings};
 use super::settings::Touched;
 use super::upstream_server::lower_upstream;
@@ -279,7 +280,12 @@ impl Walk {
                 LocationSettings::apply(&mut settings, &mut touched, directive, &self.env, &mut self.out);
             }
         }
-        self.finish(block, outer, &mut settings, &touched);
+        if !touched.is_empty()
+            || settings.response.add_header_inherit != HeaderInherit::On
+            || settings.response.add_trailer_inherit != HeaderInherit::On
+        {
+            self.finish(block, outer, &mut settings, &touched);
+        }
         settings
     }
 

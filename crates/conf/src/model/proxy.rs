@@ -5,7 +5,7 @@ use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::Word;
-use crate::value::plain::{parse_bytes, parse_flag};
+use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
 use crate::value::words::{IgnoredHeaders, parse_header_name};
 use crate::value::{Parsed, Regex, Template, invalid_parameter, invalid_value};
 
@@ -72,8 +72,7 @@ settings! {
     /// The words of a location's proxy.
     pub struct ProxySettings {
         /// Version of requests to the upstream.
-        http_version: HttpVersion = HttpVersion::Http11, "proxy_http_version" => choice(&[
-            ("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11), ("2", HttpVersion::Http2)]);
+        http_version: HttpVersion = HttpVersion::Http11, "proxy_http_version" => value(parse_http_version);
         /// Headers set; empty means `Host $proxy_host` alone. `Host` is always among the effective ones.
         set_headers: Vec<SetHeader> = Vec::new(), "proxy_set_header" => item(parse_set_header);
         /// Response headers passed on although they are hidden by default.
@@ -109,6 +108,14 @@ settings! {
         /// Bucket size of that table; checked, and of no effect here.
         headers_hash_bucket_size: u64 = 64, "proxy_headers_hash_bucket_size" => value(crate::value::plain::parse_number);
     }
+}
+
+fn parse_http_version(_name: &str, word: &Word) -> Parsed<HttpVersion> {
+    if word.value == b"2" {
+        let message = "\"proxy_http_version 2\" is known but not supported by holdfast";
+        return Err(Diagnostic::error(word.span, message).with_hint("`1.0` or `1.1`"));
+    }
+    parse_choice(word, &[("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11)])
 }
 
 fn parse_set_header(at: &mut At<'_>) -> Parsed<SetHeader> {
