@@ -93,7 +93,7 @@ fn resolve_zone(at: &At<'_>, name: &Word, kind: ZoneKind) -> Parsed<ZoneId> {
         Some(&(known, id, _)) if known == kind => Ok(id),
         Some(&(_, _, span)) => {
             let text = name.text();
-            let message = format!("shared memory zone \"{text}\" is already bound to another kind of limit");
+            let message = format!("the shared memory zone \"{text}\" is already declared for a different use");
             Err(Diagnostic::error(name.span, message).with_related(span, "defined here"))
         }
         None => {
@@ -151,7 +151,7 @@ fn edit_limit_conn(limits: &mut Vec<ConnectionLimit>, at: &mut At<'_>) -> Parsed
 }
 
 /// The least that nginx takes for a shared zone: eight pages.
-const ZONE_SIZE_MIN: u64 = 8 * 4096;
+pub(crate) const ZONE_SIZE_MIN: u64 = 8 * 4096;
 
 /// Reads `zone=name:size`.
 pub(crate) fn parse_zone(word: &Word) -> Parsed<(String, u64)> {
