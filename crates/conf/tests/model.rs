@@ -41,6 +41,8 @@ fn found(body: &str) -> Vec<String> {
 
 #[path = "model/arbitrary.rs"]
 mod arbitrary;
+#[path = "model/founding.rs"]
+mod founding;
 #[path = "model/inherit.rs"]
 mod inherit;
 #[path = "model/listen.rs"]

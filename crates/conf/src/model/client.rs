@@ -6,11 +6,11 @@ use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::tree::Word;
 use crate::value::plain::{parse_flag, parse_u32};
-use crate::value::size::{parse_offset, parse_size};
+use crate::value::size::{number, parse_offset, parse_size};
 use crate::value::template::has_variables;
 use crate::value::time::{milliseconds, parse_milliseconds, parse_seconds};
 use crate::value::words::KeepaliveDisable;
-use crate::value::{Parsed, Template, invalid_parameter, invalid_value};
+use crate::value::{Parsed, Template, directive_invalid, invalid_parameter};
 
 /// A number that may come from a variable.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,18 +161,26 @@ fn parse_keepalive_timeout(at: &mut At<'_>) -> Parsed<KeepaliveTimeout> {
     Ok(KeepaliveTimeout { idle, header })
 }
 
-/// Reads a path and up to three levels of one or two digits each; nginx allows 3 digits in the sum only by its file names.
+/// Digits of all levels together: nginx's temporary files have names of ten.
+const LEVEL_DIGITS_MAX: u8 = 10;
+
+/// Reads a path and up to three levels of directories below it.
 pub(crate) fn parse_temp_path(at: &mut At<'_>) -> Parsed<TempPath> {
-    let path = at.word(0)?.value.clone();
+    let path = at.word(0)?.value.to_vec();
     let mut levels = [0; 3];
     for (level, word) in levels.iter_mut().zip(at.words().iter().skip(1)) {
-        *level = match word.value.as_slice() {
-            [digit @ b'1'..=b'3'] => digit - b'0',
-            _ => return Err(invalid_value(word).with_hint("a level is 1, 2 or 3 digits of the file's number")),
-        };
+        let digits = number(&word.value).and_then(|digits| u8::try_from(digits).ok());
+        let digits = digits.filter(|digits| (1..=LEVEL_DIGITS_MAX).contains(digits));
+        *level = digits.ok_or_else(|| directive_invalid(at.name, word, "value").with_hint(LEVEL_HINT))?;
     }
-    Ok(TempPath { path: path.to_vec(), levels })
+    if levels.iter().sum::<u8>() > LEVEL_DIGITS_MAX {
+        return Err(Diagnostic::error(at.directive.span, format!("\"{}\" directive invalid value", at.name))
+            .with_hint(LEVEL_HINT));
+    }
+    Ok(TempPath { path, levels })
 }
+
+const LEVEL_HINT: &str = "up to three numbers of digits of the file's name, ten digits at most: `1 2`";
 
 /// Port of the domain name system.
 const DNS_PORT: u16 = 53;

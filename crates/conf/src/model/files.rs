@@ -222,3 +222,13 @@ pub(crate) fn parse_try_files(words: &[Word], span: Span) -> Parsed<TryFiles> {
         .collect::<Parsed<_>>()?;
     Ok(TryFiles { tries, fallback, span })
 }
+
+/// A path that stands for itself ends the search, so what follows it is never tried.
+pub(crate) fn check_index(block: &Block, out: &mut Vec<Diagnostic>) {
+    for directive in block.directives.iter().filter(|directive| directive.name.value == b"index") {
+        let Some((_, before)) = directive.args.split_last() else { continue };
+        for word in before.iter().filter(|word| word.value.starts_with(b"/")) {
+            out.push(Diagnostic::warning(word.span, "only the last index in \"index\" directive should be absolute"));
+        }
+    }
+}

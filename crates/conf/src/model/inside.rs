@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::files::{self, TryFiles};
 use super::location::{Content, LimitExcept, Location, LocationSettings, Matcher};
@@ -264,7 +264,10 @@ fn check_nesting(inner: &Matcher, outer: &Matcher, span: Span) -> Parsed<()> {
 }
 
 fn check_duplicates(locations: &[Location], out: &mut Vec<Diagnostic>) {
-    let mut known: FxHashMap<(u8, &[u8]), Span> = FxHashMap::default();
+    if locations.len() < 2 {
+        return;
+    }
+    let mut known: FxHashMap<(u8, &[u8]), Span> = FxHashMap::with_capacity_and_hasher(locations.len(), FxBuildHasher);
     for location in locations {
         let key: (u8, &[u8]) = match &location.matcher {
             Matcher::Exact(uri) => (0, uri),

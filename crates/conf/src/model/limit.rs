@@ -93,7 +93,7 @@ fn resolve_zone(at: &At<'_>, name: &Word, kind: ZoneKind) -> Parsed<ZoneId> {
         Some(&(known, id, _)) if known == kind => Ok(id),
         Some(&(_, _, span)) => {
             let text = name.text();
-            let message = format!("shared memory zone \"{text}\" is already bound to another kind of limit");
+            let message = format!("the shared memory zone \"{text}\" is already declared for a different use");
             Err(Diagnostic::error(name.span, message).with_related(span, "defined here"))
         }
         None => {
@@ -108,15 +108,13 @@ fn parse_limit_req(at: &mut At<'_>) -> Parsed<RequestLimit> {
     let (mut zone, mut burst, mut delay) = (None, 0, 0);
     for word in at.words() {
         let count = |value: &Word, what: &str| {
-            let value = number(&value.value).and_then(|count| u32::try_from(count).ok());
+            let value = number(&value.value).and_then(|count| u32::try_from(count).ok()).filter(|&count| count > 0);
             value.ok_or_else(|| Diagnostic::error(word.span, format!("invalid {what} value \"{}\"", word.text())))
         };
         if let Some(name) = parameter(word, "zone") {
             zone = Some(resolve_zone(at, &name, ZoneKind::Requests)?);
         } else if let Some(value) = parameter(word, "burst") {
-            burst = count(&value, "burst").and_then(|burst| {
-                if burst == 0 { count(&Word { value: Vec::new().into(), ..value }, "burst") } else { Ok(burst) }
-            })?;
+            burst = count(&value, "burst")?;
         } else if let Some(value) = parameter(word, "delay") {
             delay = count(&value, "delay")?;
         } else if word.value == b"nodelay" {
@@ -153,7 +151,7 @@ fn edit_limit_conn(limits: &mut Vec<ConnectionLimit>, at: &mut At<'_>) -> Parsed
 }
 
 /// The least that nginx takes for a shared zone: eight pages.
-const ZONE_SIZE_MIN: u64 = 8 * 4096;
+pub(crate) const ZONE_SIZE_MIN: u64 = 8 * 4096;
 
 /// Reads `zone=name:size`.
 pub(crate) fn parse_zone(word: &Word) -> Parsed<(String, u64)> {

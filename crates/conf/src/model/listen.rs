@@ -173,22 +173,16 @@ fn parse_valued_parameter(listen: &mut Listen, word: &Word) -> Parsed<()> {
     } else if let Some(value) = parameter(word, "fastopen") {
         options.fastopen = Some(count(&value).ok_or_else(|| error("fastopen"))?);
     } else if let Some(value) = parameter(word, "ipv6only") {
-        if !matches!(listen.address.host, Host::Ip(ip) if ip.is_ipv6()) {
-            let message = format!("ipv6only is not supported on addr \"{}\"", listen.address);
-            return Err(Diagnostic::error(word.span, message));
-        }
         options.ipv6only = Some(match value.value.as_slice() {
             b"on" => true,
             b"off" => false,
-            _ => return Err(Diagnostic::error(word.span, format!("invalid ipv6only flags \"{}\"", value.text()))),
+            _ => return Err(invalid_parameter(word)),
         });
     } else if let Some(value) = parameter(word, "so_keepalive") {
         options.so_keepalive = parse_so_keepalive(&value).ok_or_else(|| {
             Diagnostic::error(word.span, format!("invalid so_keepalive value: \"{}\"", value.text()))
                 .with_hint("`on`, `off` or `30m::10`")
         })?;
-    } else if parameter(word, "setfib").is_some() {
-        return Err(unsupported("setfib"));
     } else if parameter(word, "accept_filter").is_some() {
         return Err(unsupported("accept filters"));
     } else {

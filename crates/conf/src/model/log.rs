@@ -217,11 +217,16 @@ pub(crate) fn parse_error_log(at: &mut At<'_>) -> Parsed<ErrorLog> {
     let level = match at.words() {
         [] | [_] => LogLevel::Error,
         [_, levels @ ..] => {
-            let mut level = LogLevel::Emerg;
+            let mut level = None;
             for word in levels {
-                level = level.max(LogLevel::parse(at.name, word)?);
+                let next = LogLevel::parse(at.name, word)?;
+                // Several kinds of `debug_…` may stand together; a level stands alone.
+                if level.is_some() && !word.value.starts_with(b"debug_") {
+                    return Err(Diagnostic::error(word.span, format!("duplicate log level \"{}\"", word.text())));
+                }
+                level = level.max(Some(next));
             }
-            level
+            level.unwrap_or(LogLevel::Error)
         }
     };
     Ok(ErrorLog { target, level, span: at.directive.span })
@@ -357,7 +362,7 @@ pub(crate) fn parse_log_format(directive: &Directive) -> Parsed<LogFormat> {
     }
     let mut joined = Template { parts: Vec::new(), span: directive.span };
     for word in parts {
-        for part in Template::parse("log_format", word)?.parts {
+        for part in Template::parse("log_format", word).map_err(|_| invalid_parameter(word))?.parts {
             match (joined.parts.last_mut(), part) {
                 (Some(template::Part::Text(text)), template::Part::Text(more)) => text.extend(more),
                 (_, part) => joined.parts.push(part),

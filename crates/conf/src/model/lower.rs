@@ -11,8 +11,10 @@ use super::location::LocationSettings;
 use super::log::{self, Escape, LogFormat, LogFormatId};
 use super::map;
 use super::proxy_pass::Groups;
+use super::response::HeaderInherit;
 use super::server::{self, Http, NameForm, Server, ServerName, ServerSettings};
 use super::settings::Touched;
+use super::transport::TransportSettings;
 use super::upstream_server::lower_upstream;
 use super::{Events, Main, Model};
 use crate::diagnostic::Diagnostic;
@@ -101,6 +103,9 @@ impl Walk {
             location: Arc::default(),
             span: directive.name.span,
         };
+        // A second `http` is an error of the check's, but nothing of the first may be referred to by index then.
+        let regexes = std::mem::take(&mut self.env.regexes);
+        self.env = Env { regexes, ..Env::default() };
         self.definitions(&mut http, block);
         let mut outer = LocationSettings::default();
         Arc::make_mut(&mut outer.log).access = vec![log::implied_access_log(directive.name.span)];
@@ -138,9 +143,21 @@ impl Walk {
                 http.servers.push(server);
             }
         }
+        self.unchecked_sizes(block, &http, &settings);
         http.listeners = listen::lower_listeners(&http.servers, &mut self.out);
-        http.upstreams = std::mem::take(&mut self.groups.upstreams);
+        http.upstreams = std::mem::take(&mut self.groups).upstreams;
         http
+    }
+
+    /// Sizes that `http` leaves to its servers are checked once a server takes them over as they are.
+    fn unchecked_sizes(&mut self, block: &Block, http: &Http, settings: &ServerSettings) {
+        let outer = &http.location.transport;
+        if http.servers.iter().any(|server| server.location.transport.sizes() == outer.sizes()) {
+            outer.check(|name| span_of(block, name), &mut self.out);
+        }
+        if http.servers.iter().any(|server| Arc::ptr_eq(&server.settings.head, &settings.head)) {
+            check_heads(settings, block, &mut self.out);
+        }
     }
 
     /// Log formats and zones, which settings refer to by name.
@@ -201,7 +218,6 @@ impl Walk {
         for directive in &block.directives {
             ServerSettings::apply(&mut settings, &mut touched, directive, &self.env, &mut self.out);
         }
-        check_heads(&settings, &touched, block, &mut self.out);
         settings
     }
 
@@ -213,7 +229,11 @@ impl Walk {
         location: &Arc<LocationSettings>,
     ) -> Server {
         let span = directive.name.span;
-        let settings = self.server_settings(block, settings);
+        let outer = settings;
+        let settings = self.server_settings(block, outer);
+        if !Arc::ptr_eq(&outer.head, &settings.head) {
+            check_heads(&settings, block, &mut self.out);
+        }
         let (mut listens, mut names) = (Vec::new(), Vec::new());
         let mut asked = false;
         for directive in &block.directives {
@@ -279,7 +299,12 @@ impl Walk {
                 LocationSettings::apply(&mut settings, &mut touched, directive, &self.env, &mut self.out);
             }
         }
-        self.finish(block, outer, &mut settings, &touched);
+        if !touched.is_empty()
+            || settings.response.add_header_inherit != HeaderInherit::On
+            || settings.response.add_trailer_inherit != HeaderInherit::On
+        {
+            self.finish(block, is_http, outer, &mut settings, &touched);
+        }
         settings
     }
 
@@ -299,6 +324,7 @@ impl Walk {
     fn finish(
         &mut self,
         block: &Block,
+        is_http: bool,
         outer: &LocationSettings,
         settings: &mut Arc<LocationSettings>,
         touched: &Touched,
@@ -312,7 +338,15 @@ impl Walk {
         if let Some(joined) = super::response::join_headers(&outer.response, &settings.response, touched) {
             Arc::make_mut(settings).response = Arc::new(joined);
         }
-        settings.transport.check(touched, |name| span_of(block, name), &mut self.out);
+        if touched.has("proxy", "redirects") {
+            super::proxy::check_redirects(block, &mut self.out);
+        }
+        if touched.has("files", "index") {
+            files::check_index(block, &mut self.out);
+        }
+        if !is_http && TransportSettings::sizes_touched(touched) {
+            settings.transport.check(|name| span_of(block, name), &mut self.out);
+        }
     }
 }
 
@@ -330,12 +364,9 @@ fn span_of(block: &Block, name: &str) -> Span {
     found.map_or(block.open, |directive| directive.span)
 }
 
-fn check_heads(settings: &ServerSettings, touched: &Touched, block: &Block, out: &mut Vec<Diagnostic>) {
+fn check_heads(settings: &ServerSettings, block: &Block, out: &mut Vec<Diagnostic>) {
     let head = &settings.head;
-    let fields = ["large_client_header_buffers", "connection_pool_size"];
-    if fields.iter().any(|field| touched.has("head", field))
-        && head.large_client_header_buffers.size < head.connection_pool_size
-    {
+    if head.large_client_header_buffers.size < head.connection_pool_size {
         let message =
             "the \"large_client_header_buffers\" size must be equal to or greater than \"connection_pool_size\"";
         out.push(Diagnostic::error(span_of(block, "large_client_header_buffers"), message));

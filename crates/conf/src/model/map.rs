@@ -165,8 +165,11 @@ fn lower_map_entry(
                 let key = key.strip_prefix(b"\\").unwrap_or(key);
                 let key = parse_key(key, map.hostnames, name)?;
                 if let Some(first) = known.insert(rank(&key), name.span) {
-                    return Err(Diagnostic::error(name.span, format!("conflicting parameter \"{}\"", name.text()))
-                        .with_related(first, "first one here"));
+                    return Err(Diagnostic::error(
+                        name.span,
+                        format!("conflicting parameter \"{}\"", name.text().to_ascii_lowercase()),
+                    )
+                    .with_related(first, "first one here"));
                 }
                 key
             };
@@ -191,9 +194,7 @@ fn parse_key(key: &[u8], hostnames: bool, word: &Word) -> Parsed<MapKey> {
         Some(Wildcard::Suffix) => Ok(MapKey::Suffix(lower[2..].to_vec())),
         Some(Wildcard::NameAndSuffix) => Ok(MapKey::NameAndSuffix(lower[1..].to_vec())),
         Some(Wildcard::Prefix) => Ok(MapKey::Prefix(lower[..lower.len() - 2].to_vec())),
-        None => {
-            Err(Diagnostic::error(word.span, format!("invalid hostname or regular expression \"{}\"", word.text())))
-        }
+        None => Err(Diagnostic::error(word.span, format!("invalid hostname or wildcard \"{}\"", word.text()))),
     }
 }
 

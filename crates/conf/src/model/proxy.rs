@@ -4,8 +4,9 @@
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
-use crate::tree::Word;
-use crate::value::plain::{parse_bytes, parse_flag};
+use crate::tree::{Block, Directive, Word};
+use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
+use crate::value::template::has_variables;
 use crate::value::words::{IgnoredHeaders, parse_header_name};
 use crate::value::{Parsed, Regex, Template, invalid_parameter, invalid_value};
 
@@ -72,8 +73,7 @@ settings! {
     /// The words of a location's proxy.
     pub struct ProxySettings {
         /// Version of requests to the upstream.
-        http_version: HttpVersion = HttpVersion::Http11, "proxy_http_version" => choice(&[
-            ("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11), ("2", HttpVersion::Http2)]);
+        http_version: HttpVersion = HttpVersion::Http11, "proxy_http_version" => value(parse_http_version);
         /// Headers set; empty means `Host $proxy_host` alone. `Host` is always among the effective ones.
         set_headers: Vec<SetHeader> = Vec::new(), "proxy_set_header" => item(parse_set_header);
         /// Response headers passed on although they are hidden by default.
@@ -111,6 +111,14 @@ settings! {
     }
 }
 
+fn parse_http_version(_name: &str, word: &Word) -> Parsed<HttpVersion> {
+    if word.value == b"2" {
+        let message = "\"proxy_http_version 2\" is known but not supported by holdfast";
+        return Err(Diagnostic::error(word.span, message).with_hint("`1.0` or `1.1`"));
+    }
+    parse_choice(word, &[("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11)])
+}
+
 fn parse_set_header(at: &mut At<'_>) -> Parsed<SetHeader> {
     Ok(SetHeader { name: parse_bytes(at.name, at.word(0)?)?, value: Template::parse(at.name, at.word(1)?)? })
 }
@@ -124,24 +132,23 @@ fn check_alone<T>(list: &[T], at: &At<'_>, word: &Word) -> Parsed<()> {
 }
 
 fn edit_redirect(list: &mut Vec<Redirect>, at: &mut At<'_>) -> Parsed<()> {
+    let first = at.word(0)?;
+    let off = at.words().len() == 1 && first.value == b"off";
     if at.fresh {
         list.clear();
+    } else if off || list.is_empty() {
+        return Err(Diagnostic::error(at.directive.name.span, "\"proxy_redirect\" directive is duplicate")
+            .with_hint("`proxy_redirect off` stands alone in its block"));
     }
-    let first = at.word(0)?;
     if at.words().len() == 1 {
-        match first.value.as_slice() {
-            b"off" if list.is_empty() => return Ok(()),
-            b"off" => return Err(Diagnostic::error(first.span, "invalid parameter \"off\"")),
+        return match first.value.as_slice() {
+            b"off" => Ok(()),
             b"default" => {
                 list.push(Redirect::Default);
-                return Ok(());
+                Ok(())
             }
-            b"false" => {
-                let message = "invalid parameter \"false\", use \"off\" instead";
-                return Err(Diagnostic::error(first.span, message));
-            }
-            _ => return Err(invalid_parameter(first)),
-        }
+            _ => Err(invalid_parameter(first).with_hint("`off`, `default`, or what is replaced and by what")),
+        };
     }
     let to = Template::parse(at.name, at.word(1)?)?;
     list.push(match regex_of(first, at)? {
@@ -158,10 +165,6 @@ fn regex_of(word: &Word, at: &At<'_>) -> Parsed<Option<Regex>> {
     }
     let caseless = word.value.starts_with(b"~*");
     let skip = if caseless { 2 } else { 1 };
-    if word.value.len() == skip {
-        let message = format!("empty regex in \"{}\" directive", at.name);
-        return Err(Diagnostic::error(word.span, message));
-    }
     at.env.regex(word, skip, caseless).map(Some)
 }
 
@@ -286,4 +289,26 @@ pub struct FixedPass {
     pub matched_length: usize,
     /// Where it was written.
     pub span: Span,
+}
+
+/// `proxy_redirect default` refers to the `proxy_pass` of its own block, which must stand before it.
+pub(crate) fn check_redirects(block: &Block, out: &mut Vec<Diagnostic>) {
+    let mut pass: Option<&Directive> = None;
+    for directive in &block.directives {
+        if directive.name.value == b"proxy_pass" {
+            pass = Some(directive);
+        }
+        let [word] = directive.args.as_slice() else { continue };
+        if directive.name.value != b"proxy_redirect" || word.value != b"default" {
+            continue;
+        }
+        let message = match pass {
+            None => "\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive",
+            Some(pass) if pass.args.first().is_some_and(|url| has_variables(&url.value)) => {
+                "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables"
+            }
+            Some(_) => continue,
+        };
+        out.push(Diagnostic::error(directive.span, message));
+    }
 }

@@ -6,7 +6,7 @@ use crate::tree::Word;
 use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
 use crate::value::size::number;
 use crate::value::time::milliseconds;
-use crate::value::{Cidr, CidrPattern, Parsed, Template, invalid_parameter, invalid_value};
+use crate::value::{Cidr, CidrPattern, Parsed, Template, directive_invalid, invalid_parameter, invalid_value};
 
 /// One `error_page` for one status.
 #[derive(Debug, Clone, PartialEq)]
@@ -259,13 +259,20 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 fn parse_expires(at: &mut At<'_>) -> Parsed<Expires> {
     let (modified, word) = match at.words() {
         [first, second, ..] if first.value == b"modified" => (true, second),
-        [first, ..] if at.words().len() > 1 => return Err(invalid_value(first)),
+        [first, _, ..] => return Err(directive_invalid(at.name, first, "value")),
         _ => (false, at.word(0)?),
     };
     if word.value.starts_with(b"$") {
         return Ok(Expires::Template { modified, value: Template::parse(at.name, word)? });
     }
-    parse_expires_text(&word.value, modified).ok_or_else(|| invalid_value(word))
+    parse_expires_text(&word.value, modified).ok_or_else(|| {
+        let late = word.value.strip_prefix(b"@").is_some_and(|time| milliseconds(time, true).is_some());
+        if late && !modified {
+            let message = "\"expires\" directive daily time value must be less than 24 hours";
+            return Diagnostic::error(word.span, message);
+        }
+        directive_invalid(at.name, word, "value")
+    })
 }
 
 /// What the words of `expires` say; also for the value of a variable. `None` where it is not understood.

@@ -180,7 +180,7 @@ pub(crate) fn parse_server_name(word: &Word, env: &Env, out: &mut Vec<Diagnostic
         let regex = env.regex(word, 1, true)?;
         return Ok(ServerName { form: NameForm::Regex(regex), text: word.value.to_vec(), span });
     }
-    let invalid = || Diagnostic::error(word.span, format!("invalid server name \"{}\"", word.text()));
+    let invalid = || Diagnostic::error(word.span, format!("server name \"{}\" is invalid", word.text()));
     if matches!(word.value.as_slice(), [b'*' | b'.'] | [b'*', _])
         || (word.value.first() == Some(&b'*') && word.value.get(1) != Some(&b'.'))
     {

@@ -86,6 +86,18 @@ settings! {
 }
 
 impl TransportSettings {
+    /// The sizes that are checked against each other.
+    pub(crate) fn sizes(&self) -> (u64, Buffers, Option<u64>, u64, Option<u64>) {
+        (self.buffer_size, self.buffers, self.busy_buffers_size, self.max_temp_file_size, self.temp_file_write)
+    }
+
+    /// Whether a level sets one of the sizes that are checked against each other.
+    pub(crate) fn sizes_touched(touched: &Touched) -> bool {
+        const FIELDS: [&str; 5] =
+            ["buffer_size", "buffers", "busy_buffers_size", "max_temp_file_size", "temp_file_write"];
+        FIELDS.iter().any(|field| touched.has("transport", field))
+    }
+
     /// The larger of `proxy_buffer_size` and one of the `proxy_buffers`.
     fn largest(&self) -> u64 {
         self.buffer_size.max(self.buffers.size)
@@ -102,12 +114,7 @@ impl TransportSettings {
     }
 
     /// What must hold between the sizes of one level once it is merged.
-    pub(crate) fn check(&self, touched: &Touched, span: impl Fn(&str) -> Span, out: &mut Vec<Diagnostic>) {
-        const FIELDS: [&str; 5] =
-            ["buffer_size", "buffers", "busy_buffers_size", "max_temp_file_size", "temp_file_write"];
-        if !FIELDS.iter().any(|field| touched.has("transport", field)) {
-            return;
-        }
+    pub(crate) fn check(&self, span: impl Fn(&str) -> Span, out: &mut Vec<Diagnostic>) {
         let both = "the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\"";
         if self.buffers.count < 2 {
             let message = "there must be at least 2 \"proxy_buffers\"";

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::client::{Resolver, parse_resolver};
+use super::limit::ZONE_SIZE_MIN;
 use super::settings::{At, level, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -337,7 +338,12 @@ fn parse_group_zone(at: &mut At<'_>) -> Parsed<Option<(String, Option<u64>)>> {
         None => None,
         Some(word) => {
             let invalid = || Diagnostic::error(word.span, format!("invalid zone size \"{}\"", word.text()));
-            Some(bytes(&word.value, false).ok_or_else(invalid)?)
+            let size = bytes(&word.value, false).ok_or_else(invalid)?;
+            if size < ZONE_SIZE_MIN {
+                return Err(Diagnostic::error(word.span, format!("zone \"{}\" is too small", name.text()))
+                    .with_hint("at least 32k"));
+            }
+            Some(size)
         }
     };
     Ok(Some((name.text().into_owned(), size)))

@@ -98,12 +98,13 @@ fn parse_server(directive: &Directive, balance: &Balance) -> Parsed<UpstreamServ
     let Some((first, parameters)) = directive.args.split_first() else {
         return Err(Diagnostic::error(directive.name.span, "invalid number of arguments in \"server\" directive"));
     };
-    let url = address::parse_url(&first.value)
-        .and_then(|url| if url.uri.is_empty() { Ok(url) } else { Err("invalid host") })
-        .map_err(|reason| {
-            Diagnostic::error(first.span, format!("{reason} in upstream \"{}\"", first.text()))
-                .with_hint("an address without scheme and path: `127.0.0.1:8080`, `example.com:80`, `unix:/path`")
-        })?;
+    let is_unix = first.value.len() >= 5 && first.value[..5].eq_ignore_ascii_case(b"unix:");
+    let has_path = !is_unix && first.value.iter().any(|byte| matches!(byte, b'/' | b'?'));
+    let url = if has_path { Err("invalid host") } else { address::parse_url(&first.value) };
+    let url = url.and_then(|url| if url.uri.is_empty() { Ok(url) } else { Err("invalid host") }).map_err(|reason| {
+        Diagnostic::error(first.span, format!("{reason} in upstream \"{}\"", first.text()))
+            .with_hint("an address without scheme and path: `127.0.0.1:8080`, `example.com:80`, `unix:/path`")
+    })?;
     let port = if matches!(url.host, Host::Unix(_)) { 0 } else { url.port.unwrap_or(PORT_DEFAULT) };
     let mut server = UpstreamServer {
         address: UpstreamPeer { address: Address { host: url.host, port }, text: first.text().into_owned() },

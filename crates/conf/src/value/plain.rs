@@ -35,13 +35,8 @@ pub fn parse_u32(name: &str, word: &Word) -> Parsed<u32> {
 /// A decimal number within `range`, both ends included.
 pub fn parse_in_range(name: &str, word: &Word, least: u64, most: u64) -> Parsed<u64> {
     let value = parse_number(name, word)?;
-    if value < least {
-        let message = format!("\"{name}\" directive value must be equal to or greater than {least}");
-        return Err(Diagnostic::error(word.span, message));
-    }
-    if value > most {
-        let message = format!("\"{name}\" directive value must be equal to or less than {most}");
-        return Err(Diagnostic::error(word.span, message));
+    if !(least..=most).contains(&value) {
+        return Err(Diagnostic::error(word.span, format!("value must be between {least} and {most}")));
     }
     Ok(value)
 }

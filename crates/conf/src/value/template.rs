@@ -112,10 +112,10 @@ fn parse_parts(mut rest: &[u8], span: Span) -> Parsed<Vec<Part>> {
         let text = String::from_utf8_lossy(name).into_owned();
         rest = match (bracket, behind.strip_prefix(b"}")) {
             (true, Some(behind)) => behind,
-            (true, None) => {
+            (true, None) if !text.is_empty() || !behind.is_empty() => {
                 return Err(Diagnostic::error(span, format!("the closing bracket in \"{text}\" variable is missing")));
             }
-            (false, _) => behind,
+            (false, _) | (true, None) => behind,
         };
         if text.is_empty() {
             return Err(Diagnostic::error(span, "invalid variable name")

@@ -18,6 +18,8 @@ const UNITS: [(u8, u8, u64); 7] = [
     (b'm', 6, 60),
     (b's', 7, 1),
 ];
+/// Years and months are for caching headers; nginx refuses them where it counts milliseconds.
+const RANK_MONTHS: u8 = 2;
 const RANK_SECONDS: u8 = 7;
 const RANK_MILLISECONDS: u8 = 8;
 
@@ -66,7 +68,7 @@ pub(crate) fn milliseconds(text: &[u8], seconds_only: bool) -> Option<u64> {
             1000
         } else {
             let &(_, of_unit, seconds) = UNITS.iter().find(|unit| unit.0 == byte)?;
-            if rank >= of_unit {
+            if rank >= of_unit || (of_unit <= RANK_MONTHS && !seconds_only) {
                 return None;
             }
             rank = of_unit;
@@ -98,7 +100,7 @@ mod tests {
     fn units_add_up_from_large_to_small() {
         assert_eq!(milliseconds(b"1h30m", false), Some(5_400_000));
         assert_eq!(milliseconds(b"1h 30m", false), Some(5_400_000));
-        assert_eq!(milliseconds(b"1y1M1w1d", false), Some((365 + 30 + 7 + 1) * 86_400_000));
+        assert_eq!(milliseconds(b"1y1M1w1d", true), Some((365 + 30 + 7 + 1) * 86_400_000));
         assert_eq!(milliseconds(b"1s500ms", false), Some(1_500));
         assert_eq!(milliseconds(b"1m30", false), Some(90_000));
     }
@@ -111,8 +113,9 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_are_refused_where_seconds_are_counted() {
+    fn milliseconds_and_months_have_their_places() {
         assert_eq!(milliseconds(b"500ms", true), None);
+        assert_eq!((milliseconds(b"1M", false), milliseconds(b"1y", false)), (None, None));
         assert_eq!(milliseconds(b"5m", true), Some(300_000));
     }
 

@@ -102,6 +102,15 @@ fn directive(names: &'static [table::Directive]) -> impl Strategy<Value = String
     })
 }
 
+#[test]
+fn a_second_http_block_does_not_refer_to_the_first() {
+    let body = "http { log_format a b; upstream u { server a; } server { location / { proxy_pass http://u; } } }";
+    let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{ }} {body} {body}"))]).load();
+    let (model, found) = lower(&loaded.tree, &loaded.sources);
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(model.http.map(|http| http.upstreams.len()), Some(1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

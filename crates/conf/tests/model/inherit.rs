@@ -192,12 +192,21 @@ fn wrong_values_are_named_in_nginxs_words() {
     assert_eq!(found("proxy_read_timeout 5x;"), ["\"proxy_read_timeout\" directive invalid value <- 5x"]);
     assert_eq!(found("client_max_body_size 5q;"), ["\"client_max_body_size\" directive invalid value <- 5q"]);
     assert_eq!(found("keepalive_requests many;"), ["\"keepalive_requests\" directive invalid number <- many"]);
-    assert_eq!(
-        found("gzip_comp_level 10;"),
-        ["\"gzip_comp_level\" directive value must be equal to or less than 9 <- 10"]
-    );
+    assert_eq!(found("gzip_comp_level 10;"), ["value must be between 1 and 9 <- 10"]);
     assert_eq!(found("satisfy some;"), ["invalid value \"some\" <- some"]);
     assert_eq!(found("server { return 200 $; }"), ["invalid variable name <- $"]);
     assert_eq!(found("allow 10.0.0.1/8;"), ["warning: low address bits of 10.0.0.1/8 are meaningless <- 10.0.0.1/8"]);
+    assert_eq!(
+        found("client_body_temp_path /t 5 6;"),
+        ["\"client_body_temp_path\" directive invalid value <- client_body_temp_path /t 5 6;"]
+    );
+    assert_eq!(
+        found("limit_req_zone $x zone=a:1m; limit_req zone=a burst=0;"),
+        ["invalid burst value \"burst=0\" <- burst=0"]
+    );
+    assert_eq!(
+        found("proxy_http_version 2;"),
+        ["\"proxy_http_version 2\" is known but not supported by holdfast <- 2"]
+    );
     assert_eq!(found("allow nobody;"), ["invalid parameter \"nobody\" <- nobody"]);
 }

@@ -53,10 +53,7 @@ fn what_contradicts_itself_at_one_address() {
 fn what_is_wrong_with_a_listen() {
     assert_eq!(found("server { listen 99999; }"), ["invalid port in \"99999\" of the \"listen\" directive <- 99999"]);
     assert_eq!(found("server { listen 80 backlog=x; }"), ["invalid backlog \"backlog=x\" <- backlog=x"]);
-    assert_eq!(
-        found("server { listen 80 ipv6only=on; }"),
-        ["ipv6only is not supported on addr \"0.0.0.0:80\" <- ipv6only=on"]
-    );
+    assert_eq!(found("server { listen [::]:80 ipv6only=no; }"), ["invalid parameter \"ipv6only=no\" <- ipv6only=no"]);
     assert_eq!(found("server { listen 80 fast; }"), ["invalid parameter \"fast\" <- fast"]);
     assert_eq!(
         found("server { listen 443 ssl; }"),
@@ -79,7 +76,7 @@ fn names_have_forms() {
 
 #[test]
 fn what_is_wrong_with_a_name() {
-    assert_eq!(found("server { server_name *a; }"), ["invalid server name \"*a\" <- *a"]);
+    assert_eq!(found("server { server_name *a; }"), ["server name \"*a\" is invalid <- *a"]);
     assert_eq!(found("server { server_name a.*.b; }"), ["invalid server name or wildcard \"a.*.b\" <- a.*.b"]);
     assert_eq!(found("server { server_name ~; }"), ["empty regex in server name \"~\" <- ~"]);
     assert_eq!(

@@ -86,7 +86,7 @@ fn a_handler_other_than_the_proxy_does_not_hold_in_limit_except() {
 #[test]
 fn redirects_have_a_default_and_an_off() {
     let here = locations(
-        "location /a { } location /b { proxy_redirect off; } location /c { proxy_redirect default; proxy_redirect http://x/ /; }
+        "location /a { } location /b { proxy_redirect off; } location /c { proxy_pass http://y; proxy_redirect default; proxy_redirect http://x/ /; }
          location /d { proxy_redirect ~*^http://[^/]+(/.+)$ $1; }",
     );
     let redirects = |index: usize| here[index].settings.proxy.redirects.as_slice();
@@ -94,40 +94,68 @@ fn redirects_have_a_default_and_an_off() {
     assert!(redirects(1).is_empty());
     assert!(matches!(redirects(2), [Redirect::Default, Redirect::Prefix { .. }]));
     assert!(matches!(redirects(3), [Redirect::Regex { from, .. }] if from.caseless));
-    assert_eq!(found("proxy_redirect false;"), ["invalid parameter \"false\", use \"off\" instead <- false"]);
+    assert_eq!(found("proxy_redirect false;"), ["invalid parameter \"false\" <- false"]);
+    assert_eq!(
+        found("proxy_redirect off; proxy_redirect http://a/ /;"),
+        ["\"proxy_redirect\" directive is duplicate <- proxy_redirect"]
+    );
+    assert_eq!(
+        found("server { location / { proxy_redirect default; proxy_pass http://a; } }"),
+        ["\"proxy_redirect default\" should be placed after the \"proxy_pass\" directive <- proxy_redirect default;"]
+    );
+    assert_eq!(
+        found("server { location / { proxy_pass http://$host; proxy_redirect default; } }"),
+        [
+            "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables <- proxy_redirect default;"
+        ]
+    );
 }
 
 #[test]
 fn sizes_of_buffers_must_fit_each_other() {
     let both = "the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\"";
     assert_eq!(
-        found("proxy_busy_buffers_size 2k;"),
+        found("server { proxy_busy_buffers_size 2k; }"),
         [format!("\"proxy_busy_buffers_size\" must be equal to or greater than {both} <- proxy_busy_buffers_size 2k;")]
     );
     assert_eq!(
-        found("proxy_busy_buffers_size 32k;"),
+        found("server { proxy_busy_buffers_size 32k; }"),
         [
             "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer <- proxy_busy_buffers_size 32k;"
         ]
     );
     assert_eq!(
-        found("proxy_buffer_size 32k;"),
+        found("server { proxy_buffer_size 32k; }"),
         [
             "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer <- proxy_buffer_size 32k;"
         ]
     );
-    assert_eq!(found("proxy_buffers 1 64k;"), ["there must be at least 2 \"proxy_buffers\" <- proxy_buffers 1 64k;"]);
     assert_eq!(
-        found("proxy_temp_file_write_size 1k;"),
+        found("server { proxy_buffers 1 64k; }"),
+        ["there must be at least 2 \"proxy_buffers\" <- proxy_buffers 1 64k;"]
+    );
+    assert_eq!(
+        found("server { proxy_temp_file_write_size 1k; }"),
         [format!(
             "\"proxy_temp_file_write_size\" must be equal to or greater than {both} <- proxy_temp_file_write_size 1k;"
         )]
     );
     assert_eq!(
-        found("proxy_max_temp_file_size 1k;"),
+        found("server { proxy_max_temp_file_size 1k; }"),
         [format!(
             "\"proxy_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {both} <- proxy_max_temp_file_size 1k;"
         )]
+    );
+    // A group's sizes are checked where they are used, so `http` may leave the rest to the server.
+    assert_eq!(
+        found("proxy_buffer_size 32k; server { proxy_buffers 8 32k; } server { proxy_buffers 4 32k; listen 81; }"),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        found("proxy_buffer_size 32k; server { } server { listen 81; }"),
+        [
+            "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer <- proxy_buffer_size 32k;"
+        ]
     );
     // The founding configuration's own sizes.
     let http = http(

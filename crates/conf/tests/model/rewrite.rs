@@ -95,7 +95,7 @@ fn maps_know_their_keys() {
     assert_eq!(*keys[3], MapKey::Prefix(b"e".to_vec()));
     assert!(matches!(keys[4], MapKey::Regex(regex) if regex.caseless));
     assert_eq!(*keys[5], MapKey::Exact(b"default".to_vec()));
-    assert_eq!(found("map $a $b { x 1; X 2; }"), ["conflicting parameter \"X\" <- X"]);
+    assert_eq!(found("map $a $b { x 1; X 2; }"), ["conflicting parameter \"x\" <- X"]);
     assert_eq!(found("map $a $b { default 1; default 2; }"), ["duplicate default map parameter <- default"]);
     assert_eq!(found("map $a b { }"), ["invalid variable name \"b\" <- b"]);
 }

@@ -51,7 +51,7 @@ fn what_is_wrong_with_a_group() {
         ["balancing method does not support parameter \"backup\" <- backup"]
     );
     assert_eq!(found("upstream u { server a weight=0; }"), ["invalid parameter \"weight=0\" <- weight=0"]);
-    assert_eq!(found("upstream u { server http://a; }"), ["invalid port in upstream \"http://a\" <- http://a"]);
+    assert_eq!(found("upstream u { server http://a; }"), ["invalid host in upstream \"http://a\" <- http://a"]);
     assert_eq!(
         found("upstream u { server a; keepalive 8; least_conn; }"),
         ["warning: load balancing method redefined <- least_conn"]
