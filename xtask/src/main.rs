@@ -3,6 +3,7 @@
 //! One file per task. Not the place for anything the product itself needs: nothing depends on this crate.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // this is a terminal program
 
+mod bench;
 mod deny;
 mod fuzz;
 mod metadata;
@@ -34,6 +35,8 @@ enum Task {
     Tidy(tidy::Args),
     /// Checks licences, sources and known vulnerabilities of the dependencies.
     Deny,
+    /// Measures the product beside its peers.
+    Bench(bench::Args),
     /// Runs every fuzz target for some seconds.
     FuzzSmoke(fuzz::Args),
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run_suite(&workspace, &args),
         Task::Peers(args) => peers::run(&workspace, &args),
         Task::Tidy(args) => tidy::run(&workspace, &args),
+        Task::Bench(args) => bench::run(&workspace, &args),
         Task::Deny => deny::check(&workspace),
         Task::FuzzSmoke(args) => fuzz::smoke(&workspace, &args),
     });
