@@ -5,6 +5,7 @@
 
 mod bench;
 mod deny;
+mod docs;
 mod fuzz;
 mod metadata;
 mod peers;
@@ -37,6 +38,8 @@ enum Task {
     Deny,
     /// Measures the product beside its peers.
     Bench(bench::Args),
+    /// Writes the pages that are made from code.
+    Docs,
     /// Runs every fuzz target for some seconds.
     FuzzSmoke(fuzz::Args),
 }
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => tidy::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Deny => deny::check(&workspace),
+        Task::Docs => docs::write(&workspace),
         Task::FuzzSmoke(args) => fuzz::smoke(&workspace, &args),
     });
     match ran {
