@@ -3,7 +3,9 @@
 //! One file per task. Not the place for anything the product itself needs: nothing depends on this crate.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // this is a terminal program
 
+mod bench;
 mod deny;
+mod docs;
 mod fuzz;
 mod metadata;
 mod peers;
@@ -34,6 +36,10 @@ enum Task {
     Tidy(tidy::Args),
     /// Checks licences, sources and known vulnerabilities of the dependencies.
     Deny,
+    /// Measures the product beside its peers.
+    Bench(bench::Args),
+    /// Writes the pages that are made from code.
+    Docs,
     /// Runs every fuzz target for some seconds.
     FuzzSmoke(fuzz::Args),
 }
@@ -44,7 +50,9 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run_suite(&workspace, &args),
         Task::Peers(args) => peers::run(&workspace, &args),
         Task::Tidy(args) => tidy::run(&workspace, &args),
+        Task::Bench(args) => bench::run(&workspace, &args),
         Task::Deny => deny::check(&workspace),
+        Task::Docs => docs::write(&workspace),
         Task::FuzzSmoke(args) => fuzz::smoke(&workspace, &args),
     });
     match ran {

@@ -1,0 +1,36 @@
+//! `cargo xtask bench`: what the product costs, beside its peers in the same run. One file per experiment, and what they share.
+
+mod arms;
+mod holders;
+mod machine;
+mod memory;
+mod origin;
+mod process;
+mod proxy;
+mod results;
+mod syscalls;
+mod wrk;
+
+use crate::workspace::Workspace;
+use anyhow::Result;
+
+/// Options of `cargo xtask bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(clap::Subcommand)]
+enum Experiment {
+    /// CPU and latency per proxied request, and memory per connection: Holdfast, nginx, `HAProxy` and the floor.
+    Proxy(proxy::Args),
+}
+
+/// Runs the task.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    process::end_all_when_interrupted()?;
+    match &args.experiment {
+        Experiment::Proxy(args) => proxy::run(workspace, args),
+    }
+}

@@ -1,0 +1,254 @@
+//! Programs that a bench starts: pinned to a core, ended by their pid on every way out, and what the kernel says they used.
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// What runs now, so that a signal that ends us ends it too.
+static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// A server that was asked to end and has not within this time is killed.
+const END_SECONDS: u64 = 5;
+
+/// Ends every started program on SIGINT and SIGTERM. Whatever the main thread waits for fails then, and it returns.
+pub(super) fn end_all_when_interrupted() -> Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        for _ in &mut signals {
+            eprintln!("xtask: interrupted; ending what was started");
+            for pid in RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).iter() {
+                let _ = kill_process(*pid, Signal::TERM);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// `program`, confined to one core.
+pub(super) fn pinned(core: usize, program: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.arg("--cpu-list").arg(core.to_string()).arg(program);
+    command
+}
+
+/// A running program. Dropping it ends it.
+pub(super) struct Started {
+    child: Child,
+    /// Where it writes, for error messages.
+    output: PathBuf,
+    name: String,
+}
+
+impl Started {
+    /// Starts the command with standard output and error in a file.
+    pub(super) fn new(name: &str, command: &mut Command, output: PathBuf) -> Result<Started> {
+        let file = File::create(&output).with_context(|| format!("cannot create {}", output.display()))?;
+        let stderr = file.try_clone()?;
+        let child = command.stdin(Stdio::null()).stdout(file).stderr(stderr).spawn();
+        let child = child.with_context(|| format!("cannot start {name}"))?;
+        RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(pid_of(&child));
+        Ok(Started { child, output, name: name.to_owned() })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until `ready` says so; an error with the program's own words when it ends or takes too long.
+    pub(super) fn wait_ready(&mut self, mut ready: impl FnMut() -> bool) -> Result<()> {
+        const READY_SECONDS: u64 = 10; // a loaded machine; idle, all of them are ready within 100 ms
+        let deadline = Instant::now() + Duration::from_secs(READY_SECONDS);
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended with {status} instead of serving:\n{}", self.name, self.said());
+            }
+            if ready() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("{} did not serve within {READY_SECONDS} s:\n{}", self.name, self.said());
+            }
+            pause();
+        }
+    }
+
+    /// Waits for it to end by itself.
+    pub(super) fn wait(&mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!("{} ended with {status}:\n{}", self.name, self.said());
+        }
+        Ok(())
+    }
+
+    /// The last lines that it wrote.
+    pub(super) fn said(&self) -> String {
+        const LINES: usize = 12;
+        let text = fs::read(&self.output).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+
+    /// Asks it to end, as ctrl-C would.
+    pub(super) fn interrupt(&self) {
+        let _ = kill_process(pid_of(&self.child), Signal::INT);
+    }
+
+    /// Ends it and everything it started.
+    fn end(&mut self) -> Result<()> {
+        let tree = tree(self.id());
+        kill_process(pid_of(&self.child), Signal::TERM)?;
+        let deadline = Instant::now() + Duration::from_secs(END_SECONDS);
+        while self.child.try_wait()?.is_none() && Instant::now() < deadline {
+            pause();
+        }
+        if self.child.try_wait()?.is_none() {
+            for pid in tree {
+                let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::KILL));
+            }
+            self.child.wait()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            // What cannot be signalled has ended meanwhile; there is nobody left to tell.
+            let _ = self.end();
+        }
+        RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).retain(|pid| *pid != pid_of(&self.child));
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// The time between two looks at a condition that nothing announces.
+pub(super) fn pause() {
+    std::thread::park_timeout(Duration::from_millis(10));
+}
+
+/// CPU time of a process tree since it started.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cpu {
+    /// Time on a core, from the scheduler, in nanoseconds.
+    pub(super) total_ns: u64,
+    /// User and system time in clock ticks: too coarse to add up, good enough to divide the total by.
+    pub(super) user_ticks: u64,
+    pub(super) system_ticks: u64,
+}
+
+impl Cpu {
+    /// What was used between two readings, as (user, system) microseconds.
+    pub(super) fn since(self, before: Cpu) -> (f64, f64) {
+        let total = self.total_ns.saturating_sub(before.total_ns) as f64 / 1e3;
+        let user = self.user_ticks.saturating_sub(before.user_ticks) as f64;
+        let system = self.system_ticks.saturating_sub(before.system_ticks) as f64;
+        if user + system == 0.0 {
+            return (0.0, total);
+        }
+        (total * user / (user + system), total * system / (user + system))
+    }
+}
+
+/// Adds up the CPU time of a process, its descendants and all their threads.
+pub(super) fn cpu_of_tree(root: u32) -> Cpu {
+    let mut sum = Cpu::default();
+    for pid in tree(root) {
+        // Fields 14 and 15, counted behind the command name, which may hold anything but ends at the last bracket.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
+        let mut ticks = || fields.next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        sum.user_ticks += ticks();
+        sum.system_ticks += ticks();
+        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        for thread in threads.flatten() {
+            let schedstat = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            sum.total_ns += schedstat.split(' ').next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        }
+    }
+    sum
+}
+
+/// Resident memory of a process tree in KiB, shared pages counted once per process.
+pub(super) fn rss_kib_of_tree(root: u32) -> u64 {
+    let rss = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0)
+    };
+    tree(root).iter().map(rss).sum()
+}
+
+/// Open descriptors of a process tree.
+pub(super) fn descriptors_of_tree(root: u32) -> usize {
+    tree(root).iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).ok()).map(Iterator::count).sum()
+}
+
+/// The process and its descendants.
+pub(super) fn tree(root: u32) -> Vec<u32> {
+    let mut parents: Vec<(u32, u32)> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        if let Some(parent) = parent.and_then(|field| field.parse().ok()) {
+            parents.push((pid, parent));
+        }
+    }
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_divide_the_schedulers_total() {
+        let before = Cpu { total_ns: 1_000_000, user_ticks: 10, system_ticks: 20 };
+        let after = Cpu { total_ns: 9_000_000, user_ticks: 11, system_ticks: 23 };
+        assert_eq!(after.since(before), (2000.0, 6000.0));
+        assert_eq!(
+            Cpu { total_ns: 2_000_000, ..before }.since(before),
+            (0.0, 1000.0),
+            "less than a tick: all of it is shown"
+        );
+    }
+
+    #[test]
+    fn our_own_process_has_used_some_time_and_memory_and_its_child_belongs_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let child = Started::new("sleep", Command::new("sleep").arg("60"), folder.path().join("out")).unwrap();
+        let own = std::process::id();
+        assert!(tree(own).contains(&child.id()));
+        assert!(cpu_of_tree(own).total_ns > 0 && rss_kib_of_tree(own) > 0 && descriptors_of_tree(own) > 2);
+        let id = child.id();
+        drop(child);
+        assert!(!tree(own).contains(&id), "dropping it ends it");
+    }
+
+    #[test]
+    fn a_program_that_ends_instead_of_serving_is_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo the reason >&2; exit 3"]);
+        let mut child = Started::new("broken", &mut command, folder.path().join("out")).unwrap();
+        let error = child.wait_ready(|| false).unwrap_err().to_string();
+        assert!(error.contains("the reason") && error.contains("exit status: 3"), "{error}");
+    }
+}
