@@ -1,0 +1,283 @@
+//! From a request head to what will be done once its body has been read: the table of behaviours as code. Looks at the
+//! head only and does nothing yet; `connection` performs the action.
+
+use crate::body::{Body, CutBy, Framing};
+use crate::options::{Closing, ClosingStyle};
+use crate::query::{Complaint, Query, number};
+use crate::reply::{Content, Page, PagePart, Reply};
+use http1::encode::encode_field;
+use http1::{Method, RequestHead, Version};
+use reactor::PeerAddress;
+use serde::Serialize;
+use std::time::Duration;
+
+/// Longest body that can be asked for: 1 TB takes minutes on a loopback, so nobody needs more.
+const BODY_BYTES_MAX: u64 = 1 << 40;
+/// Longest wait that can be asked for: an hour is beyond every timeout that is tested.
+const WAIT_MS_MAX: u64 = 3_600_000;
+/// Bytes behind a 101; a proxy's buffers are smaller by far.
+const EARLY_BYTES_MAX: u64 = 1 << 20;
+/// Fields that can be added to a response by `header=`.
+const ADDED_FIELDS_MAX: usize = 32;
+/// Bytes of an execution id: a UUID with some context.
+const ID_BYTES_MAX: usize = 128;
+/// Data per chunk where the request does not say.
+const CHUNK_BYTES_DEFAULT: u64 = 1024;
+/// Size of the body that `/reset/at?point=body` promises.
+const RESET_BODY_BYTES_DEFAULT: u64 = 1000;
+
+/// A request as the behaviours see it.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) head: &'a RequestHead,
+    /// What the head's spans refer to.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) page: &'a Page,
+    /// Serial number of the connection, from 1.
+    pub(crate) connection: u64,
+    /// Number of the request on it, from 1.
+    pub(crate) number: u64,
+    pub(crate) from: &'a PeerAddress,
+}
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Page(PagePart),
+    Reply(Reply),
+    /// A reply after so many milliseconds.
+    Delay(u64, Reply),
+    /// The echo as far as it is known before the body: a JSON object without its closing brace.
+    Echo(Vec<u8>),
+    /// RST without a byte of response.
+    Reset {
+        /// The request counts as executed.
+        executed: bool,
+    },
+    /// A part of the head, then RST.
+    CutHead(Reply),
+    /// The next connections are reset when they are accepted.
+    ArmResets(u64),
+    CloseAfter(Closing),
+    /// How often an id was executed, or the sum over all.
+    Executed(Option<String>),
+    ForgetExecuted,
+    Counters,
+    Upgrade {
+        protocol: Vec<u8>,
+        early_bytes: u64,
+    },
+}
+
+/// An action, and the id under which it is counted.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) action: Action,
+    pub(crate) id: Option<String>,
+}
+
+impl From<Action> for Chosen {
+    fn from(action: Action) -> Self {
+        Self { action, id: None }
+    }
+}
+
+/// Chooses by path and query. A complaint is answered with 400.
+pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Complaint> {
+    let target = &request.head.target;
+    let path = target.path.of(request.bytes);
+    let Some(query) = target.query else {
+        return if matches!(path, b"/" | b"/page" | b"") {
+            Ok(Action::Page(request.page.part(request.head, request.bytes)).into())
+        } else {
+            action(request, path, Query(b"")).map(Chosen::from)
+        };
+    };
+    let query = Query(query.of(request.bytes));
+    let action = action(request, path, query)?;
+    let id = if matches!(action, Action::Executed(_)) { None } else { id(query)? };
+    Ok(Chosen { action, id })
+}
+
+fn id(query: Query<'_>) -> Result<Option<String>, Complaint> {
+    match query.text("id") {
+        Some(id) if id.is_empty() || id.len() > ID_BYTES_MAX => {
+            Err(Complaint(format!("id: expected 1 to {ID_BYTES_MAX} bytes")))
+        }
+        id => Ok(id),
+    }
+}
+
+fn action(request: &Request<'_>, path: &[u8], query: Query<'_>) -> Result<Action, Complaint> {
+    let path = String::from_utf8_lossy(path);
+    let mut segments = path.trim_start_matches('/').splitn(2, '/');
+    let (name, argument) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    Ok(match name {
+        "" | "page" => Action::Page(request.page.part(request.head, request.bytes)),
+        "bytes" => Action::Reply(Reply::pattern(body(Framing::Length, argument, query)?)),
+        "chunked" => Action::Reply(Reply::pattern(body(chunked(request, query)?, argument, query)?)),
+        "close-delimited" => Action::Reply(Reply::pattern(body(Framing::UntilClose, argument, query)?)),
+        "slow" => Action::Reply(Reply::pattern(slow(request, argument, query)?)),
+        "echo" => Action::Echo(echo(request)),
+        "status" => Action::Reply(status(argument, query)?),
+        "delay" => {
+            let delay_ms = number("delay", argument, 0, WAIT_MS_MAX)?;
+            Action::Delay(delay_ms, Reply::text(200, format!("after {delay_ms} ms")))
+        }
+        "reset" if argument == "at" => reset_at(query)?,
+        "execute-then-reset" => execute_then_reset(request, query)?,
+        "executed" if request.head.method == Method::Delete => Action::ForgetExecuted,
+        "executed" => Action::Executed(id(query)?),
+        "counters" => Action::Counters,
+        "close-after" => Action::CloseAfter(close_after(query)?),
+        "upgrade" => upgrade(request, query)?,
+        _ => Action::Reply(Reply::text(404, "no such behaviour; `holdfast origin --help` lists them".to_owned())),
+    })
+}
+
+fn chunked(request: &Request<'_>, query: Query<'_>) -> Result<Framing, Complaint> {
+    let chunk = query.number("chunk", 1, BODY_BYTES_MAX)?.unwrap_or(CHUNK_BYTES_DEFAULT);
+    // An HTTP/1.0 client knows no chunks (RFC 9112 §6.1).
+    Ok(if request.head.version == Version::Http10 { Framing::UntilClose } else { Framing::Chunked(chunk) })
+}
+
+fn body(framing: Framing, argument: &str, query: Query<'_>) -> Result<Body, Complaint> {
+    let mut body = Body::new(framing, number("size", argument, 0, BODY_BYTES_MAX)?);
+    if let Some(after_bytes) = query.number("cut", 0, BODY_BYTES_MAX)? {
+        let by = match query.text("by").as_deref() {
+            None | Some("fin") => CutBy::Fin,
+            Some("reset") => CutBy::Reset,
+            Some("bad-chunk") if matches!(framing, Framing::Chunked(_)) => CutBy::BadChunk,
+            Some(_) => return Err(Complaint("by: expected fin, reset or (of a chunked body) bad-chunk".to_owned())),
+        };
+        body = body.cut_off(after_bytes, by);
+    }
+    if matches!(framing, Framing::Chunked(_)) {
+        add_fields("trailer", query, &mut body.trailers)?;
+    }
+    Ok(body)
+}
+
+fn slow(request: &Request<'_>, argument: &str, query: Query<'_>) -> Result<Body, Complaint> {
+    let framing = match query.text("framing").as_deref() {
+        None | Some("length") => Framing::Length,
+        Some("chunked") => chunked(request, query)?,
+        Some("close") => Framing::UntilClose,
+        Some(_) => return Err(Complaint("framing: expected length, chunked or close".to_owned())),
+    };
+    let step_bytes = query.number("step", 1, BODY_BYTES_MAX)?.unwrap_or(1);
+    let every_ms = query.number("every", 0, WAIT_MS_MAX)?.unwrap_or(100);
+    Ok(body(framing, argument, query)?.paced(step_bytes, every_ms))
+}
+
+/// Appends the lines that the parameters of this name ask for, `Name:value` each.
+fn add_fields(parameter: &str, query: Query<'_>, lines: &mut Vec<u8>) -> Result<(), Complaint> {
+    for (count, line) in query.values(parameter).enumerate() {
+        let mut parts = line.splitn(2, |&byte| byte == b':');
+        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default().trim_ascii());
+        let is_name = |&byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let is_value = |&byte: &u8| byte == b'\t' || (byte >= b' ' && byte != 0x7F);
+        if count >= ADDED_FIELDS_MAX || name.is_empty() || !name.iter().all(is_name) || !value.iter().all(is_value) {
+            return Err(Complaint(format!("{parameter}: expected up to {ADDED_FIELDS_MAX} times Name:value")));
+        }
+        encode_field(name, value, lines);
+    }
+    Ok(())
+}
+
+fn status(argument: &str, query: Query<'_>) -> Result<Reply, Complaint> {
+    let status = number("status", argument, 200, 999)? as u16;
+    let mut reply = Reply::text(status, format!("status {status}"));
+    if matches!(status, 204 | 304) {
+        reply.content = Content::None;
+    }
+    add_fields("header", query, &mut reply.fields)?;
+    Ok(reply)
+}
+
+fn reset_at(query: Query<'_>) -> Result<Action, Complaint> {
+    match query.text("point").as_deref() {
+        Some("accept") => Ok(Action::ArmResets(query.number("count", 0, u64::from(u32::MAX))?.unwrap_or(1))),
+        Some("request") => Ok(Action::Reset { executed: false }),
+        Some("head") => Ok(Action::CutHead(Reply::text(200, "never sent".to_owned()))),
+        Some("body") => {
+            let total = query.number("size", 1, BODY_BYTES_MAX)?.unwrap_or(RESET_BODY_BYTES_DEFAULT);
+            let after_bytes = query.number("sent", 0, total)?.unwrap_or(total / 2);
+            let body = Body::new(Framing::Length, total).cut_off(after_bytes, CutBy::Reset);
+            Ok(Action::Reply(Reply::pattern(body)))
+        }
+        _ => Err(Complaint("point: expected accept, request, head or body".to_owned())),
+    }
+}
+
+fn execute_then_reset(request: &Request<'_>, query: Query<'_>) -> Result<Action, Complaint> {
+    let every = query.number("every", 1, u64::MAX)?.unwrap_or(1);
+    if request.number.is_multiple_of(every) {
+        return Ok(Action::Reset { executed: true });
+    }
+    Ok(Action::Reply(Reply::text(200, "executed".to_owned())))
+}
+
+fn close_after(query: Query<'_>) -> Result<Closing, Complaint> {
+    let style = match query.text("style") {
+        None => ClosingStyle::Fin,
+        Some(word) => word.parse().map_err(|error| Complaint(format!("style: {error}")))?,
+    };
+    Ok(Closing {
+        after_requests: query.number("requests", 1, u64::MAX)?,
+        after_idle: query.number("idle", 0, WAIT_MS_MAX)?.map(Duration::from_millis),
+        style,
+        unannounced: query.text("unannounced").is_some(),
+    })
+}
+
+fn upgrade(request: &Request<'_>, query: Query<'_>) -> Result<Action, Complaint> {
+    let Some(upgrade) = request.head.upgrade else {
+        let mut reply = Reply::text(426, "send Connection: upgrade and an Upgrade field".to_owned());
+        encode_field(b"Upgrade", b"echo", &mut reply.fields);
+        return Ok(Action::Reply(reply));
+    };
+    let early_bytes = query.number("early", 0, EARLY_BYTES_MAX)?.unwrap_or(0);
+    Ok(Action::Upgrade { protocol: upgrade.value.of(request.bytes).to_vec(), early_bytes })
+}
+
+/// What `/echo` says about a request, but for its body.
+#[derive(Serialize)]
+struct Echo {
+    method: String,
+    target: String,
+    version: &'static str,
+    fields: Vec<(String, String)>,
+    connection: u64,
+    request: u64,
+    remote: String,
+}
+
+fn echo(request: &Request<'_>) -> Vec<u8> {
+    let Request { head, bytes, .. } = *request;
+    let echo = Echo {
+        method: latin1(head.method_name.of(bytes)),
+        target: latin1(head.target.raw.of(bytes)),
+        version: match head.version {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        },
+        fields: head.fields.iter().map(|field| (latin1(field.name.of(bytes)), latin1(field.value.of(bytes)))).collect(),
+        connection: request.connection,
+        request: request.number,
+        remote: request.from.to_string(),
+    };
+    let mut json = to_json(&echo);
+    json.pop(); // the closing brace: the body follows
+    json
+}
+
+/// One character per byte, so that every byte can be told from the JSON text.
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+/// The JSON text of a value of ours.
+pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("strings and numbers under string keys always serialize")
+}

@@ -1,0 +1,310 @@
+//! Response bodies that are made as they are sent: a known pattern of any length, framed in any way, in one go or step by
+//! step, whole or cut off. Pure: `connection` holds the socket and the clock.
+
+use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use reactor::Millis;
+use std::io::IoSlice;
+
+/// Length of the pattern after which it repeats. A prime: no power-of-two buffer that is lost, doubled or moved leaves the
+/// body looking right.
+const PATTERN_PERIOD: usize = 251;
+/// Bytes of the block that bodies are written from.
+const BLOCK_BYTES: usize = PATTERN_PERIOD * 256;
+/// Blocks given to one write: about 1 MB, several times what a socket takes at once.
+pub(crate) const BLOCKS_PER_WRITE: usize = 16;
+/// Bytes made at once where the body is copied into a buffer first: as much as a socket takes at once, roughly.
+const FILL_BYTES: u64 = 64 * 1024;
+
+static BLOCK: [u8; BLOCK_BYTES] = block();
+
+#[allow(clippy::large_stack_arrays)] // evaluated by the compiler only
+const fn block() -> [u8; BLOCK_BYTES] {
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut block = [0; BLOCK_BYTES];
+    let mut at = 0;
+    while at < BLOCK_BYTES {
+        let place = at % PATTERN_PERIOD;
+        block[at] = if place == PATTERN_PERIOD - 1 { b'\n' } else { alphabet[(place * 11 + place / 64) % 64] };
+        at += 1;
+    }
+    block
+}
+
+/// The byte at `offset` of every body of the origin: what a client compares with.
+pub fn pattern_byte(offset: u64) -> u8 {
+    BLOCK[(offset % PATTERN_PERIOD as u64) as usize]
+}
+
+/// The pattern from `offset` on, at most `len` bytes and at most what one block holds.
+fn pattern(offset: u64, len: u64) -> &'static [u8] {
+    let start = (offset % PATTERN_PERIOD as u64) as usize;
+    let len = usize::try_from(len).unwrap_or(usize::MAX).min(BLOCK_BYTES - start);
+    BLOCK.get(start..start + len).unwrap_or_default()
+}
+
+/// Appends `len` bytes of the pattern.
+pub(crate) fn push_pattern(mut offset: u64, mut len: u64, out: &mut Vec<u8>) {
+    while len > 0 {
+        let piece = pattern(offset, len);
+        out.extend_from_slice(piece);
+        offset += piece.len() as u64;
+        len -= piece.len() as u64;
+    }
+}
+
+/// How the client learns where the body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Content-Length.
+    Length,
+    /// Chunked, with chunks of this many bytes (above 0).
+    Chunked(u64),
+    /// The end of the connection.
+    UntilClose,
+}
+
+/// A body that comes slowly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pace {
+    /// Bytes at a time, above 0.
+    step_bytes: u64,
+    /// Milliseconds between two steps.
+    every_ms: u64,
+}
+
+/// How a response ends that ends too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CutBy {
+    /// Close.
+    Fin,
+    /// RST.
+    Reset,
+    /// A chunk size that is none, then FIN. Only in a chunked body.
+    BadChunk,
+}
+
+/// Where and how a body is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    /// After this many bytes of data.
+    after_bytes: u64,
+    /// How.
+    by: CutBy,
+}
+
+/// One body and how far it has been made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Body {
+    pub(crate) framing: Framing,
+    /// Bytes of data that the framing promises.
+    pub(crate) total: u64,
+    /// Where in the pattern it begins.
+    offset: u64,
+    pace: Option<Pace>,
+    cut: Option<Cut>,
+    /// Trailer lines behind a chunked body.
+    pub(crate) trailers: Vec<u8>,
+    made: u64,
+    /// What ends the body was appended, too.
+    ended: bool,
+    next_step: Millis,
+}
+
+/// What a call to [`Body::fill`] has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// There are bytes to send; more may follow.
+    More,
+    /// Nothing until then.
+    Until(Millis),
+    /// The body is complete.
+    Done,
+    /// It ends here, incomplete.
+    Cut(CutBy),
+}
+
+impl Body {
+    pub(crate) fn new(framing: Framing, total: u64) -> Self {
+        Self {
+            framing,
+            total,
+            offset: 0,
+            pace: None,
+            cut: None,
+            trailers: Vec::new(),
+            made: 0,
+            ended: false,
+            next_step: Millis::default(),
+        }
+    }
+
+    /// The same, from another place in the pattern.
+    pub(crate) fn starting_at(self, offset: u64) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// The same, step by step.
+    pub(crate) fn paced(self, step_bytes: u64, every_ms: u64) -> Self {
+        Self { pace: Some(Pace { step_bytes, every_ms }), ..self }
+    }
+
+    /// The same, ended early.
+    pub(crate) fn cut_off(self, after_bytes: u64, by: CutBy) -> Self {
+        Self { cut: Some(Cut { after_bytes, by }), ..self }
+    }
+
+    /// The data that is really sent.
+    fn end(&self) -> u64 {
+        self.cut.map_or(self.total, |cut| cut.after_bytes.min(self.total))
+    }
+
+    /// Whether its bytes can be written from the block without being copied.
+    pub(crate) fn is_direct(&self) -> bool {
+        !matches!(self.framing, Framing::Chunked(_)) && self.pace.is_none() && self.made < self.end()
+    }
+
+    /// The next slices of a direct body, for one write; returns how many of `parts` are filled.
+    pub(crate) fn slices(&self, parts: &mut [IoSlice<'static>]) -> usize {
+        let (mut at, end) = (self.made, self.end());
+        let mut count = 0;
+        for part in parts {
+            if at >= end {
+                break;
+            }
+            let piece = pattern(self.offset + at, end - at);
+            *part = IoSlice::new(piece);
+            at += piece.len() as u64;
+            count += 1;
+        }
+        count
+    }
+
+    /// Takes note that so many bytes of [`Self::slices`] were sent.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        self.made += bytes;
+    }
+
+    /// Appends what may be sent next, about [`FILL_BYTES`] at most.
+    pub(crate) fn fill(&mut self, now: Millis, out: &mut Vec<u8>) -> Filled {
+        if self.made >= self.end() {
+            return self.finish(out);
+        }
+        let mut budget = FILL_BYTES;
+        if let Some(pace) = self.pace {
+            if now < self.next_step {
+                return Filled::Until(self.next_step);
+            }
+            self.next_step = Millis(now.0.saturating_add(pace.every_ms));
+            budget = pace.step_bytes;
+        }
+        let mut left = budget.min(self.end() - self.made);
+        while left > 0 && (out.len() as u64) < FILL_BYTES {
+            let len = match self.framing {
+                Framing::Chunked(chunk) => chunk.min(left).min(FILL_BYTES),
+                Framing::Length | Framing::UntilClose => left.min(FILL_BYTES),
+            };
+            self.push(len, out);
+            left -= len;
+        }
+        Filled::More
+    }
+
+    fn push(&mut self, len: u64, out: &mut Vec<u8>) {
+        let chunked = matches!(self.framing, Framing::Chunked(_));
+        if chunked {
+            out.extend_from_slice(ChunkHeader::new(len).as_bytes());
+        }
+        push_pattern(self.offset + self.made, len, out);
+        if chunked {
+            out.extend_from_slice(CHUNK_END);
+        }
+        self.made += len;
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Filled {
+        let ended = std::mem::replace(&mut self.ended, true);
+        let chunked = matches!(self.framing, Framing::Chunked(_));
+        match self.cut {
+            Some(Cut { by: CutBy::BadChunk, .. }) if chunked && !ended => {
+                out.extend_from_slice(b"no size\r\n");
+                Filled::More
+            }
+            Some(cut) => Filled::Cut(cut.by),
+            None if chunked && !ended => {
+                if self.trailers.is_empty() {
+                    out.extend_from_slice(LAST_CHUNK);
+                } else {
+                    http1::chunked::encode_last_chunk(&self.trailers, out);
+                }
+                Filled::More
+            }
+            None => Filled::Done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(mut body: Body) -> (Vec<u8>, Filled) {
+        let (mut sent, mut now) = (Vec::new(), Millis(0));
+        loop {
+            let mut out = Vec::new();
+            let filled = body.fill(now, &mut out);
+            assert!(out.len() as u64 <= 2 * FILL_BYTES, "{} bytes at once", out.len());
+            sent.append(&mut out);
+            match filled {
+                Filled::More => {}
+                Filled::Until(then) => now = then,
+                ended => return (sent, ended),
+            }
+        }
+    }
+
+    fn expected(len: u64) -> Vec<u8> {
+        (0..len).map(pattern_byte).collect()
+    }
+
+    #[test]
+    fn a_body_is_the_pattern_however_long() {
+        for len in [0, 1, 250, 251, 252, FILL_BYTES - 1, FILL_BYTES + 1, 3 * BLOCK_BYTES as u64 + 7] {
+            assert_eq!(all(Body::new(Framing::Length, len)), (expected(len), Filled::Done));
+        }
+    }
+
+    #[test]
+    fn a_chunked_body_decodes_to_the_pattern() {
+        for (len, chunk) in [(0, 1), (10, 3), (FILL_BYTES + 5, 1), (200_000, 150_000)] {
+            let (sent, filled) = all(Body::new(Framing::Chunked(chunk), len));
+            assert_eq!(filled, Filled::Done);
+            let (mut decoder, mut at, mut data) = (http1::chunked::Decoder::new(), 0, Vec::new());
+            while !decoder.is_done() {
+                let decoded = decoder.decode(&sent[at..]).unwrap();
+                data.extend_from_slice(&sent[at..][decoded.data]);
+                at += decoded.consumed;
+            }
+            assert_eq!((data, at), (expected(len), sent.len()));
+        }
+    }
+
+    #[test]
+    fn a_slow_body_waits_between_its_steps() {
+        let mut body = Body::new(Framing::Length, 5).paced(2, 30);
+        let mut out = Vec::new();
+        assert_eq!((body.fill(Millis(100), &mut out), out.len()), (Filled::More, 2));
+        assert_eq!(body.fill(Millis(100), &mut out), Filled::Until(Millis(130)));
+        assert_eq!((body.fill(Millis(130), &mut out), out.len()), (Filled::More, 4));
+        assert_eq!((body.fill(Millis(160), &mut out), out.len()), (Filled::More, 5));
+        assert_eq!(body.fill(Millis(160), &mut out), Filled::Done);
+    }
+
+    #[test]
+    fn a_cut_body_has_no_clean_end() {
+        let body = Body::new(Framing::Chunked(9), 9).cut_off(4, CutBy::Reset);
+        assert_eq!(all(body), ([b"4\r\n", &expected(4)[..], b"\r\n"].concat(), Filled::Cut(CutBy::Reset)));
+        let body = Body::new(Framing::Chunked(9), 9).cut_off(4, CutBy::BadChunk);
+        let sent = [b"4\r\n", &expected(4)[..], b"\r\nno size\r\n"].concat();
+        assert_eq!(all(body), (sent, Filled::Cut(CutBy::BadChunk)));
+    }
+}

@@ -1,0 +1,562 @@
+//! One connection: reads requests, performs what `action` chose, sends, and ends for a reason. A state machine that is
+//! driven whenever something happened on its socket; `worker` drives it.
+
+use crate::action::{self, Action, Chosen, Request};
+use crate::body::{BLOCKS_PER_WRITE, Body, CutBy, Filled, Framing, push_pattern};
+use crate::counters::CloseReason;
+use crate::options::{Closing, ClosingStyle};
+use crate::query::Complaint;
+use crate::receive::{Receiving, Taken};
+use crate::reply::{Announced, Content, PagePart, Reply};
+use crate::worker::Site;
+use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
+use reactor::{Millis, PeerAddress, Read, Stream, TaskId};
+use std::io::{self, IoSlice};
+
+/// Bytes per read: a body of 1 MB takes some reads, and other connections get their turn between them.
+const READ_BYTES: usize = 64 * 1024;
+/// Rounds of reading and writing before other connections are served.
+const ROUNDS_MAX: u32 = 16;
+/// How long a client that was refused may go on sending before the connection is closed under it, as nginx's
+/// `lingering_timeout`; without it the RST would overtake the response.
+const LINGER_MS: u64 = 5_000;
+/// How long the origin keeps its receiving half open after it has closed its sending half.
+const HALF_CLOSED_MS: u64 = 60_000;
+/// What is sent for `Expect: 100-continue`.
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// How a connection leaves the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndBy {
+    Fin,
+    Reset,
+}
+
+/// Why and how a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) reason: CloseReason,
+    pub(crate) by: EndBy,
+}
+
+/// What follows when everything was sent.
+#[derive(Debug)]
+enum Then {
+    /// The next request.
+    Next,
+    /// The end, for this reason.
+    Close(CloseReason),
+    /// RST.
+    Reset(CloseReason),
+    /// The request's body, after 100 (Continue).
+    Receive(Box<Receiving>),
+    /// Raw bytes, after 101.
+    Tunnel,
+}
+
+/// What is being sent.
+#[derive(Debug)]
+struct Sending {
+    out: Vec<u8>,
+    sent: usize,
+    body: Option<Body>,
+    then: Then,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Before or in a request head; an incomplete one is in `input`.
+    Head,
+    Body(Box<Receiving>),
+    /// The reply goes out at the deadline.
+    Delayed(Box<Reply>),
+    Send(Box<Sending>),
+    /// After 101: `out[sent..]` is still to be echoed.
+    Tunnel {
+        out: Vec<u8>,
+        sent: usize,
+    },
+    /// We have sent FIN; what still comes is thrown away until the client closes, too, or the deadline.
+    Discard(CloseReason),
+    /// Accepted, and then nothing.
+    Silent,
+    Ended(Ended),
+}
+
+/// Whether there is more to do at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    Again,
+    Wait,
+}
+
+/// One accepted connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    dialogue: Dialogue,
+}
+
+/// Everything about a connection but its socket.
+#[derive(Debug)]
+struct Dialogue {
+    task: TaskId,
+    serial: u64,
+    from: PeerAddress,
+    /// Bytes received and not yet consumed: an incomplete head, or requests behind one that is being answered.
+    input: Vec<u8>,
+    /// `input` has not been looked at since the state changed.
+    input_is_fresh: bool,
+    /// Where the search for the end of the head in `input` goes on.
+    searched: usize,
+    requests: u64,
+    requests_left: Option<u64>,
+    closing: Closing,
+    due: Option<Millis>,
+    /// The current request allows another one.
+    keepalive: bool,
+    /// The current request is HEAD.
+    head_only: bool,
+    state: State,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream, task: TaskId, serial: u64, from: PeerAddress, site: &Site) -> Self {
+        let closing = site.options().closing;
+        let mut dialogue = Dialogue {
+            task,
+            serial,
+            from,
+            input: Vec::new(),
+            input_is_fresh: false,
+            searched: 0,
+            requests: 0,
+            requests_left: closing.after_requests,
+            closing,
+            due: None,
+            keepalive: false,
+            head_only: false,
+            state: if site.options().silent { State::Silent } else { State::Head },
+        };
+        dialogue.arm_idle(site);
+        Self { stream, dialogue }
+    }
+
+    pub(crate) fn task(&self) -> TaskId {
+        self.dialogue.task
+    }
+
+    /// Does what can be done now. Something is returned when the connection is over.
+    pub(crate) fn drive(&mut self, site: &mut Site) -> Option<Ended> {
+        let Self { stream, dialogue } = self;
+        dialogue.check_due(stream, site);
+        for _ in 0..ROUNDS_MAX {
+            let round = match &dialogue.state {
+                State::Ended(ended) => return Some(*ended),
+                State::Send(_) => dialogue.send(stream, site),
+                State::Tunnel { out, sent } if *sent < out.len() => dialogue.echo_rest(stream),
+                State::Delayed(_) | State::Silent => dialogue.watch(stream),
+                State::Head | State::Body(_) | State::Tunnel { .. } | State::Discard(_) => {
+                    dialogue.receive(stream, site)
+                }
+            };
+            if round == Round::Wait {
+                return None;
+            }
+        }
+        site.reactor.wake(dialogue.task);
+        None
+    }
+}
+
+impl Dialogue {
+    fn set_due(&mut self, site: &Site, due: Option<Millis>) {
+        if self.due != due {
+            self.due = due;
+            site.reactor.set_deadline(self.task, due);
+        }
+    }
+
+    fn arm_idle(&mut self, site: &Site) {
+        if matches!(self.state, State::Head) {
+            let due = self.closing.after_idle.map(|idle| site.reactor.now().after(idle));
+            self.set_due(site, due);
+        }
+    }
+
+    fn check_due(&mut self, stream: &Stream, site: &mut Site) {
+        if self.due.is_none_or(|due| due > site.reactor.now()) {
+            return;
+        }
+        self.set_due(site, None);
+        match std::mem::replace(&mut self.state, State::Head) {
+            // What has arrived is a request that came in time.
+            State::Head if stream.is_readable() && !stream.is_peer_closed() => {}
+            State::Head => self.close(CloseReason::Idle, self.closing.style, stream, site),
+            State::Delayed(reply) => self.respond(*reply, site),
+            State::Discard(reason) => self.end(reason, EndBy::Fin),
+            other => self.state = other,
+        }
+    }
+
+    fn end(&mut self, reason: CloseReason, by: EndBy) {
+        self.state = State::Ended(Ended { reason, by });
+    }
+
+    /// Ends the connection from our side.
+    fn close(&mut self, reason: CloseReason, style: ClosingStyle, stream: &Stream, site: &Site) {
+        // Closing a socket with unread bytes sends RST, which takes the response from the client's hands.
+        let unread = reason == CloseReason::BadRequest || stream.is_readable();
+        let wait_ms = match style {
+            ClosingStyle::Reset => return self.end(reason, EndBy::Reset),
+            ClosingStyle::HalfClose => HALF_CLOSED_MS,
+            ClosingStyle::Fin if unread => LINGER_MS,
+            ClosingStyle::Fin => return self.end(reason, EndBy::Fin),
+        };
+        if stream.shutdown_write().is_err() {
+            return self.end(CloseReason::ClientReset, EndBy::Fin);
+        }
+        self.state = State::Discard(reason);
+        self.set_due(site, Some(Millis(site.reactor.now().0.saturating_add(wait_ms))));
+    }
+
+    /// In a state that neither reads nor writes: only the client's RST ends it, and its FIN where nothing is owed to it.
+    fn watch(&mut self, stream: &Stream) -> Round {
+        if stream.is_failed() {
+            self.end(CloseReason::ClientReset, EndBy::Fin);
+            return Round::Again;
+        }
+        if stream.is_peer_closed() && matches!(self.state, State::Silent) {
+            self.end(CloseReason::ClientClosed, EndBy::Fin);
+            return Round::Again;
+        }
+        Round::Wait
+    }
+
+    fn receive(&mut self, stream: &Stream, site: &mut Site) -> Round {
+        if self.input_is_fresh {
+            let input = std::mem::take(&mut self.input);
+            self.take_kept(stream, site, input);
+            return Round::Again;
+        }
+        match stream.read_with(READ_BYTES, |bytes| self.take(stream, site, bytes)) {
+            Ok(Read::Data(())) => {}
+            Ok(Read::NotReady) => return Round::Wait,
+            Ok(Read::Closed) => {
+                let reason = match self.state {
+                    State::Tunnel { .. } => CloseReason::TunnelEnd,
+                    State::Discard(reason) => reason,
+                    State::Head if self.input.is_empty() => CloseReason::ClientClosed,
+                    _ => CloseReason::ClientClosedEarly,
+                };
+                self.end(reason, EndBy::Fin);
+            }
+            Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
+        }
+        Round::Again
+    }
+
+    /// Takes bytes that were just read.
+    fn take(&mut self, stream: &Stream, site: &mut Site, bytes: &[u8]) {
+        if self.input.is_empty() {
+            let used = self.consume(stream, site, bytes);
+            self.input.extend_from_slice(bytes.get(used..).unwrap_or_default());
+            self.searched = 0;
+            self.input_is_fresh = !self.input.is_empty() && !matches!(self.state, State::Head);
+            return;
+        }
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        // A head in many pieces is searched for its end, and parsed when that is there or can no longer come.
+        if let HeadEnd::NotYet(from) = find_head_end(&input, self.searched)
+            && input.len() < site.limits.head_bytes_max
+        {
+            self.searched = from;
+            self.input = input;
+            return;
+        }
+        self.take_kept(stream, site, input);
+    }
+
+    fn take_kept(&mut self, stream: &Stream, site: &mut Site, mut input: Vec<u8>) {
+        let used = self.consume(stream, site, &input);
+        if used < input.len() {
+            input.drain(..used);
+            self.input = input;
+        }
+        self.searched = 0;
+        self.input_is_fresh = !self.input.is_empty() && !matches!(self.state, State::Head);
+    }
+
+    /// Works through received bytes as far as the state allows; returns how many are dealt with.
+    fn consume(&mut self, stream: &Stream, site: &mut Site, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            match &mut self.state {
+                State::Head => match http1::request::parse(rest, &site.limits, &mut site.head) {
+                    Ok(Parse::Partial) => break,
+                    Ok(Parse::Complete { len }) => {
+                        at += len;
+                        self.begin(stream, site, rest);
+                    }
+                    Err(error) => {
+                        at = bytes.len();
+                        self.refuse_head(error, site);
+                    }
+                },
+                State::Body(receiving) => match receiving.take(rest, site.options().body_bytes_max) {
+                    Taken::Part => at = bytes.len(),
+                    Taken::All(used) => {
+                        at += used;
+                        self.end_of_body(stream, site);
+                    }
+                    Taken::Refused(status, text) => {
+                        at = bytes.len();
+                        self.refuse(Reply::text(status, text), site);
+                    }
+                },
+                State::Tunnel { out, sent } => {
+                    at = bytes.len();
+                    (*out, *sent) = (rest.to_vec(), 0);
+                    self.echo_rest(stream);
+                }
+                State::Discard(_) | State::Ended(_) => at = bytes.len(),
+                State::Delayed(_) | State::Send(_) | State::Silent => break,
+            }
+        }
+        at
+    }
+
+    /// A head is complete: `site.head`, with its bytes at the start of `bytes`.
+    fn begin(&mut self, stream: &Stream, site: &mut Site, bytes: &[u8]) {
+        self.requests += 1;
+        site.counters().request();
+        self.set_due(site, None);
+        let head = &site.head;
+        (self.keepalive, self.head_only) = (head.keepalive, head.method == Method::Head);
+        let (framing, expect_continue) = (head.framing, head.expect_continue);
+        let request =
+            Request { head, bytes, page: &site.page, connection: self.serial, number: self.requests, from: &self.from };
+        let chosen =
+            action::choose(&request).unwrap_or_else(|Complaint(text)| Action::Reply(Reply::text(400, text)).into());
+        let has_body = !matches!(framing, BodyFraming::None | BodyFraming::Length(0));
+        if !has_body || matches!(chosen.action, Action::Reset { executed: false }) {
+            return self.perform(chosen, &Receiving::nothing(), stream, site);
+        }
+        if matches!(framing, BodyFraming::Length(length) if length > site.options().body_bytes_max) {
+            return self.refuse(Reply::text(413, "the body is too long".to_owned()), site);
+        }
+        let receiving = Box::new(Receiving::new(framing, chosen));
+        if expect_continue {
+            self.send_bytes(CONTINUE.to_vec(), None, Then::Receive(receiving));
+        } else {
+            self.state = State::Body(receiving);
+        }
+    }
+
+    fn end_of_body(&mut self, stream: &Stream, site: &mut Site) {
+        if let State::Body(mut receiving) = std::mem::replace(&mut self.state, State::Head)
+            && let Some(chosen) = receiving.chosen.take()
+        {
+            self.perform(chosen, &receiving, stream, site);
+        }
+    }
+
+    fn refuse_head(&mut self, error: RequestError, site: &Site) {
+        self.head_only = false;
+        self.refuse(Reply::text(error.status(), error.to_string()), site);
+    }
+
+    /// Answers a request that cannot be read to its end, and closes.
+    fn refuse(&mut self, reply: Reply, site: &Site) {
+        self.send_reply(reply, Announced::Close, Then::Close(CloseReason::BadRequest), site);
+    }
+
+    /// Does what was chosen, now that the request is complete.
+    fn perform(&mut self, chosen: Chosen, received: &Receiving, stream: &Stream, site: &mut Site) {
+        let Chosen { action, id } = chosen;
+        if !matches!(action, Action::Reset { executed: false }) {
+            site.counters().execution();
+            if let Some(id) = id
+                && !site.shared.executions.count(&id)
+            {
+                return self.respond(Reply::text(507, "no room for further ids".to_owned()), site);
+            }
+        }
+        match action {
+            Action::Page(PagePart::Whole) => self.send_page(stream, site),
+            Action::Page(part) => self.respond(site.page.partial_reply(part), site),
+            Action::Reply(reply) => self.respond(reply, site),
+            Action::Delay(wait_ms, reply) => {
+                self.state = State::Delayed(Box::new(reply));
+                self.set_due(site, Some(Millis(site.reactor.now().0.saturating_add(wait_ms))));
+            }
+            Action::Echo(json) => self.respond(Reply::json(received.finish_echo(json)), site),
+            Action::Reset { .. } => self.end(CloseReason::FaultReset, EndBy::Reset),
+            Action::CutHead(reply) => {
+                let mut out = Vec::new();
+                site.page.common.encode_head(&reply, Announced::KeepAlive, &mut out);
+                out.truncate(out.len() / 2);
+                self.send_bytes(out, None, Then::Reset(CloseReason::FaultReset));
+            }
+            Action::CloseAfter(closing) => {
+                // The request that asks for it is not one of those counted.
+                self.closing = closing;
+                self.requests_left = closing.after_requests.map(|requests| requests.saturating_add(1));
+                self.respond(Reply::text(200, "agreed".to_owned()), site);
+            }
+            Action::Upgrade { protocol, early_bytes } => {
+                let mut out = Vec::new();
+                site.page.common.encode_switching(&protocol, &mut out);
+                push_pattern(0, early_bytes, &mut out);
+                self.send_bytes(out, None, Then::Tunnel);
+            }
+            Action::ArmResets(_) | Action::Executed(_) | Action::ForgetExecuted | Action::Counters => {
+                let reply = site.shared.administer(action);
+                self.respond(reply, site);
+            }
+        }
+    }
+
+    /// What this response means for the connection.
+    fn outcome(&mut self, framing: Option<Framing>, site: &Site) -> (Announced, Then) {
+        if let Some(left) = &mut self.requests_left {
+            *left = left.saturating_sub(1);
+        }
+        let reason = if !self.keepalive {
+            CloseReason::ClientAskedClose
+        } else if site.options().always_close {
+            CloseReason::OriginAlwaysCloses
+        } else if framing == Some(Framing::UntilClose) {
+            CloseReason::BodyEnd
+        } else if self.requests_left == Some(0) {
+            let announced = if self.closing.unannounced { Announced::KeepAlive } else { Announced::Close };
+            return (announced, Then::Close(CloseReason::RequestLimit));
+        } else {
+            return (Announced::KeepAlive, Then::Next);
+        };
+        (Announced::Close, Then::Close(reason))
+    }
+
+    fn send_page(&mut self, stream: &Stream, site: &Site) {
+        let (announced, then) = self.outcome(None, site);
+        let bytes = site.page.bytes(announced, self.head_only);
+        if !self.head_only && !site.page.is_prepared_whole() {
+            return self.send_bytes(bytes.to_vec(), Some(Body::new(Framing::Length, site.page.len)), then);
+        }
+        match stream.write(&[IoSlice::new(bytes)], false) {
+            Ok(sent) if sent == bytes.len() => self.finish(then, stream, site),
+            Ok(sent) => self.send_bytes(bytes.get(sent..).unwrap_or_default().to_vec(), None, then),
+            Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
+        }
+    }
+
+    fn respond(&mut self, reply: Reply, site: &Site) {
+        let framing = match &reply.content {
+            Content::Pattern(body) => Some(body.framing),
+            Content::None | Content::Bytes(_) => None,
+        };
+        let (announced, then) = self.outcome(framing, site);
+        self.send_reply(reply, announced, then, site);
+    }
+
+    fn send_reply(&mut self, reply: Reply, announced: Announced, then: Then, site: &Site) {
+        let mut out = Vec::new();
+        site.page.common.encode_head(&reply, announced, &mut out);
+        let mut rest = None;
+        match reply.content {
+            _ if self.head_only => {}
+            Content::None => {}
+            Content::Bytes(bytes) => out.extend_from_slice(&bytes),
+            Content::Pattern(body) => rest = Some(body),
+        }
+        self.send_bytes(out, rest, then);
+    }
+
+    fn send_bytes(&mut self, out: Vec<u8>, body: Option<Body>, then: Then) {
+        self.state = State::Send(Box::new(Sending { out, sent: 0, body, then }));
+    }
+
+    /// Everything was sent.
+    fn finish(&mut self, then: Then, stream: &Stream, site: &Site) {
+        self.state = State::Head;
+        match then {
+            Then::Next => self.arm_idle(site),
+            Then::Close(reason @ CloseReason::RequestLimit) => self.close(reason, self.closing.style, stream, site),
+            Then::Close(reason) => self.close(reason, ClosingStyle::Fin, stream, site),
+            Then::Reset(reason) => self.end(reason, EndBy::Reset),
+            Then::Receive(receiving) => self.state = State::Body(receiving),
+            Then::Tunnel => self.state = State::Tunnel { out: Vec::new(), sent: 0 },
+        }
+    }
+
+    fn send(&mut self, stream: &Stream, site: &Site) -> Round {
+        let State::Send(sending) = &mut self.state else { return Round::Again };
+        match sending.step(stream, site.reactor.now()) {
+            Ok(Filled::More) => return Round::Again,
+            Ok(Filled::Until(due)) => {
+                if due > Millis::default() {
+                    self.set_due(site, Some(due));
+                }
+                return self.watch(stream);
+            }
+            Ok(Filled::Done) => {
+                if let State::Send(sending) = std::mem::replace(&mut self.state, State::Head) {
+                    self.finish(sending.then, stream, site);
+                }
+            }
+            Ok(Filled::Cut(CutBy::Reset)) => self.end(CloseReason::FaultReset, EndBy::Reset),
+            Ok(Filled::Cut(_)) => self.close(CloseReason::FaultCut, ClosingStyle::Fin, stream, site),
+            Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
+        }
+        Round::Again
+    }
+
+    /// Echoes what is left; reading goes on when it is gone.
+    fn echo_rest(&mut self, stream: &Stream) -> Round {
+        let State::Tunnel { out, sent } = &mut self.state else { return Round::Again };
+        match stream.write(&[IoSlice::new(out.get(*sent..).unwrap_or_default())], false) {
+            Ok(0) => return self.watch(stream),
+            Ok(count) => *sent += count,
+            Err(_) => return self.end_round(CloseReason::ClientReset),
+        }
+        if *sent >= out.len() {
+            (*out, *sent) = (Vec::new(), 0);
+        }
+        Round::Again
+    }
+
+    fn end_round(&mut self, reason: CloseReason) -> Round {
+        self.end(reason, EndBy::Fin);
+        Round::Again
+    }
+}
+
+impl Sending {
+    /// One write, or the making of the next bytes. `Until` with the time 0 means: until the socket takes more.
+    fn step(&mut self, stream: &Stream, now: Millis) -> io::Result<Filled> {
+        let rest = self.out.get(self.sent..).unwrap_or_default();
+        if let Some(body) = self.body.as_mut().filter(|body| body.is_direct()) {
+            let mut parts: [IoSlice<'_>; BLOCKS_PER_WRITE] = [IoSlice::new(&[]); BLOCKS_PER_WRITE];
+            let mut slices: [IoSlice<'static>; BLOCKS_PER_WRITE - 1] = [IoSlice::new(&[]); BLOCKS_PER_WRITE - 1];
+            let count = body.slices(&mut slices);
+            let (first, others) = parts.split_at_mut(1);
+            first.fill(IoSlice::new(rest));
+            others.copy_from_slice(&slices);
+            let sent = stream.write(parts.get(..=count).unwrap_or_default(), false)?;
+            let of_rest = sent.min(rest.len());
+            self.sent += of_rest;
+            body.advance((sent - of_rest) as u64);
+            return Ok(if sent == 0 { Filled::Until(Millis::default()) } else { Filled::More });
+        }
+        if !rest.is_empty() {
+            let sent = stream.write(&[IoSlice::new(rest)], false)?;
+            self.sent += sent;
+            return Ok(if sent == 0 { Filled::Until(Millis::default()) } else { Filled::More });
+        }
+        let Some(body) = &mut self.body else { return Ok(Filled::Done) };
+        self.out.clear();
+        self.sent = 0;
+        Ok(body.fill(now, &mut self.out))
+    }
+}

@@ -1,0 +1,217 @@
+//! The built-in test origin behind `holdfast origin`: a fast static page to measure against, and every behaviour of an
+//! upstream that a proxy must cope with, chosen per request by path, so that one running origin serves all tests. Tests,
+//! the demo and the lab (as the direct arm) use it. Not a web server: it has no files and no configuration language.
+//!
+//! One event loop per worker thread, nothing but the page on the fast path: head and body are prepared once and leave in
+//! one write.
+//!
+//! ```no_run
+//! let origin = origin::Origin::bind(origin::Options::default())?.start()?;
+//! println!("listening on {}", origin.address());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//! It stops when `origin` is dropped.
+#![doc = ""]
+#![doc = include_str!("behaviours.md")]
+
+mod action;
+mod body;
+mod connection;
+mod counters;
+mod options;
+mod query;
+mod receive;
+mod reply;
+mod worker;
+
+pub use body::pattern_byte;
+pub use counters::{CloseReason, Counts, ExecutionsSummary};
+pub use options::{
+    BACKLOG_DEFAULT, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, Options, PAGE_BYTES_DEFAULT, UnknownClosingStyle,
+};
+
+use reactor::{BacklogGranted, ListenOptions, Listener, PeerAddress};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use worker::{Shared, Worker};
+
+/// The table of behaviours in Markdown: the same text that stands in the documentation of this crate, for `--help`.
+pub const BEHAVIOURS: &str = include_str!("behaviours.md");
+
+/// Worker threads at most: more than the cores of any machine, few enough that a slip of the finger starts no thousand.
+const WORKERS_MAX: usize = 1024;
+
+/// An origin whose sockets are bound and listen; it answers from [`Origin::start`] on.
+#[derive(Debug)]
+pub struct Origin {
+    addresses: Vec<PeerAddress>,
+    backlogs: Vec<BacklogGranted>,
+    shared: Arc<Shared>,
+}
+
+impl Origin {
+    /// Binds all addresses. Connections wait in the backlog until [`Self::start`].
+    ///
+    /// Errors: that of the first address that cannot be bound; `InvalidInput` for options that contradict themselves.
+    pub fn bind(options: Options) -> io::Result<Self> {
+        check(&options)?;
+        let listen = ListenOptions { backlog: options.backlog, ..ListenOptions::default() };
+        let listeners =
+            options.listen.iter().map(|address| Listener::bind(address, &listen)).collect::<io::Result<Vec<_>>>()?;
+        let mut addresses = Vec::new();
+        for listener in &listeners {
+            addresses.extend(listener.local_address()?);
+        }
+        let backlogs = listeners.iter().filter_map(|listener| listener.backlog_granted(options.backlog)).collect();
+        Ok(Self { addresses, backlogs, shared: Arc::new(Shared::new(options, listeners)?) })
+    }
+
+    /// Where it listens, in the order of [`Options::listen`], with the ports that the kernel chose.
+    pub fn addresses(&self) -> &[PeerAddress] {
+        &self.addresses
+    }
+
+    /// The accept queue of each TCP listener as the kernel granted it: less than asked for is worth a warning.
+    pub fn backlogs_granted(&self) -> &[BacklogGranted] {
+        &self.backlogs
+    }
+
+    /// For stopping it, and for reading its counters, from elsewhere.
+    pub fn handle(&self) -> Handle {
+        Handle { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Starts the workers' threads.
+    pub fn start(self) -> io::Result<Running> {
+        let Self { addresses, shared, .. } = self;
+        let mut running = Running { addresses, handle: Handle { shared }, threads: Vec::new() };
+        for index in 0..running.handle.shared.workers.len() {
+            let shared = Arc::clone(&running.handle.shared);
+            // Should this fail, dropping `running` stops the workers that have started.
+            let thread = std::thread::Builder::new()
+                .name(format!("origin-{index}"))
+                .spawn(move || Worker::new(shared, index)?.run())?;
+            running.threads.push(thread);
+        }
+        Ok(running)
+    }
+
+    /// Starts, and returns when somebody has called [`Handle::stop`].
+    pub fn run(self) -> io::Result<()> {
+        self.start()?.wait()
+    }
+}
+
+fn check(options: &Options) -> io::Result<()> {
+    let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    if options.listen.is_empty() {
+        return invalid("an origin needs an address to listen on");
+    }
+    if options.workers > WORKERS_MAX {
+        return invalid("more than 1024 workers");
+    }
+    if !options.server.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        return invalid("the Server field may have visible ASCII characters only");
+    }
+    Ok(())
+}
+
+/// Stops an origin and reads its counters, from any thread. Clones are equal.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// Tells all workers to stop. Open connections are closed with FIN.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// All counters at this moment.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+
+    /// How often requests with this `id=` were executed.
+    pub fn executed(&self, id: &str) -> u32 {
+        self.shared.executions.of(id)
+    }
+
+    /// All ids together.
+    pub fn executions(&self) -> ExecutionsSummary {
+        self.shared.executions.summary()
+    }
+}
+
+/// A running origin. Dropping it stops it and waits for its threads.
+#[derive(Debug)]
+pub struct Running {
+    addresses: Vec<PeerAddress>,
+    handle: Handle,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Running {
+    /// Where it listens, in the order of [`Options::listen`].
+    pub fn addresses(&self) -> &[PeerAddress] {
+        &self.addresses
+    }
+
+    /// The first IP address it listens on; `0.0.0.0:0` if it listens on Unix sockets only.
+    pub fn address(&self) -> SocketAddr {
+        let ip = self.addresses.iter().find_map(|address| match address {
+            PeerAddress::Ip(ip) => Some(*ip),
+            PeerAddress::Unix(_) => None,
+        });
+        ip.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
+    }
+
+    /// For stopping it, and for reading its counters, from elsewhere.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// All counters at this moment.
+    pub fn counts(&self) -> Counts {
+        self.handle.counts()
+    }
+
+    /// How often requests with this `id=` were executed.
+    pub fn executed(&self, id: &str) -> u32 {
+        self.handle.executed(id)
+    }
+
+    /// Waits until it was stopped by a [`Handle`], or until a worker has failed; then all of them are stopped.
+    pub fn wait(mut self) -> io::Result<()> {
+        self.join()
+    }
+
+    /// Stops it and waits for its threads.
+    pub fn stop(mut self) -> io::Result<()> {
+        self.handle.stop();
+        self.join()
+    }
+
+    fn join(&mut self) -> io::Result<()> {
+        let mut result = Ok(());
+        for thread in self.threads.drain(..) {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker of the origin panicked")));
+            if ended.is_err() {
+                self.handle.stop();
+            }
+            result = result.and(ended);
+        }
+        result
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.handle.stop();
+        // Nobody is left to be told about an error.
+        let _ = self.join();
+    }
+}

@@ -1,0 +1,123 @@
+//! What holds for the whole origin, as opposed to what a request's path chooses. Plain values: the binary maps each flag
+//! of `holdfast origin` to one field here, tests fill in what they need.
+
+use reactor::PeerAddress;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Bytes of nginx's welcome page, which comparisons of proxies customarily serve.
+pub const PAGE_BYTES_DEFAULT: u64 = 612;
+
+/// Longest request body that is read. Bodies are never stored, so this bounds time and not memory; more than any test
+/// sends, less than an endless sender.
+pub const BODY_BYTES_MAX_DEFAULT: u64 = 1 << 30;
+
+/// Accept queue asked for. More than nginx's 511: the origin must not be the one that drops connections of a load test.
+pub const BACKLOG_DEFAULT: u32 = 4096;
+
+/// How the origin leaves a connection of its own accord.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum ClosingStyle {
+    /// Close: FIN.
+    #[default]
+    Fin,
+    /// FIN on the sending side only; what the peer still sends is read and ignored until it closes, too.
+    HalfClose,
+    /// RST.
+    Reset,
+}
+
+impl ClosingStyle {
+    /// The word for it in flags and queries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fin => "fin",
+            Self::HalfClose => "half-close",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+/// The word is none of `fin`, `half-close` and `reset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownClosingStyle;
+
+impl std::fmt::Display for UnknownClosingStyle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("expected fin, half-close or reset")
+    }
+}
+
+impl std::error::Error for UnknownClosingStyle {}
+
+impl FromStr for ClosingStyle {
+    type Err = UnknownClosingStyle;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        [Self::Fin, Self::HalfClose, Self::Reset]
+            .into_iter()
+            .find(|style| style.name() == word)
+            .ok_or(UnknownClosingStyle)
+    }
+}
+
+/// When and how the origin ends a keepalive connection by itself. `/close-after` changes it for one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Closing {
+    /// After this many requests on a connection; 0 counts as 1.
+    pub after_requests: Option<u64>,
+    /// After this long without a request, counted from the accept or from the end of the last response.
+    pub after_idle: Option<Duration>,
+    /// How.
+    pub style: ClosingStyle,
+    /// The last response before `after_requests` does not say `Connection: close`: the client finds out by the close
+    /// itself, which is the keepalive race.
+    pub unannounced: bool,
+}
+
+/// Everything that can be chosen for an origin. One field is one flag of `holdfast origin`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// `--listen`, repeatable: where to listen; port 0 lets the kernel choose. Default `127.0.0.1:0`.
+    pub listen: Vec<PeerAddress>,
+    /// `--workers`: threads with an event loop each. Default 1.
+    pub workers: usize,
+    /// `--backlog`: accept queue asked for, in connections.
+    pub backlog: u32,
+    /// `--size`: bytes of the page at `/` and `/page`.
+    pub page_bytes: u64,
+    /// `--server`: value of the Server field; letters, digits and punctuation.
+    pub server: String,
+    /// `--close-after-requests`, `--close-after-idle`, `--closing-style`, `--unannounced`.
+    pub closing: Closing,
+    /// `--always-close`: every response says `Connection: close` and ends its connection.
+    pub always_close: bool,
+    /// `--keep-alive-timeout`: keepalive responses have `Keep-Alive: timeout=` with this many seconds. What is announced
+    /// is independent of `closing.after_idle`, so that an origin can be made to lie.
+    pub keep_alive_timeout_s: Option<u64>,
+    /// `--silent`: accept connections and neither read nor write.
+    pub silent: bool,
+    /// `--reset-at-accept`: answer every connection with RST.
+    pub reset_at_accept: bool,
+    /// `--body-max`: longest request body that is read, in bytes; a longer one is answered with 413.
+    pub body_bytes_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: vec![PeerAddress::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))],
+            workers: 1,
+            backlog: BACKLOG_DEFAULT,
+            page_bytes: PAGE_BYTES_DEFAULT,
+            server: "holdfast-origin".to_owned(),
+            closing: Closing::default(),
+            always_close: false,
+            keep_alive_timeout_s: None,
+            silent: false,
+            reset_at_accept: false,
+            body_bytes_max: BODY_BYTES_MAX_DEFAULT,
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! One thread with its event loop: accepts, hands connections to the least loaded worker, drives its own. Not what a
+//! connection says, which is `connection`'s.
+
+use crate::action::{Action, to_json};
+use crate::connection::{Connection, EndBy};
+use crate::counters::{CloseReason, Counts, Executions, WorkerCounters};
+use crate::options::Options;
+use crate::reply::{Common, Page, Reply};
+use http1::{Limits, RequestHead};
+use reactor::{Accepted, Listener, Mailbox, Millis, Reactor, Ready, SourceId, TaskId};
+use serde::Serialize;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The mailbox's number; listeners have theirs from 0.
+const MAILBOX: SourceId = SourceId(u32::MAX);
+/// Connections accepted before the ones that are there are served.
+const ACCEPTS_PER_TURN: usize = 64;
+/// How long accepting pauses when there is no descriptor left, so that the loop does not spin on a listener that stays
+/// readable.
+const ACCEPT_PAUSE_MS: u64 = 50;
+/// How long a Date is used: it has no finer unit.
+const DATE_MS: u64 = 1000;
+/// Lines of a request head. A proxy under test may add a lot to what its client was allowed, and the origin must not be
+/// the one that complains.
+const HEAD_LINES: usize = 8;
+/// Bytes of each.
+const HEAD_LINE_BYTES: usize = 32 * 1024;
+/// Fields of a head, as nginx's default.
+const HEAD_FIELDS_MAX: usize = 1000;
+
+/// To a worker from another thread.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A connection that another worker accepted, already counted as open here, with its serial number.
+    Take(Accepted, u64),
+    Stop,
+}
+
+/// What a worker shows to other threads.
+#[derive(Debug)]
+pub(crate) struct WorkerPort {
+    pub(crate) counters: WorkerCounters,
+    pub(crate) mailbox: Mailbox<Message>,
+}
+
+/// What all workers have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) workers: Vec<WorkerPort>,
+    pub(crate) executions: Executions,
+    connections: AtomicU64,
+    resets_at_accept: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
+        let workers = (0..options.workers.max(1))
+            .map(|_| Ok(WorkerPort { counters: WorkerCounters::default(), mailbox: Mailbox::new()? }))
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            options,
+            listeners,
+            workers,
+            executions: Executions::default(),
+            connections: AtomicU64::new(0),
+            resets_at_accept: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts::sum(self.workers.iter().map(|worker| &worker.counters))
+    }
+
+    pub(crate) fn stop(&self) {
+        self.workers.iter().for_each(|worker| worker.mailbox.send(Message::Stop));
+    }
+
+    /// Performs an action that concerns the whole origin.
+    pub(crate) fn administer(&self, action: Action) -> Reply {
+        #[derive(Serialize)]
+        struct Executed {
+            id: String,
+            executed: u32,
+        }
+        match action {
+            Action::ArmResets(count) => {
+                self.resets_at_accept.store(count, Ordering::Relaxed);
+                Reply::text(200, format!("the next {count} connections are reset"))
+            }
+            Action::Executed(Some(id)) => {
+                let executed = self.executions.of(&id);
+                Reply::json(to_json(&Executed { id, executed }))
+            }
+            Action::Executed(None) => Reply::json(to_json(&self.executions.summary())),
+            Action::ForgetExecuted => {
+                self.executions.clear();
+                Reply::json(to_json(&self.executions.summary()))
+            }
+            _ => Reply::json(to_json(&self.counts())),
+        }
+    }
+
+    fn is_reset_at_accept(&self) -> bool {
+        let take_one = |armed: u64| armed.checked_sub(1);
+        self.options.reset_at_accept
+            || self.resets_at_accept.load(Ordering::Relaxed) > 0
+                && self.resets_at_accept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok()
+    }
+}
+
+/// What the connections of a worker use together.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) reactor: Rc<Reactor>,
+    pub(crate) shared: Arc<Shared>,
+    index: usize,
+    pub(crate) page: Page,
+    /// Filled by each parse.
+    pub(crate) head: RequestHead,
+    pub(crate) limits: Limits,
+}
+
+impl Site {
+    pub(crate) fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    fn port(&self) -> &WorkerPort {
+        self.shared.workers.get(self.index).expect("workers are made with the indices of this list")
+    }
+
+    pub(crate) fn counters(&self) -> &WorkerCounters {
+        &self.port().counters
+    }
+}
+
+/// A worker thread's state.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    site: Site,
+    /// By index of task.
+    connections: Vec<Option<Connection>>,
+    /// Accepting goes on then.
+    paused_until: Option<Millis>,
+    date_until: Millis,
+    inbox: Vec<Message>,
+}
+
+impl Worker {
+    /// The worker with this index; called in its thread.
+    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Self> {
+        let reactor = Reactor::new()?;
+        let common = Common::new(&shared.options.server, shared.options.keep_alive_timeout_s);
+        let page = Page::new(common, shared.options.page_bytes);
+        let limits = Limits::from_buffers(0, HEAD_LINES, HEAD_LINE_BYTES, HEAD_FIELDS_MAX);
+        let limits = Limits { underscores_in_headers: true, ignore_invalid_headers: false, ..limits };
+        let site = Site { reactor, shared, index, page, head: RequestHead::default(), limits };
+        let worker = Self {
+            site,
+            connections: Vec::new(),
+            paused_until: None,
+            date_until: Millis::default(),
+            inbox: Vec::new(),
+        };
+        worker.site.reactor.watch(worker.site.port().mailbox.descriptor(), MAILBOX, false)?;
+        worker.watch_listeners()?;
+        Ok(worker)
+    }
+
+    fn watch_listeners(&self) -> io::Result<()> {
+        let shared = &self.site.shared;
+        let exclusive = shared.workers.len() > 1;
+        for (id, listener) in (0..).zip(&shared.listeners) {
+            self.site.reactor.watch(listener.descriptor(), SourceId(id), exclusive)?;
+        }
+        Ok(())
+    }
+
+    /// Serves until it is told to stop.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut stopped = false;
+        while !stopped {
+            self.site.reactor.turn(self.paused_until.map(|_| ACCEPT_PAUSE_MS))?;
+            self.keep_time()?;
+            // Tasks that yield go to the end of the list and are for the next turn.
+            let ready = self.site.reactor.ready_len().max(1);
+            let mut tasks = 0;
+            while tasks < ready {
+                match self.site.reactor.next_ready() {
+                    Some(Ready::Task(task)) => {
+                        tasks += 1;
+                        self.drive(task);
+                    }
+                    Some(Ready::Source(MAILBOX)) => stopped |= self.empty_mailbox(),
+                    Some(Ready::Source(SourceId(id))) => self.accept(id)?,
+                    Some(Ready::Parked(_)) => {}
+                    None => break,
+                }
+            }
+        }
+        for _ in self.connections.drain(..).flatten() {
+            self.site.counters().close(CloseReason::Stopped);
+        }
+        Ok(())
+    }
+
+    fn keep_time(&mut self) -> io::Result<()> {
+        let now = self.site.reactor.now();
+        if now >= self.date_until {
+            self.site.page.set_date();
+            self.date_until = Millis(now.0 + DATE_MS);
+        }
+        if self.paused_until.is_some_and(|until| now >= until) {
+            self.paused_until = None;
+            self.watch_listeners()?;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, id: u32) -> io::Result<()> {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(listener) = self.site.shared.listeners.get(id as usize) else { break };
+            match listener.accept() {
+                Ok(Some(accepted)) => self.place(accepted),
+                Ok(None) => break,
+                // Out of descriptors or memory: connections wait in the backlog meanwhile.
+                Err(_) => return self.pause(),
+            }
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self) -> io::Result<()> {
+        if self.paused_until.is_none() {
+            self.paused_until = Some(Millis(self.site.reactor.now().0 + ACCEPT_PAUSE_MS));
+            for listener in &self.site.shared.listeners {
+                self.site.reactor.unwatch(listener.descriptor())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides who serves a connection: this worker, unless another one has clearly fewer. EPOLLEXCLUSIVE alone gives
+    /// nearly all connections to one idle worker.
+    fn place(&mut self, accepted: Accepted) {
+        let shared = Arc::clone(&self.site.shared);
+        let serial = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        self.site.counters().accepted.fetch_add(1, Ordering::Relaxed);
+        let open = |port: &WorkerPort| port.counters.open.load(Ordering::Relaxed);
+        let own = open(self.site.port());
+        let least = shared.workers.iter().min_by_key(|port| open(port));
+        if let Some(other) = least.filter(|&other| own > open(other) + open(other) / 8) {
+            other.counters.open.fetch_add(1, Ordering::Relaxed);
+            other.mailbox.send(Message::Take(accepted, serial));
+        } else {
+            self.site.counters().open.fetch_add(1, Ordering::Relaxed);
+            self.begin(accepted, serial);
+        }
+    }
+
+    fn begin(&mut self, accepted: Accepted, serial: u64) {
+        let reactor = &self.site.reactor;
+        let task = reactor.create_task();
+        let Ok(stream) = reactor.register(accepted.socket, task) else {
+            reactor.end_task(task);
+            return self.site.counters().close(CloseReason::NoResources);
+        };
+        if self.site.shared.is_reset_at_accept() {
+            stream.reset();
+            reactor.end_task(task);
+            return self.site.counters().close(CloseReason::FaultReset);
+        }
+        let connection = Connection::new(stream, task, serial, accepted.from, &self.site);
+        let index = task.index as usize;
+        if index >= self.connections.len() {
+            self.connections.resize_with(index + 1, || None);
+        }
+        if let Some(place) = self.connections.get_mut(index) {
+            *place = Some(connection);
+        }
+    }
+
+    fn empty_mailbox(&mut self) -> bool {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        self.site.port().mailbox.take(&mut inbox);
+        let mut stop = false;
+        for message in inbox.drain(..) {
+            match message {
+                Message::Take(accepted, serial) => self.begin(accepted, serial),
+                Message::Stop => stop = true,
+            }
+        }
+        self.inbox = inbox;
+        stop
+    }
+
+    fn drive(&mut self, task: TaskId) {
+        let Some(place) = self.connections.get_mut(task.index as usize) else { return };
+        let Some(connection) = place.as_mut().filter(|connection| connection.task() == task) else { return };
+        let Some(ended) = connection.drive(&mut self.site) else { return };
+        if let Some(connection) = place.take()
+            && ended.by == EndBy::Reset
+        {
+            connection.stream.reset();
+        }
+        self.site.reactor.end_task(task);
+        self.site.counters().close(ended.reason);
+    }
+}
