@@ -63,14 +63,14 @@ impl Reply {
 
 /// What all heads of a worker have in common.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct SharedFields {
     server: Vec<u8>,
     /// The line `Keep-Alive: timeout=…`, or nothing.
     keep_alive_line: Vec<u8>,
     date: [u8; DATE_BYTES],
 }
 
-impl Common {
+impl SharedFields {
     pub(crate) fn new(server: &str, keep_alive_timeout_s: Option<u64>) -> Self {
         let mut keep_alive_line = Vec::new();
         if let Some(seconds) = keep_alive_timeout_s {
@@ -160,7 +160,7 @@ struct Prepared {
 /// The page, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Page {
-    pub(crate) common: Common,
+    pub(crate) common: SharedFields,
     keepalive: Prepared,
     close: Prepared,
     pub(crate) len: u64,
@@ -169,7 +169,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn new(common: Common, len: u64) -> Self {
+    pub(crate) fn new(common: SharedFields, len: u64) -> Self {
         let modified = http_date(SystemTime::UNIX_EPOCH + PAGE_MODIFIED);
         let etag = format!("\"{:x}-{len:x}\"", PAGE_MODIFIED.as_secs());
         let mut page = Self {

@@ -5,7 +5,7 @@ use crate::action::{Action, to_json};
 use crate::connection::{Connection, EndBy};
 use crate::counters::{CloseReason, Counts, Executions, WorkerCounters};
 use crate::options::Options;
-use crate::reply::{Common, Page, Reply};
+use crate::reply::{Page, Reply, SharedFields};
 use http1::{Limits, RequestHead};
 use reactor::{Accepted, Listener, Mailbox, Millis, Reactor, Ready, SourceId, TaskId};
 use serde::Serialize;
@@ -155,7 +155,7 @@ impl Worker {
     /// The worker with this index; called in its thread.
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Self> {
         let reactor = Reactor::new()?;
-        let common = Common::new(&shared.options.server, shared.options.keep_alive_timeout_s);
+        let common = SharedFields::new(&shared.options.server, shared.options.keep_alive_timeout_s);
         let page = Page::new(common, shared.options.page_bytes);
         let limits = Limits::from_buffers(0, HEAD_LINES, HEAD_LINE_BYTES, HEAD_FIELDS_MAX);
         let limits = Limits { underscores_in_headers: true, ignore_invalid_headers: false, ..limits };

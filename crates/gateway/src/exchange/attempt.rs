@@ -72,8 +72,6 @@ impl Exchange {
             response_ms: None,
             status: 0,
             reused: false,
-            bytes_sent: 0,
-            bytes_received: 0,
             response_length: 0,
             close_reason: None,
         });

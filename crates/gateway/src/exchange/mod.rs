@@ -13,7 +13,7 @@ mod settle;
 mod view;
 
 pub(crate) use settle::log_tunnel;
-pub(crate) use view::ExchangeView;
+pub(crate) use view::{ExchangeView, is_served};
 
 use crate::close::CloseReason;
 use crate::connection::Connection;
@@ -29,6 +29,7 @@ use reactor::{Millis, TaskId};
 use reply::Reply;
 use rules::captures::Captures;
 use rules::location::Found;
+use rules::pattern::Pattern;
 use rules::uri::{ParsedTarget, parse_target};
 use std::rc::Rc;
 use std::time::Duration;
@@ -87,6 +88,8 @@ pub(crate) struct Exchange {
     pub(crate) body: RequestBody,
     pub(crate) target: Target,
     pub(crate) captures: Captures,
+    /// Values of user-defined variables; empty until there is one.
+    pub(crate) slots: Vec<Option<Box<[u8]>>>,
     pub(crate) attempts: Attempts,
     /// The status that was, or will be, sent; 0 until it is known.
     pub(crate) status: u16,
@@ -140,6 +143,7 @@ impl Exchange {
             body: RequestBody::new(framing),
             target: Target::default(),
             captures: Captures::default(),
+            slots: Vec::new(),
             attempts: Attempts::default(),
             status: 0,
             began_at,
@@ -261,6 +265,9 @@ impl Exchange {
         match listener.names.lookup(name, &mut self.captures) {
             Ok(found) => {
                 self.target.server = found.server;
+                if let Some(pattern) = found.pattern {
+                    store_named(pattern, &self.captures, &mut self.slots);
+                }
                 Ok(())
             }
             Err(error) => {
@@ -320,7 +327,12 @@ impl Exchange {
         let found = server.locations.find(self.uri(), &mut captures);
         self.captures = captures;
         match found {
-            Ok(Found::Location { id, .. }) => self.target.location = Some(LocationId(id)),
+            Ok(Found::Location { id, pattern }) => {
+                self.target.location = Some(LocationId(id));
+                if let Some(pattern) = pattern {
+                    store_named(pattern, &self.captures, &mut self.slots);
+                }
+            }
             Ok(Found::Redirect { id }) => {
                 self.target.location = Some(LocationId(id));
                 return Err(self.slash_redirect());
@@ -343,5 +355,16 @@ impl Exchange {
         }
         self.error_log(&format!("client intended to send too large body: {length} bytes"));
         Some(Reply::error(413))
+    }
+}
+
+/// Stores the named groups of an expression that matched in their variables.
+fn store_named(pattern: &Pattern, captures: &Captures, slots: &mut Vec<Option<Box<[u8]>>>) {
+    for (group, slot) in pattern.named() {
+        let index = usize::from(slot.0);
+        if index >= slots.len() {
+            slots.resize(index + 1, None);
+        }
+        slots[index] = captures.group(usize::from(*group)).map(Into::into);
     }
 }

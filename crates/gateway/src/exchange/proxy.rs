@@ -30,8 +30,6 @@ pub(crate) struct AttemptRecord {
     pub(crate) response_ms: Option<u64>,
     pub(crate) status: u16,
     pub(crate) reused: bool,
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_received: u64,
     pub(crate) response_length: u64,
     pub(crate) close_reason: Option<upstream::DiscardReason>,
 }

@@ -3,6 +3,7 @@
 use super::Exchange;
 use super::proxy::AttemptRecord;
 use crate::generation::Content;
+use base64::Engine as _;
 use http1::{Field, FieldId, Version};
 use reactor::PeerAddress;
 use rules::template::View;
@@ -10,6 +11,45 @@ use rules::time_format::Moment;
 use rules::variable::{FieldName, Variable, arg, cookie, set_cookie};
 use std::io::Write as _;
 use std::net::IpAddr;
+
+/// The scheme of credentials that name a user, with the space behind it.
+const BASIC: &[u8] = b"Basic ";
+
+/// Whether the view has a value for this variable. What it has none for is refused when the configuration is loaded: an
+/// empty value would be a lie in a log, and a mistake in a request.
+pub(crate) fn is_served(variable: &Variable) -> bool {
+    !matches!(
+        variable,
+        Variable::DocumentRoot
+            | Variable::IsRequestPort
+            | Variable::LimitConnStatus
+            | Variable::LimitRate
+            | Variable::LimitReqStatus
+            | Variable::PoolWaitTime
+            | Variable::ProxyPort
+            | Variable::ProxyProtocolAddr
+            | Variable::ProxyProtocolPort
+            | Variable::ProxyProtocolServerAddr
+            | Variable::ProxyProtocolServerPort
+            | Variable::ProxyProtocolTlv(_)
+            | Variable::RealipRemoteAddr
+            | Variable::RealipRemotePort
+            | Variable::RealpathRoot
+            | Variable::RequestBody
+            | Variable::RequestBodyFile
+            | Variable::RequestFilename
+            | Variable::RequestId
+            | Variable::RequestPort
+            | Variable::SentHttp(_)
+            | Variable::SentTrailer(_)
+            | Variable::Trailer(_)
+            | Variable::UpstreamBytesReceived
+            | Variable::UpstreamBytesSent
+            | Variable::UpstreamLocalAddr
+            | Variable::UpstreamQueueTime
+            | Variable::UpstreamTrailer(_)
+    )
+}
 
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
@@ -53,7 +93,6 @@ fn optional(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 impl View for ExchangeView<'_> {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let exchange = self.exchange;
-        let connection = &exchange.down.connection;
         match variable {
             Variable::RemoteAddr => self.remote_addr(out),
             Variable::RemotePort => self.remote_port(out),
@@ -83,6 +122,17 @@ impl View for ExchangeView<'_> {
             Variable::ContentType => self.known_request_field(FieldId::ContentType, out),
             Variable::Http(name) => self.request_field(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
+            _ => self.present(variable, out) || self.upstream(variable, out),
+        }
+    }
+}
+
+impl ExchangeView<'_> {
+    /// What the exchange has come to so far, the connection, and the world around it.
+    fn present(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        let exchange = self.exchange;
+        let connection = &exchange.down.connection;
+        match variable {
             Variable::Status => number(u64::from(exchange.status), out),
             Variable::BytesSent => number(exchange.down.bytes_sent, out),
             Variable::BodyBytesSent => number(exchange.down.body_bytes, out),
@@ -121,12 +171,12 @@ impl View for ExchangeView<'_> {
             }),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
-            _ => self.upstream(variable, out),
+            Variable::RemoteUser => self.remote_user(out),
+            Variable::User(slot) => optional(exchange.slots.get(usize::from(slot.0)).and_then(Option::as_deref), out),
+            _ => false,
         }
     }
-}
 
-impl ExchangeView<'_> {
     fn head_span(&self, span: http1::Span) -> &[u8] {
         span.of(&self.exchange.request.bytes)
     }
@@ -172,6 +222,19 @@ impl ExchangeView<'_> {
             }
         }
         self.remote_addr(out)
+    }
+
+    /// The user of `Authorization: Basic`.
+    fn remote_user(&self, out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        let Some(value) = request.head.value(FieldId::Authorization, &request.bytes) else { return false };
+        let Some((scheme, credentials)) = value.split_at_checked(BASIC.len()) else { return false };
+        if !scheme.eq_ignore_ascii_case(BASIC) {
+            return false;
+        }
+        let decoded = base64::engine::general_purpose::STANDARD.decode(credentials.trim_ascii()).unwrap_or_default();
+        let colon = decoded.iter().position(|&byte| byte == b':');
+        optional(colon.map(|colon| &decoded[..colon]).filter(|user| !user.is_empty()), out)
     }
 
     /// The host of the request in lower case, or the server's name.
@@ -266,8 +329,6 @@ impl ExchangeView<'_> {
             Variable::UpstreamHeaderTime => time(attempt.header_ms, out),
             Variable::UpstreamResponseTime => time(attempt.response_ms, out),
             Variable::UpstreamResponseLength => number(attempt.response_length, out),
-            Variable::UpstreamBytesSent => number(attempt.bytes_sent, out),
-            Variable::UpstreamBytesReceived => number(attempt.bytes_received, out),
             Variable::UpstreamReused => bytes(if attempt.reused { b"1" } else { b"0" }, out),
             Variable::UpstreamCloseReason => {
                 bytes(attempt.close_reason.map_or(&b"-"[..], |reason| reason.phrase().as_bytes()), out)

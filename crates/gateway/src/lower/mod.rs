@@ -11,10 +11,11 @@ use crate::generation::{Generation, ListenerId, ListenerPlan, LocationPlan, Serv
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Http, Model, Server, ServerId};
+use conf::source::Span;
 use group::Groups;
 use reactor::{ListenOptions, PeerAddress};
 use rules::log_format::LogFormat;
-use rules::variable::UserVariables;
+use rules::variable::{UserVariables, Variable};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -180,6 +181,7 @@ impl Lowering<'_> {
         };
         match LogFormat::compile(escape, &written.template, &self.users) {
             Ok(format) => {
+                self.refuse_unserved(format.variables(), written.template.span);
                 let format = Arc::new(format);
                 self.formats[index] = Some(Arc::clone(&format));
                 Some(format)
@@ -188,6 +190,14 @@ impl Lowering<'_> {
                 self.found.push(error);
                 None
             }
+        }
+    }
+
+    /// Variables that exist and have no value here yet.
+    fn refuse_unserved<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
+        for variable in variables.filter(|variable| !crate::exchange::is_served(variable)) {
+            let message = format!("variable {variable:?} is known but not supported by holdfast yet");
+            self.found.push(Diagnostic::error(span, message));
         }
     }
 
@@ -204,7 +214,10 @@ impl Lowering<'_> {
 
     fn template(&mut self, written: &conf::value::Template) -> rules::template::Template {
         match rules::template::Template::compile(written, &self.users) {
-            Ok(template) => template,
+            Ok(template) => {
+                self.refuse_unserved(template.variables(), written.span);
+                template
+            }
             Err(error) => {
                 self.found.push(error);
                 rules::template::Template::constant(b"")
