@@ -6,7 +6,7 @@ use crate::options::{Closing, ClosingStyle};
 use crate::query::{Complaint, Query, number};
 use crate::reply::{Content, Page, PagePart, Reply};
 use http1::encode::encode_field;
-use http1::{Method, RequestHead, Version};
+use http1::{Method, RequestHead, UpgradeKind, Version};
 use reactor::PeerAddress;
 use serde::Serialize;
 use std::time::Duration;
@@ -232,13 +232,15 @@ fn close_after(query: Query<'_>) -> Result<Closing, Complaint> {
 }
 
 fn upgrade(request: &Request<'_>, query: Query<'_>) -> Result<Action, Complaint> {
-    let Some(upgrade) = request.head.upgrade else {
+    // What h2c asks for is HTTP/2, which nobody speaks here.
+    let Some(upgrade) = request.head.upgrade.filter(|upgrade| upgrade.kind != UpgradeKind::H2c) else {
         let mut reply = Reply::text(426, "send Connection: upgrade and an Upgrade field".to_owned());
         encode_field(b"Upgrade", b"echo", &mut reply.fields);
         return Ok(Action::Reply(reply));
     };
     let early_bytes = query.number("early", 0, EARLY_BYTES_MAX)?.unwrap_or(0);
-    Ok(Action::Upgrade { protocol: upgrade.value.of(request.bytes).to_vec(), early_bytes })
+    let first = upgrade.value.of(request.bytes).split(|&byte| byte == b',').next().unwrap_or_default().trim_ascii();
+    Ok(Action::Upgrade { protocol: first.to_vec(), early_bytes })
 }
 
 /// What `/echo` says about a request, but for its body.

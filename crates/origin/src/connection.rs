@@ -191,7 +191,7 @@ impl Dialogue {
         self.set_due(site, None);
         match std::mem::replace(&mut self.state, State::Head) {
             // What has arrived is a request that came in time.
-            State::Head if stream.is_readable() && !stream.is_peer_closed() => {}
+            State::Head if stream.is_readable() && !stream.is_peer_closed() => self.arm_idle(site),
             State::Head => self.close(CloseReason::Idle, self.closing.style, stream, site),
             State::Delayed(reply) => self.respond(*reply, site),
             State::Discard(reason) => self.end(reason, EndBy::Fin),
@@ -317,8 +317,10 @@ impl Dialogue {
                 },
                 State::Tunnel { out, sent } => {
                     at = bytes.len();
-                    (*out, *sent) = (rest.to_vec(), 0);
-                    self.echo_rest(stream);
+                    match stream.write(&[IoSlice::new(rest)], false) {
+                        Ok(count) => (*out, *sent) = (rest.get(count..).unwrap_or_default().to_vec(), 0),
+                        Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
+                    }
                 }
                 State::Discard(_) | State::Ended(_) => at = bytes.len(),
                 State::Delayed(_) | State::Send(_) | State::Silent => break,

@@ -48,7 +48,18 @@ const WORKERS_MAX: usize = 1024;
 pub struct Origin {
     addresses: Vec<PeerAddress>,
     backlogs: Vec<BacklogGranted>,
+    listeners: Arc<[Listener]>,
     shared: Arc<Shared>,
+}
+
+/// Stops all workers when one ends, for whatever reason: an origin with half of its workers would serve half of its
+/// connections.
+struct StopAll(Arc<Shared>);
+
+impl Drop for StopAll {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl Origin {
@@ -65,7 +76,7 @@ impl Origin {
             addresses.extend(listener.local_address()?);
         }
         let backlogs = listeners.iter().filter_map(|listener| listener.backlog_granted(options.backlog)).collect();
-        Ok(Self { addresses, backlogs, shared: Arc::new(Shared::new(options, listeners)?) })
+        Ok(Self { addresses, backlogs, listeners: listeners.into(), shared: Arc::new(Shared::new(options)?) })
     }
 
     /// Where it listens, in the order of [`Options::listen`], with the ports that the kernel chose.
@@ -85,14 +96,15 @@ impl Origin {
 
     /// Starts the workers' threads.
     pub fn start(self) -> io::Result<Running> {
-        let Self { addresses, shared, .. } = self;
+        let Self { addresses, listeners, shared, .. } = self;
         let mut running = Running { addresses, handle: Handle { shared }, threads: Vec::new() };
         for index in 0..running.handle.shared.workers.len() {
-            let shared = Arc::clone(&running.handle.shared);
+            let stop_all = StopAll(Arc::clone(&running.handle.shared));
+            let listeners = Arc::clone(&listeners);
             // Should this fail, dropping `running` stops the workers that have started.
             let thread = std::thread::Builder::new()
                 .name(format!("origin-{index}"))
-                .spawn(move || Worker::new(shared, index)?.run())?;
+                .spawn(move || Worker::new(Arc::clone(&stop_all.0), listeners, index)?.run())?;
             running.threads.push(thread);
         }
         Ok(running)
@@ -199,9 +211,6 @@ impl Running {
         let mut result = Ok(());
         for thread in self.threads.drain(..) {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker of the origin panicked")));
-            if ended.is_err() {
-                self.handle.stop();
-            }
             result = result.and(ended);
         }
         result

@@ -50,7 +50,6 @@ pub(crate) struct WorkerPort {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    pub(crate) listeners: Vec<Listener>,
     pub(crate) workers: Vec<WorkerPort>,
     pub(crate) executions: Executions,
     connections: AtomicU64,
@@ -58,13 +57,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
+    pub(crate) fn new(options: Options) -> io::Result<Self> {
         let workers = (0..options.workers.max(1))
             .map(|_| Ok(WorkerPort { counters: WorkerCounters::default(), mailbox: Mailbox::new()? }))
             .collect::<io::Result<_>>()?;
         Ok(Self {
             options,
-            listeners,
             workers,
             executions: Executions::default(),
             connections: AtomicU64::new(0),
@@ -143,6 +141,8 @@ impl Site {
 #[derive(Debug)]
 pub(crate) struct Worker {
     site: Site,
+    /// Not a part of `Shared`: when the last worker ends nobody listens any more, whoever still reads counters.
+    listeners: Arc<[Listener]>,
     /// By index of task.
     connections: Vec<Option<Connection>>,
     /// Accepting goes on then.
@@ -153,7 +153,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// The worker with this index; called in its thread.
-    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, listeners: Arc<[Listener]>, index: usize) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let common = Common::new(&shared.options.server, shared.options.keep_alive_timeout_s);
         let page = Page::new(common, shared.options.page_bytes);
@@ -162,6 +162,7 @@ impl Worker {
         let site = Site { reactor, shared, index, page, head: RequestHead::default(), limits };
         let worker = Self {
             site,
+            listeners,
             connections: Vec::new(),
             paused_until: None,
             date_until: Millis::default(),
@@ -173,9 +174,8 @@ impl Worker {
     }
 
     fn watch_listeners(&self) -> io::Result<()> {
-        let shared = &self.site.shared;
-        let exclusive = shared.workers.len() > 1;
-        for (id, listener) in (0..).zip(&shared.listeners) {
+        let exclusive = self.site.shared.workers.len() > 1;
+        for (id, listener) in (0..).zip(self.listeners.iter()) {
             self.site.reactor.watch(listener.descriptor(), SourceId(id), exclusive)?;
         }
         Ok(())
@@ -203,8 +203,11 @@ impl Worker {
                 }
             }
         }
-        for _ in self.connections.drain(..).flatten() {
+        // What another worker has handed over meanwhile is counted as open, too.
+        self.empty_mailbox();
+        for connection in self.connections.drain(..).flatten() {
             self.site.counters().close(CloseReason::Stopped);
+            drop(connection);
         }
         Ok(())
     }
@@ -224,7 +227,7 @@ impl Worker {
 
     fn accept(&mut self, id: u32) -> io::Result<()> {
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(listener) = self.site.shared.listeners.get(id as usize) else { break };
+            let Some(listener) = self.listeners.get(id as usize) else { break };
             match listener.accept() {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => break,
@@ -238,7 +241,7 @@ impl Worker {
     fn pause(&mut self) -> io::Result<()> {
         if self.paused_until.is_none() {
             self.paused_until = Some(Millis(self.site.reactor.now().0 + ACCEPT_PAUSE_MS));
-            for listener in &self.site.shared.listeners {
+            for listener in self.listeners.iter() {
                 self.site.reactor.unwatch(listener.descriptor())?;
             }
         }
@@ -271,9 +274,9 @@ impl Worker {
             return self.site.counters().close(CloseReason::NoResources);
         };
         if self.site.shared.is_reset_at_accept() {
+            self.site.counters().close(CloseReason::FaultReset);
             stream.reset();
-            reactor.end_task(task);
-            return self.site.counters().close(CloseReason::FaultReset);
+            return reactor.end_task(task);
         }
         let connection = Connection::new(stream, task, serial, accepted.from, &self.site);
         let index = task.index as usize;
@@ -303,12 +306,13 @@ impl Worker {
         let Some(place) = self.connections.get_mut(task.index as usize) else { return };
         let Some(connection) = place.as_mut().filter(|connection| connection.task() == task) else { return };
         let Some(ended) = connection.drive(&mut self.site) else { return };
+        // Counted before the socket is closed: a client that has seen the end finds it in the counters.
+        self.site.counters().close(ended.reason);
         if let Some(connection) = place.take()
             && ended.by == EndBy::Reset
         {
             connection.stream.reset();
         }
         self.site.reactor.end_task(task);
-        self.site.counters().close(ended.reason);
     }
 }
