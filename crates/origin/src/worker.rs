@@ -10,6 +10,7 @@ use http1::{Limits, RequestHead};
 use reactor::{Accepted, Listener, Mailbox, Millis, Reactor, Ready, SourceId, TaskId};
 use serde::Serialize;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +45,23 @@ pub(crate) enum Message {
 pub(crate) struct WorkerPort {
     pub(crate) counters: WorkerCounters,
     pub(crate) mailbox: Mailbox<Message>,
+}
+
+/// Where connections come in. Dropped with the last worker, or with an origin that was never started.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    pub(crate) listeners: Vec<Listener>,
+    /// Of Unix sockets. The kernel leaves the files there, and a later origin could not bind them.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        for path in &self.paths {
+            // Somebody else may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// What all workers have in common.
@@ -142,7 +160,7 @@ impl Site {
 pub(crate) struct Worker {
     site: Site,
     /// Not a part of `Shared`: when the last worker ends nobody listens any more, whoever still reads counters.
-    listeners: Arc<[Listener]>,
+    doors: Arc<Doors>,
     /// By index of task.
     connections: Vec<Option<Connection>>,
     /// Accepting goes on then.
@@ -153,7 +171,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// The worker with this index; called in its thread.
-    pub(crate) fn new(shared: Arc<Shared>, listeners: Arc<[Listener]>, index: usize) -> io::Result<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, doors: Arc<Doors>, index: usize) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let common = Common::new(&shared.options.server, shared.options.keep_alive_timeout_s);
         let page = Page::new(common, shared.options.page_bytes);
@@ -162,7 +180,7 @@ impl Worker {
         let site = Site { reactor, shared, index, page, head: RequestHead::default(), limits };
         let worker = Self {
             site,
-            listeners,
+            doors,
             connections: Vec::new(),
             paused_until: None,
             date_until: Millis::default(),
@@ -175,7 +193,7 @@ impl Worker {
 
     fn watch_listeners(&self) -> io::Result<()> {
         let exclusive = self.site.shared.workers.len() > 1;
-        for (id, listener) in (0..).zip(self.listeners.iter()) {
+        for (id, listener) in (0..).zip(&self.doors.listeners) {
             self.site.reactor.watch(listener.descriptor(), SourceId(id), exclusive)?;
         }
         Ok(())
@@ -227,7 +245,7 @@ impl Worker {
 
     fn accept(&mut self, id: u32) -> io::Result<()> {
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(listener) = self.listeners.get(id as usize) else { break };
+            let Some(listener) = self.doors.listeners.get(id as usize) else { break };
             match listener.accept() {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => break,
@@ -241,7 +259,7 @@ impl Worker {
     fn pause(&mut self) -> io::Result<()> {
         if self.paused_until.is_none() {
             self.paused_until = Some(Millis(self.site.reactor.now().0 + ACCEPT_PAUSE_MS));
-            for listener in self.listeners.iter() {
+            for listener in &self.doors.listeners {
                 self.site.reactor.unwatch(listener.descriptor())?;
             }
         }
