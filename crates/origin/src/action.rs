@@ -5,8 +5,8 @@ use crate::body::{Body, CutBy, Framing};
 use crate::options::{Closing, ClosingStyle};
 use crate::query::{Complaint, Query, number};
 use crate::reply::{Content, Page, PagePart, Reply};
-use http1::encode::encode_field;
-use http1::{Method, RequestHead, Version};
+use http1::encode::{encode_field, encode_head_end, encode_status_line};
+use http1::{Method, RequestHead, UpgradeKind, Version};
 use reactor::PeerAddress;
 use serde::Serialize;
 use std::time::Duration;
@@ -19,6 +19,8 @@ const WAIT_MS_MAX: u64 = 3_600_000;
 const EARLY_BYTES_MAX: u64 = 1 << 20;
 /// Fields that can be added to a response by `header=`.
 const ADDED_FIELDS_MAX: usize = 32;
+/// Interim responses before one answer; a proxy gives up long before.
+const INTERIMS_MAX: u64 = 10_000;
 /// Bytes of an execution id: a UUID with some context.
 const ID_BYTES_MAX: usize = 128;
 /// Data per chunk where the request does not say.
@@ -119,7 +121,7 @@ fn action(request: &Request<'_>, path: &[u8], query: Query<'_>) -> Result<Action
         "close-delimited" => Action::Reply(Reply::pattern(body(Framing::UntilClose, argument, query)?)),
         "slow" => Action::Reply(Reply::pattern(slow(request, argument, query)?)),
         "echo" => Action::Echo(echo(request)),
-        "status" => Action::Reply(status(argument, query)?),
+        "status" => Action::Reply(status(request, argument, query)?),
         "delay" => {
             let delay_ms = number("delay", argument, 0, WAIT_MS_MAX)?;
             Action::Delay(delay_ms, Reply::text(200, format!("after {delay_ms} ms")))
@@ -185,13 +187,22 @@ fn add_fields(parameter: &str, query: Query<'_>, lines: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-fn status(argument: &str, query: Query<'_>) -> Result<Reply, Complaint> {
+fn status(request: &Request<'_>, argument: &str, query: Query<'_>) -> Result<Reply, Complaint> {
     let status = number("status", argument, 200, 999)? as u16;
     let mut reply = Reply::text(status, format!("status {status}"));
     if matches!(status, 204 | 304) {
         reply.content = Content::None;
     }
     add_fields("header", query, &mut reply.fields)?;
+    if let Some(interim) = query.number("interim", 100, 199)?
+        && request.head.version == Version::Http11
+    {
+        let count = query.number("interims", 0, INTERIMS_MAX)?.unwrap_or(1);
+        for _ in 0..count {
+            encode_status_line(Version::Http11, interim as u16, None, &mut reply.interim);
+            encode_head_end(&mut reply.interim);
+        }
+    }
     Ok(reply)
 }
 
@@ -232,13 +243,15 @@ fn close_after(query: Query<'_>) -> Result<Closing, Complaint> {
 }
 
 fn upgrade(request: &Request<'_>, query: Query<'_>) -> Result<Action, Complaint> {
-    let Some(upgrade) = request.head.upgrade else {
+    // What h2c asks for is HTTP/2, which nobody speaks here.
+    let Some(upgrade) = request.head.upgrade.filter(|upgrade| upgrade.kind != UpgradeKind::H2c) else {
         let mut reply = Reply::text(426, "send Connection: upgrade and an Upgrade field".to_owned());
         encode_field(b"Upgrade", b"echo", &mut reply.fields);
         return Ok(Action::Reply(reply));
     };
     let early_bytes = query.number("early", 0, EARLY_BYTES_MAX)?.unwrap_or(0);
-    Ok(Action::Upgrade { protocol: upgrade.value.of(request.bytes).to_vec(), early_bytes })
+    let first = upgrade.value.of(request.bytes).split(|&byte| byte == b',').next().unwrap_or_default().trim_ascii();
+    Ok(Action::Upgrade { protocol: first.to_vec(), early_bytes })
 }
 
 /// What `/echo` says about a request, but for its body.

@@ -191,7 +191,7 @@ impl Dialogue {
         self.set_due(site, None);
         match std::mem::replace(&mut self.state, State::Head) {
             // What has arrived is a request that came in time.
-            State::Head if stream.is_readable() && !stream.is_peer_closed() => {}
+            State::Head if stream.is_readable() && !stream.is_peer_closed() => self.arm_idle(site),
             State::Head => self.close(CloseReason::Idle, self.closing.style, stream, site),
             State::Delayed(reply) => self.respond(*reply, site),
             State::Discard(reason) => self.end(reason, EndBy::Fin),
@@ -317,8 +317,10 @@ impl Dialogue {
                 },
                 State::Tunnel { out, sent } => {
                     at = bytes.len();
-                    (*out, *sent) = (rest.to_vec(), 0);
-                    self.echo_rest(stream);
+                    match stream.write(&[IoSlice::new(rest)], false) {
+                        Ok(count) => (*out, *sent) = (rest.get(count..).unwrap_or_default().to_vec(), 0),
+                        Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
+                    }
                 }
                 State::Discard(_) | State::Ended(_) => at = bytes.len(),
                 State::Delayed(_) | State::Send(_) | State::Silent => break,
@@ -461,7 +463,7 @@ impl Dialogue {
     }
 
     fn send_reply(&mut self, reply: Reply, announced: Announced, then: Then, site: &Site) {
-        let mut out = Vec::new();
+        let mut out = reply.interim.clone();
         site.page.common.encode_head(&reply, announced, &mut out);
         let mut rest = None;
         match reply.content {
@@ -493,20 +495,19 @@ impl Dialogue {
     fn send(&mut self, stream: &Stream, site: &Site) -> Round {
         let State::Send(sending) = &mut self.state else { return Round::Again };
         match sending.step(stream, site.reactor.now()) {
-            Ok(Filled::More) => return Round::Again,
-            Ok(Filled::Until(due)) => {
-                if due > Millis::default() {
-                    self.set_due(site, Some(due));
-                }
+            Ok(None) => return self.watch(stream),
+            Ok(Some(Filled::More)) => return Round::Again,
+            Ok(Some(Filled::Until(due))) => {
+                self.set_due(site, Some(due));
                 return self.watch(stream);
             }
-            Ok(Filled::Done) => {
+            Ok(Some(Filled::Done)) => {
                 if let State::Send(sending) = std::mem::replace(&mut self.state, State::Head) {
                     self.finish(sending.then, stream, site);
                 }
             }
-            Ok(Filled::Cut(CutBy::Reset)) => self.end(CloseReason::FaultReset, EndBy::Reset),
-            Ok(Filled::Cut(_)) => self.close(CloseReason::FaultCut, ClosingStyle::Fin, stream, site),
+            Ok(Some(Filled::Cut(CutBy::Reset))) => self.end(CloseReason::FaultReset, EndBy::Reset),
+            Ok(Some(Filled::Cut(_))) => self.close(CloseReason::FaultCut, ClosingStyle::Fin, stream, site),
             Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
         }
         Round::Again
@@ -533,8 +534,8 @@ impl Dialogue {
 }
 
 impl Sending {
-    /// One write, or the making of the next bytes. `Until` with the time 0 means: until the socket takes more.
-    fn step(&mut self, stream: &Stream, now: Millis) -> io::Result<Filled> {
+    /// One write, or the making of the next bytes. `None`: the socket takes no more for now.
+    fn step(&mut self, stream: &Stream, now: Millis) -> io::Result<Option<Filled>> {
         let rest = self.out.get(self.sent..).unwrap_or_default();
         if let Some(body) = self.body.as_mut().filter(|body| body.is_direct()) {
             let mut parts: [IoSlice<'_>; BLOCKS_PER_WRITE] = [IoSlice::new(&[]); BLOCKS_PER_WRITE];
@@ -547,16 +548,16 @@ impl Sending {
             let of_rest = sent.min(rest.len());
             self.sent += of_rest;
             body.advance((sent - of_rest) as u64);
-            return Ok(if sent == 0 { Filled::Until(Millis::default()) } else { Filled::More });
+            return Ok((sent > 0).then_some(Filled::More));
         }
         if !rest.is_empty() {
             let sent = stream.write(&[IoSlice::new(rest)], false)?;
             self.sent += sent;
-            return Ok(if sent == 0 { Filled::Until(Millis::default()) } else { Filled::More });
+            return Ok((sent > 0).then_some(Filled::More));
         }
-        let Some(body) = &mut self.body else { return Ok(Filled::Done) };
+        let Some(body) = &mut self.body else { return Ok(Some(Filled::Done)) };
         self.out.clear();
         self.sent = 0;
-        Ok(body.fill(now, &mut self.out))
+        Ok(Some(body.fill(now, &mut self.out)))
     }
 }

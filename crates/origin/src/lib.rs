@@ -35,7 +35,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use worker::{Shared, Worker};
+use worker::{Doors, Shared, Worker};
 
 /// The table of behaviours in Markdown: the same text that stands in the documentation of this crate, for `--help`.
 pub const BEHAVIOURS: &str = include_str!("behaviours.md");
@@ -48,7 +48,18 @@ const WORKERS_MAX: usize = 1024;
 pub struct Origin {
     addresses: Vec<PeerAddress>,
     backlogs: Vec<BacklogGranted>,
+    doors: Arc<Doors>,
     shared: Arc<Shared>,
+}
+
+/// Stops all workers when one ends, for whatever reason: an origin with half of its workers would serve half of its
+/// connections.
+struct StopAll(Arc<Shared>);
+
+impl Drop for StopAll {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl Origin {
@@ -58,14 +69,20 @@ impl Origin {
     pub fn bind(options: Options) -> io::Result<Self> {
         check(&options)?;
         let listen = ListenOptions { backlog: options.backlog, ..ListenOptions::default() };
-        let listeners =
-            options.listen.iter().map(|address| Listener::bind(address, &listen)).collect::<io::Result<Vec<_>>>()?;
+        let mut doors = Doors { listeners: Vec::new(), paths: Vec::new() };
+        for address in &options.listen {
+            doors.listeners.push(Listener::bind(address, &listen)?);
+            if let PeerAddress::Unix(path) = address {
+                doors.paths.push(path.clone());
+            }
+        }
         let mut addresses = Vec::new();
-        for listener in &listeners {
+        for listener in &doors.listeners {
             addresses.extend(listener.local_address()?);
         }
-        let backlogs = listeners.iter().filter_map(|listener| listener.backlog_granted(options.backlog)).collect();
-        Ok(Self { addresses, backlogs, shared: Arc::new(Shared::new(options, listeners)?) })
+        let backlogs =
+            doors.listeners.iter().filter_map(|listener| listener.backlog_granted(options.backlog)).collect();
+        Ok(Self { addresses, backlogs, doors: Arc::new(doors), shared: Arc::new(Shared::new(options)?) })
     }
 
     /// Where it listens, in the order of [`Options::listen`], with the ports that the kernel chose.
@@ -85,14 +102,15 @@ impl Origin {
 
     /// Starts the workers' threads.
     pub fn start(self) -> io::Result<Running> {
-        let Self { addresses, shared, .. } = self;
+        let Self { addresses, doors, shared, .. } = self;
         let mut running = Running { addresses, handle: Handle { shared }, threads: Vec::new() };
         for index in 0..running.handle.shared.workers.len() {
-            let shared = Arc::clone(&running.handle.shared);
+            let stop_all = StopAll(Arc::clone(&running.handle.shared));
+            let doors = Arc::clone(&doors);
             // Should this fail, dropping `running` stops the workers that have started.
             let thread = std::thread::Builder::new()
                 .name(format!("origin-{index}"))
-                .spawn(move || Worker::new(shared, index)?.run())?;
+                .spawn(move || Worker::new(Arc::clone(&stop_all.0), doors, index)?.run())?;
             running.threads.push(thread);
         }
         Ok(running)
@@ -199,9 +217,6 @@ impl Running {
         let mut result = Ok(());
         for thread in self.threads.drain(..) {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker of the origin panicked")));
-            if ended.is_err() {
-                self.handle.stop();
-            }
             result = result.and(ended);
         }
         result

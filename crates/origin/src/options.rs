@@ -24,7 +24,7 @@ pub enum ClosingStyle {
     Fin,
     /// FIN on the sending side only; what the peer still sends is read and ignored until it closes, too.
     HalfClose,
-    /// RST.
+    /// RST. On a Unix socket, which knows none, an ordinary close.
     Reset,
 }
 
@@ -81,7 +81,7 @@ pub struct Closing {
 pub struct Options {
     /// `--listen`, repeatable: where to listen; port 0 lets the kernel choose. Default `127.0.0.1:0`.
     pub listen: Vec<PeerAddress>,
-    /// `--workers`: threads with an event loop each. Default 1.
+    /// `--workers`: threads with an event loop each; 0 counts as 1. Default 1.
     pub workers: usize,
     /// `--backlog`: accept queue asked for, in connections.
     pub backlog: u32,

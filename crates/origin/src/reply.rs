@@ -37,6 +37,8 @@ pub(crate) enum Content {
 /// A response that is no prepared page.
 #[derive(Debug)]
 pub(crate) struct Reply {
+    /// Whole heads with a status below 200 that come before.
+    pub(crate) interim: Vec<u8>,
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     /// Further field lines, each with its CRLF.
@@ -48,16 +50,16 @@ impl Reply {
     pub(crate) fn text(status: u16, mut text: String) -> Self {
         text.push('\n');
         let content = Content::Bytes(text.into_bytes());
-        Self { status, content_type: "text/plain", fields: Vec::new(), content }
+        Self { interim: Vec::new(), status, content_type: "text/plain", fields: Vec::new(), content }
     }
 
     pub(crate) fn json(mut bytes: Vec<u8>) -> Self {
         bytes.push(b'\n');
-        Self { status: 200, content_type: "application/json", fields: Vec::new(), content: Content::Bytes(bytes) }
+        Self { content_type: "application/json", content: Content::Bytes(bytes), ..Self::text(200, String::new()) }
     }
 
     pub(crate) fn pattern(body: Body) -> Self {
-        Self { status: 200, content_type: "text/plain", fields: Vec::new(), content: Content::Pattern(body) }
+        Self { content: Content::Pattern(body), ..Self::text(200, String::new()) }
     }
 }
 
@@ -262,7 +264,7 @@ impl Page {
                 let range = format!("bytes {start}-{}/{}", end - 1, self.len);
                 encode_field(b"Content-Range", range.as_bytes(), &mut fields);
                 let body = Body::new(Framing::Length, end - start).starting_at(start);
-                Reply { status: 206, content_type: "text/html", fields, content: Content::Pattern(body) }
+                Reply { status: 206, content_type: "text/html", fields, ..Reply::pattern(body) }
             }
             PagePart::Unsatisfiable => {
                 fields.clear();
@@ -270,7 +272,7 @@ impl Page {
                 Reply { fields, ..Reply::text(416, "no such range".to_owned()) }
             }
             PagePart::NotModified | PagePart::Whole => {
-                Reply { status: 304, content_type: "", fields, content: Content::None }
+                Reply { fields, content: Content::None, ..Reply::text(304, String::new()) }
             }
         }
     }

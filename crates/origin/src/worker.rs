@@ -10,6 +10,7 @@ use http1::{Limits, RequestHead};
 use reactor::{Accepted, Listener, Mailbox, Millis, Reactor, Ready, SourceId, TaskId};
 use serde::Serialize;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,11 +47,27 @@ pub(crate) struct WorkerPort {
     pub(crate) mailbox: Mailbox<Message>,
 }
 
+/// Where connections come in. Dropped with the last worker, or with an origin that was never started.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    pub(crate) listeners: Vec<Listener>,
+    /// Of Unix sockets. The kernel leaves the files there, and a later origin could not bind them.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        for path in &self.paths {
+            // Somebody else may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// What all workers have in common.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    pub(crate) listeners: Vec<Listener>,
     pub(crate) workers: Vec<WorkerPort>,
     pub(crate) executions: Executions,
     connections: AtomicU64,
@@ -58,13 +75,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
+    pub(crate) fn new(options: Options) -> io::Result<Self> {
         let workers = (0..options.workers.max(1))
             .map(|_| Ok(WorkerPort { counters: WorkerCounters::default(), mailbox: Mailbox::new()? }))
             .collect::<io::Result<_>>()?;
         Ok(Self {
             options,
-            listeners,
             workers,
             executions: Executions::default(),
             connections: AtomicU64::new(0),
@@ -143,6 +159,8 @@ impl Site {
 #[derive(Debug)]
 pub(crate) struct Worker {
     site: Site,
+    /// Not a part of `Shared`: when the last worker ends nobody listens any more, whoever still reads counters.
+    doors: Arc<Doors>,
     /// By index of task.
     connections: Vec<Option<Connection>>,
     /// Accepting goes on then.
@@ -153,7 +171,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// The worker with this index; called in its thread.
-    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, doors: Arc<Doors>, index: usize) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let common = SharedFields::new(&shared.options.server, shared.options.keep_alive_timeout_s);
         let page = Page::new(common, shared.options.page_bytes);
@@ -162,6 +180,7 @@ impl Worker {
         let site = Site { reactor, shared, index, page, head: RequestHead::default(), limits };
         let worker = Self {
             site,
+            doors,
             connections: Vec::new(),
             paused_until: None,
             date_until: Millis::default(),
@@ -173,9 +192,8 @@ impl Worker {
     }
 
     fn watch_listeners(&self) -> io::Result<()> {
-        let shared = &self.site.shared;
-        let exclusive = shared.workers.len() > 1;
-        for (id, listener) in (0..).zip(&shared.listeners) {
+        let exclusive = self.site.shared.workers.len() > 1;
+        for (id, listener) in (0..).zip(&self.doors.listeners) {
             self.site.reactor.watch(listener.descriptor(), SourceId(id), exclusive)?;
         }
         Ok(())
@@ -203,8 +221,11 @@ impl Worker {
                 }
             }
         }
-        for _ in self.connections.drain(..).flatten() {
+        // What another worker has handed over meanwhile is counted as open, too.
+        self.empty_mailbox();
+        for connection in self.connections.drain(..).flatten() {
             self.site.counters().close(CloseReason::Stopped);
+            drop(connection);
         }
         Ok(())
     }
@@ -224,7 +245,7 @@ impl Worker {
 
     fn accept(&mut self, id: u32) -> io::Result<()> {
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(listener) = self.site.shared.listeners.get(id as usize) else { break };
+            let Some(listener) = self.doors.listeners.get(id as usize) else { break };
             match listener.accept() {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => break,
@@ -238,7 +259,7 @@ impl Worker {
     fn pause(&mut self) -> io::Result<()> {
         if self.paused_until.is_none() {
             self.paused_until = Some(Millis(self.site.reactor.now().0 + ACCEPT_PAUSE_MS));
-            for listener in &self.site.shared.listeners {
+            for listener in &self.doors.listeners {
                 self.site.reactor.unwatch(listener.descriptor())?;
             }
         }
@@ -271,9 +292,9 @@ impl Worker {
             return self.site.counters().close(CloseReason::NoResources);
         };
         if self.site.shared.is_reset_at_accept() {
+            self.site.counters().close(CloseReason::FaultReset);
             stream.reset();
-            reactor.end_task(task);
-            return self.site.counters().close(CloseReason::FaultReset);
+            return reactor.end_task(task);
         }
         let connection = Connection::new(stream, task, serial, accepted.from, &self.site);
         let index = task.index as usize;
@@ -303,12 +324,13 @@ impl Worker {
         let Some(place) = self.connections.get_mut(task.index as usize) else { return };
         let Some(connection) = place.as_mut().filter(|connection| connection.task() == task) else { return };
         let Some(ended) = connection.drive(&mut self.site) else { return };
+        // Counted before the socket is closed: a client that has seen the end finds it in the counters.
+        self.site.counters().close(ended.reason);
         if let Some(connection) = place.take()
             && ended.by == EndBy::Reset
         {
             connection.stream.reset();
         }
         self.site.reactor.end_task(task);
-        self.site.counters().close(ended.reason);
     }
 }

@@ -4,7 +4,10 @@
 mod talk;
 
 use origin::{CloseReason, Options};
+use reactor::PeerAddress;
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use talk::{Client, End, pattern, start, until};
 
@@ -211,6 +214,40 @@ fn a_status_with_its_fields() {
     assert_eq!(client.response().0.status, 400);
     client.get("/nothing");
     assert_eq!(client.response().0.status, 404);
+}
+
+#[test]
+fn interim_responses_come_before_the_answer() {
+    let origin = start(Options::default());
+    let mut client = Client::connect(&origin);
+    client.get("/status/200?interim=103&interims=200");
+    for _ in 0..200 {
+        assert_eq!(client.head().status, 103);
+    }
+    assert_eq!(client.response().0.status, 200);
+    client.send("GET /status/201?interim=103 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(client.response().0.status, 201, "HTTP/1.0 knows no interim responses");
+}
+
+#[test]
+fn listens_on_a_unix_socket_and_removes_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("origin.sock");
+    for _ in 0..2 {
+        let listen = vec![PeerAddress::Unix(path.clone()), PeerAddress::Ip(([127, 0, 0, 1], 0).into())];
+        let origin = start(Options { listen, ..Options::default() });
+        let mut socket = UnixStream::connect(&path).unwrap();
+        socket.set_read_timeout(Some(talk::DEADLINE)).unwrap();
+        socket.write_all(b"GET /bytes/3 HTTP/1.0\r\n\r\n").unwrap();
+        let mut response = Vec::new();
+        socket.read_to_end(&mut response).unwrap();
+        assert!(response.ends_with(&pattern(3)));
+        let mut client = Client::connect(&origin);
+        client.get("/");
+        client.response();
+        origin.stop().unwrap();
+        assert!(!path.exists());
+    }
 }
 
 #[test]

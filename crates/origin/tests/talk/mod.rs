@@ -48,7 +48,10 @@ impl Head {
 
 impl Client {
     pub(crate) fn connect(origin: &Running) -> Self {
-        let socket = TcpStream::connect(origin.address()).unwrap();
+        Self::new(TcpStream::connect(origin.address()).unwrap())
+    }
+
+    pub(crate) fn new(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(DEADLINE)).unwrap();
         socket.set_write_timeout(Some(DEADLINE)).unwrap();
         Self { socket, received: Vec::new() }
