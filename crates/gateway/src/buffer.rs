@@ -35,6 +35,8 @@ impl Spill {
         }
         let sent = match parts {
             [one] => stream.write(&[IoSlice::new(one)], false)?,
+            // Nothing behind the head is the most common case, and `send` costs less than `sendmsg`.
+            [one, []] => stream.write(&[IoSlice::new(one)], false)?,
             [one, two] => stream.write(&[IoSlice::new(one), IoSlice::new(two)], false)?,
             several => {
                 let slices: Vec<IoSlice<'_>> = several.iter().map(|part| IoSlice::new(part)).collect();

@@ -1,10 +1,12 @@
 //! Bytes both ways after 101. It knows no HTTP: two streams, two spills and a timeout. A tunnel is an explicit struct, not
 //! a future: most tunnels are silent most of the time, and their size is what a million of them costs.
 
+use crate::access_log::LogSink;
 use crate::buffer::Spill;
 use crate::close::CloseReason;
 use crate::pool::IdleSocket;
 use reactor::{Millis, Read, Stream, TaskId};
+use rules::log_format::EarlyLine;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,9 +42,20 @@ pub(crate) struct Tunnel {
     upstream: Stream,
     pub(crate) task: TaskId,
     plan: Arc<TunnelPlan>,
+    /// What is logged when it ends; `None` where nothing is.
+    record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
     _permit: TunnelPermit<'static, IdleSocket>,
+}
+
+/// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
+pub(crate) struct TunnelRecord {
+    pub(crate) lines: Vec<(Arc<LogSink>, EarlyLine)>,
+    pub(crate) began_at: Millis,
+    pub(crate) accepted_at: Millis,
+    /// Bytes of the 101.
+    pub(crate) head_bytes: u64,
 }
 
 /// What a step came to.
@@ -63,6 +76,7 @@ pub(crate) struct TunnelStart {
     /// Bytes that the upstream sent behind its 101.
     pub(crate) early: Vec<u8>,
     pub(crate) plan: Arc<TunnelPlan>,
+    pub(crate) record: Option<Box<TunnelRecord>>,
 }
 
 impl Tunnel {
@@ -75,12 +89,13 @@ impl Tunnel {
         unsent: Spill,
         pending: &[u8],
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, early, plan } = start;
+        let TunnelStart { upstream, permit, early, plan, record } = start;
         let mut tunnel = Self {
             downstream,
             upstream,
             task,
             plan,
+            record,
             directions: [Direction::default(), Direction { spill: unsent, ..Direction::default() }],
             _permit: permit,
         };
@@ -128,6 +143,11 @@ impl Tunnel {
             self.downstream.reset();
             self.upstream.reset();
         }
+    }
+
+    /// What is to be logged.
+    pub(crate) fn record(&self) -> Option<&TunnelRecord> {
+        self.record.as_deref()
     }
 
     /// Bytes relayed to the client.

@@ -25,6 +25,31 @@ pub struct LogFormat {
     pieces: Box<[Piece]>,
 }
 
+/// A line that has gaps still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlyLine {
+    text: Vec<u8>,
+    /// Where in the text a value is missing, and of which variable.
+    gaps: Vec<(u32, Variable)>,
+}
+
+impl EarlyLine {
+    /// Appends the line with its gaps filled; `-` where there is no value. Late values are numbers and times, in which
+    /// nothing needs escaping.
+    pub fn write<V: View + ?Sized>(&self, view: &V, out: &mut Vec<u8>) {
+        let mut from = 0;
+        for (at, variable) in &self.gaps {
+            let at = *at as usize;
+            out.extend_from_slice(self.text.get(from..at).unwrap_or_default());
+            if !view.write(variable, out) {
+                out.push(b'-');
+            }
+            from = at;
+        }
+        out.extend_from_slice(self.text.get(from..).unwrap_or_default());
+    }
+}
+
 /// The pieces of nginx's predefined format `combined`.
 fn combined_pieces() -> Vec<Piece> {
     let text = |text: &str| Piece::Text(text.as_bytes().into());
@@ -68,6 +93,22 @@ impl LogFormat {
                 Piece::Variable(variable) => self.write_value(variable, view, out),
             }
         }
+    }
+
+    /// Renders what is known now; `late` says which variables are not. For lines of long-lived tunnels: what a line needs
+    /// of the exchange is kept as text, and the exchange can go.
+    pub fn write_early<V: View + ?Sized>(&self, view: &V, late: impl Fn(&Variable) -> bool) -> EarlyLine {
+        let mut line = EarlyLine { text: Vec::new(), gaps: Vec::new() };
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => line.text.extend_from_slice(text),
+                Piece::Variable(variable) if late(variable) => {
+                    line.gaps.push((line.text.len() as u32, variable.clone()));
+                }
+                Piece::Variable(variable) => self.write_value(variable, view, &mut line.text),
+            }
+        }
+        line
     }
 
     /// The variables of the format, in order.
@@ -157,6 +198,33 @@ fn escape_in_json(byte: u8, out: &mut Vec<u8>) {
         }
     };
     out.extend_from_slice(&[b'\\', short]);
+}
+
+#[cfg(test)]
+mod early_tests {
+    use super::*;
+
+    /// Knows the status, and counts bytes.
+    struct Counts(u64);
+
+    impl View for Counts {
+        fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+            match variable {
+                Variable::Status => out.extend_from_slice(b"101"),
+                Variable::BodyBytesSent => out.extend_from_slice(self.0.to_string().as_bytes()),
+                _ => return false,
+            }
+            true
+        }
+    }
+
+    #[test]
+    fn a_line_keeps_what_was_known_and_takes_late_values_at_its_end() {
+        let early = LogFormat::combined().write_early(&Counts(0), |variable| *variable == Variable::BodyBytesSent);
+        let mut line = Vec::new();
+        early.write(&Counts(77), &mut line);
+        assert_eq!(String::from_utf8(line).unwrap(), "- - - [-] \"-\" 101 77 \"-\" \"-\"");
+    }
 }
 
 #[cfg(test)]

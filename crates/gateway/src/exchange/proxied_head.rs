@@ -262,9 +262,13 @@ impl Exchange {
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);
         self.request.scratch = out;
         match (sent, up.into_tunnel()) {
-            (Ok(()), Some((upstream, permit))) => {
-                AttemptEnd::Tunnel(Box::new(TunnelStart { upstream, permit, early, plan: Arc::clone(&plan.tunnel) }))
-            }
+            (Ok(()), Some((upstream, permit))) => AttemptEnd::Tunnel(Box::new(TunnelStart {
+                upstream,
+                permit,
+                early,
+                plan: Arc::clone(&plan.tunnel),
+                record: None,
+            })),
             _ => AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() },
         }
     }

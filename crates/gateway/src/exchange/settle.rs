@@ -2,11 +2,13 @@
 //! closed.
 
 use super::{Exchange, Next, Served};
+use crate::access_log::AccessLog;
 use crate::close::CloseReason;
-use crate::exchange::view::ExchangeView;
-use crate::tunnel::{Tunnel, TunnelStart};
+use crate::exchange::view::{ExchangeView, TunnelView};
+use crate::tunnel::{Tunnel, TunnelRecord, TunnelStart};
 use crate::worker::{LingerPlan, Worker};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Bytes of an unread request body that are read and dropped to keep a connection: a round trip or two. For more, closing
 /// is cheaper for both.
@@ -126,6 +128,22 @@ impl Exchange {
         self.request.scratch = line;
     }
 
+    /// The lines of the tunnel that this exchange becomes.
+    fn tunnel_record(&self) -> Option<Box<TunnelRecord>> {
+        let logs = &self.location().access_logs;
+        if logs.is_empty() {
+            return None;
+        }
+        let view = ExchangeView::of(self);
+        let early = |log: &AccessLog| (Arc::clone(&log.sink), log.format.write_early(&view, TunnelView::is_late));
+        Some(Box::new(TunnelRecord {
+            lines: logs.iter().map(early).collect(),
+            began_at: self.began_at,
+            accepted_at: self.down.connection.accepted_at,
+            head_bytes: self.down.bytes_sent,
+        }))
+    }
+
     /// One line of the error log, with what nginx puts behind it.
     pub(crate) fn error_log(&self, message: &str) {
         let connection = &self.down.connection;
@@ -142,8 +160,8 @@ impl Exchange {
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
-    pub(super) fn hand_to_tunnel(mut self, start: TunnelStart) -> Next {
-        self.log();
+    pub(super) fn hand_to_tunnel(self, mut start: TunnelStart) -> Next {
+        start.record = self.tunnel_record();
         let Self { worker, request, down, .. } = self;
         worker.recycle(request);
         let (mut connection, unsent) = down.into_parts();
@@ -169,5 +187,14 @@ pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) 
             "upstream timed out while proxying upgraded connection, {} bytes to the client",
             tunnel.bytes_to_client()
         ));
+    }
+    let Some(record) = tunnel.record() else { return };
+    let view = TunnelView { worker, tunnel, record, reason };
+    let mut line = Vec::new();
+    for (sink, early) in &record.lines {
+        line.clear();
+        early.write(&view, &mut line);
+        line.push(b'\n');
+        sink.write(worker.index, &line);
     }
 }

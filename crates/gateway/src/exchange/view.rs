@@ -2,7 +2,10 @@
 
 use super::Exchange;
 use super::proxy::AttemptRecord;
+use crate::close::{CloseReason, CloseSide};
 use crate::generation::Content;
+use crate::tunnel::{Tunnel, TunnelRecord};
+use crate::worker::{Clock, Worker};
 use base64::Engine as _;
 use http1::{Field, FieldId, Version};
 use reactor::PeerAddress;
@@ -142,8 +145,8 @@ impl ExchangeView<'_> {
             Variable::RequestTime => seconds(exchange.worker.reactor.now().since(exchange.began_at), out),
             Variable::RequestCompletion => !exchange.down.is_complete() || bytes(b"OK", out),
             Variable::Msec => seconds(exchange.worker.clock.now().as_millis() as u64, out),
-            Variable::TimeLocal => bytes(&self.moment().local(), out),
-            Variable::TimeIso8601 => bytes(&self.moment().iso8601(), out),
+            Variable::TimeLocal => bytes(&moment(&exchange.worker.clock).local(), out),
+            Variable::TimeIso8601 => bytes(&moment(&exchange.worker.clock).iso8601(), out),
             Variable::Pid => number(u64::from(std::process::id()), out),
             Variable::Pipe => bytes(b".", out),
             Variable::NginxVersion => bytes(crate::NGINX_VERSION.as_bytes(), out),
@@ -159,16 +162,7 @@ impl ExchangeView<'_> {
             Variable::TcpinfoRttvar => self.tcp_info(1, out),
             Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
             Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
-            Variable::CloseSide => exchange.close.is_some_and(|reason| {
-                bytes(
-                    match reason.side() {
-                        crate::close::CloseSide::Client => b"client",
-                        crate::close::CloseSide::Gateway => b"gateway",
-                        crate::close::CloseSide::Upstream => b"upstream",
-                    },
-                    out,
-                )
-            }),
+            Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason), out)),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::RemoteUser => self.remote_user(out),
@@ -286,11 +280,6 @@ impl ExchangeView<'_> {
         optional(fields.find_map(|field| set_cookie(field.value.of(&request.response_bytes), name)), out)
     }
 
-    fn moment(&self) -> Moment {
-        let clock = &self.exchange.worker.clock;
-        Moment::new(clock.now().as_secs() as i64, clock.utc_offset_minutes())
-    }
-
     fn tcp_info(&self, index: usize, out: &mut Vec<u8>) -> bool {
         let info = self.exchange.down.connection.stream.tcp_info();
         info.is_some_and(|info| number(u64::from(info[index]), out))
@@ -335,6 +324,65 @@ impl ExchangeView<'_> {
             }
             _ => false,
         }
+    }
+}
+
+/// A tunnel as the gaps of its log lines see it when it ends.
+pub(crate) struct TunnelView<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) tunnel: &'a Tunnel,
+    pub(crate) record: &'a TunnelRecord,
+    pub(crate) reason: CloseReason,
+}
+
+impl TunnelView<'_> {
+    /// Whether a variable has its value only when the tunnel ends.
+    pub(crate) fn is_late(variable: &Variable) -> bool {
+        matches!(
+            variable,
+            Variable::BytesSent
+                | Variable::BodyBytesSent
+                | Variable::RequestTime
+                | Variable::ConnectionTime
+                | Variable::Msec
+                | Variable::TimeLocal
+                | Variable::TimeIso8601
+                | Variable::UpstreamResponseTime
+                | Variable::UpstreamResponseLength
+                | Variable::CloseSide
+        )
+    }
+}
+
+impl View for TunnelView<'_> {
+    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        let now = self.worker.reactor.now();
+        let body = self.tunnel.bytes_to_client();
+        match variable {
+            Variable::BytesSent => number(self.record.head_bytes + body, out),
+            Variable::BodyBytesSent | Variable::UpstreamResponseLength => number(body, out),
+            Variable::RequestTime | Variable::UpstreamResponseTime => seconds(now.since(self.record.began_at), out),
+            Variable::ConnectionTime => seconds(now.since(self.record.accepted_at), out),
+            Variable::Msec => seconds(self.worker.clock.now().as_millis() as u64, out),
+            Variable::TimeLocal => bytes(&moment(&self.worker.clock).local(), out),
+            Variable::TimeIso8601 => bytes(&moment(&self.worker.clock).iso8601(), out),
+            Variable::CloseSide => bytes(side(self.reason), out),
+            _ => false,
+        }
+    }
+}
+
+/// The present second in local time.
+fn moment(clock: &Clock) -> Moment {
+    Moment::new(clock.now().as_secs() as i64, clock.utc_offset_minutes())
+}
+
+/// `$close_side`
+fn side(reason: CloseReason) -> &'static [u8] {
+    match reason.side() {
+        CloseSide::Client => b"client",
+        CloseSide::Gateway => b"gateway",
+        CloseSide::Upstream => b"upstream",
     }
 }
 

@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::shared::{Message, Shared, bump};
 use crate::tunnel::{Step, Tunnel};
 use accept::Listeners;
-use clock::Clock;
+pub(crate) use clock::Clock;
 use executor::Slot;
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
