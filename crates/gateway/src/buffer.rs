@@ -34,9 +34,8 @@ impl Spill {
             return self.flush(stream);
         }
         let sent = match parts {
-            [one] => stream.write(&[IoSlice::new(one)], false)?,
             // Nothing behind the head is the most common case, and `send` costs less than `sendmsg`.
-            [one, []] => stream.write(&[IoSlice::new(one)], false)?,
+            [one] | [one, []] => stream.write(&[IoSlice::new(one)], false)?,
             [one, two] => stream.write(&[IoSlice::new(one), IoSlice::new(two)], false)?,
             several => {
                 let slices: Vec<IoSlice<'_>> = several.iter().map(|part| IoSlice::new(part)).collect();
