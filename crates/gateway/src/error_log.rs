@@ -2,7 +2,7 @@
 
 use reactor::PeerAddress;
 use rules::time_format::Moment;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,6 +45,10 @@ impl Level {
 /// Lines that wait for the writer: beyond this they are dropped and counted, so that a full disk or a slow terminal stops
 /// nobody's request.
 const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one value of a request (its first line, its Host) in a line. nginx cuts whole lines at 2,048 bytes; here what
+/// stands behind a long value stays readable.
+const VALUE_BYTES_MAX: usize = 1024;
 
 /// The error log of a process. Lines are collected in memory; [`ErrorLog::flush`] writes them.
 #[derive(Debug)]
@@ -160,13 +164,29 @@ impl RequestLine<'_> {
     }
 }
 
+/// A system call's error in nginx's words: `111: Connection refused`.
+pub(crate) fn errno(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => format!("{number}: {}", text.split(" (os error").next().unwrap_or_default()),
+        None => text,
+    }
+}
+
 /// Bytes of a request in a log line: nothing of it may end the line or move a terminal's cursor.
 fn escape(value: &[u8], out: &mut Vec<u8>) {
+    let (value, cut) = match value.split_at_checked(VALUE_BYTES_MAX) {
+        Some((start, rest)) if !rest.is_empty() => (start, true),
+        _ => (value, false),
+    };
     for &byte in value {
         if !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\' {
             let _ = write!(out, "\\x{byte:02X}");
         } else {
             out.push(byte);
         }
+    }
+    if cut {
+        out.extend_from_slice(b"...");
     }
 }

@@ -4,9 +4,6 @@
 use crate::buffer::recycle;
 use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead};
 
-/// How much of a refused request is kept for the log.
-const REFUSED_BYTES_MAX: usize = 1024;
-
 /// Buffers of one exchange. Recycled: between two exchanges everything is empty, and nothing is freed.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
@@ -37,10 +34,18 @@ impl Request {
         Ok(parsed)
     }
 
-    /// Keeps the beginning of what was refused, for the log.
+    /// Keeps what was refused, for the logs: the spans that were found in it point into these bytes. As much as that was
+    /// read, which the limits of a head bound.
     pub(crate) fn keep_refused(&mut self, bytes: &[u8]) {
         self.bytes.clear();
-        self.bytes.extend_from_slice(&bytes[..bytes.len().min(REFUSED_BYTES_MAX)]);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Keeps the beginning of a head that never became whole, with what could be understood of it.
+    pub(crate) fn keep_partial(&mut self, bytes: &[u8], limits: &Limits) {
+        // Parsed for its request line alone: what it says about the rest was said before.
+        let _ = http1::request::parse(bytes, limits, &mut self.head);
+        self.keep_refused(bytes);
     }
 
     /// Makes it ready for the next exchange.

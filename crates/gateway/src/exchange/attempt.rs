@@ -10,6 +10,7 @@ use super::reply::Reply;
 use super::request_body::OutgoingBody;
 use crate::buffer::Spill;
 use crate::close::CloseReason;
+use crate::error_log::errno;
 use crate::generation::{PeerPlan, ProxyPlan};
 use crate::pool::{IdleSocket, Leased};
 use crate::shared::wake_token;
@@ -102,7 +103,10 @@ impl Exchange {
                     Grant::Reuse(checkout) => match Leased::reuse(checkout, &self.worker, self.task()) {
                         Ok(up) => return Ok(up),
                         Err(error) => {
-                            self.error_log(&format!("epoll_ctl() failed ({error}) while connecting to upstream"));
+                            self.error_log(&format!(
+                                "epoll_ctl() failed ({}) while connecting to upstream",
+                                errno(&error)
+                            ));
                             return Err(Failure::ConnectFailed);
                         }
                     },
@@ -165,13 +169,13 @@ impl Exchange {
         let stream = match self.worker.reactor.connect(&peer.address, &plan.connect, self.task()) {
             Ok(stream) => stream,
             Err(error) => {
-                self.error_log(&format!("connect() failed ({error}) while connecting to upstream"));
+                self.error_log(&format!("connect() failed ({}) while connecting to upstream", errno(&error)));
                 return Err(Failure::ConnectFailed);
             }
         };
         while !stream.is_writable() && !stream.is_failed() {
             if self.wait(plan.connect_timeout).await {
-                self.error_log("upstream timed out while connecting to upstream");
+                self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
                 return Err(Failure::ConnectTimeout);
             }
             if self.client_is_gone() && !plan.ignore_client_abort {
@@ -181,7 +185,7 @@ impl Exchange {
         match stream.take_error() {
             Ok(None) => {}
             Ok(Some(error)) | Err(error) => {
-                self.error_log(&format!("connect() failed ({error}) while connecting to upstream"));
+                self.error_log(&format!("connect() failed ({}) while connecting to upstream", errno(&error)));
                 return Err(Failure::ConnectFailed);
             }
         }
@@ -240,7 +244,7 @@ impl Exchange {
                     return AttemptEnd::Reply(self.body_timed_out());
                 }
                 if !up.stream().is_readable() && (unsent == 0 || !up.stream().is_writable()) {
-                    return self.lost(up, "upstream timed out", Failure::Timeout);
+                    return self.lost(up, "upstream timed out (110: Connection timed out)", Failure::Timeout);
                 }
             }
             if self.client_is_gone() && !plan.ignore_client_abort {
@@ -318,14 +322,14 @@ impl Exchange {
                 self.truncate();
             }
             RelayEnd::UpstreamTimeout => {
-                self.error_log("upstream timed out while reading upstream");
+                self.error_log("upstream timed out (110: Connection timed out) while reading upstream");
                 up.discard(DiscardReason::Error);
                 self.truncate();
             }
             RelayEnd::ClientGone(reason) => {
                 up.discard(DiscardReason::Cancelled);
                 if reason == CloseReason::SendTimeout {
-                    self.error_log("client timed out while sending to client");
+                    self.error_log("client timed out (110: Connection timed out) while sending to client");
                 }
                 self.close = Some(reason);
                 self.down.keepalive = false;

@@ -96,6 +96,8 @@ pub(crate) struct Exchange {
     pub(crate) began_at: Millis,
     /// The connection cannot go on, for this reason.
     pub(crate) close: Option<CloseReason>,
+    /// The request as the upstream gets it asks for an upgrade.
+    pub(crate) upgrade_sent: bool,
 }
 
 /// What a phase of an exchange came to.
@@ -148,6 +150,7 @@ impl Exchange {
             status: 0,
             began_at,
             close: None,
+            upgrade_sent: false,
             worker,
             generation,
             request,
@@ -241,7 +244,7 @@ impl Exchange {
                 (error.status(), CloseReason::BadRequest)
             }
             Refusal::HeadTimeout => {
-                self.error_log("client timed out while reading the request head");
+                self.error_log("client timed out (110: Connection timed out) while reading client request headers");
                 (408, CloseReason::HeadTimeout)
             }
         };

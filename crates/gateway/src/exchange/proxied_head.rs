@@ -6,6 +6,7 @@ use super::proxy::Tries;
 use super::relay::{FeedError, Relay, Source};
 use super::{Exchange, ExchangeView};
 use crate::close::CloseReason;
+use crate::error_log::errno;
 use crate::generation::ProxyPlan;
 use crate::pool::Leased;
 use crate::tunnel::TunnelStart;
@@ -60,7 +61,9 @@ impl Exchange {
                     "upstream prematurely closed connection".into(),
                     DiscardReason::PeerClosedIdle,
                 ),
-                Err(error) => HeadStep::Failed(self.closed(), format!("recv() failed ({error})"), DiscardReason::Error),
+                Err(error) => {
+                    HeadStep::Failed(self.closed(), format!("recv() failed ({})", errno(&error)), DiscardReason::Error)
+                }
             };
         }
     }
@@ -235,7 +238,7 @@ impl Exchange {
     /// 101: good only if the client asked for it and the request that was sent asks for it, too.
     fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
         self.keep_response_head(head);
-        if self.request.head.upgrade.is_none() {
+        if self.request.head.upgrade.is_none() || !self.upgrade_sent {
             let reason = "upstream sent 101 (Switching Protocols) although no upgrade was asked for".into();
             return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
         }

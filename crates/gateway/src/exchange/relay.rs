@@ -4,6 +4,7 @@
 use super::Exchange;
 use super::downstream::{Downstream, Framing};
 use crate::close::CloseReason;
+use crate::error_log::errno;
 use crate::pool::Leased;
 use http1::ChunkError;
 use http1::chunked::Decoder;
@@ -204,7 +205,7 @@ fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, plan: &RelayPlan,
                     Err(error) => Step::End(broken(error)),
                 };
             }
-            Err(error) => return Step::End(RelayEnd::UpstreamBroken(format!("recv() failed ({error})"))),
+            Err(error) => return Step::End(RelayEnd::UpstreamBroken(format!("recv() failed ({})", errno(&error)))),
         }
     }
     if relay.is_done() { Step::End(RelayEnd::Complete) } else { Step::Yield }

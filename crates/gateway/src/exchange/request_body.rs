@@ -5,6 +5,7 @@ use super::proxied_head::has_line_end;
 use super::reply::Reply;
 use super::{Exchange, ExchangeView};
 use crate::close::CloseReason;
+use crate::error_log::errno;
 use crate::generation::{PassUriPlan, ProxyPlan};
 use http1::encode::{encode_fields, encode_head_end, encode_number_field};
 use http1::{BodyFraming, UpgradeKind};
@@ -112,7 +113,7 @@ impl Exchange {
 
     /// The answer to a body that does not come.
     pub(super) fn body_timed_out(&mut self) -> Reply {
-        self.error_log("client timed out while reading client request body");
+        self.error_log("client timed out (110: Connection timed out) while reading client request body");
         self.close = Some(CloseReason::BodyTimeout);
         self.down.keepalive = false;
         Reply::error(408)
@@ -133,7 +134,7 @@ impl Exchange {
                 Reply::error(400)
             }
             BodyError::Broken(error) => {
-                self.error_log(&format!("recv() failed ({error}) while reading client request body"));
+                self.error_log(&format!("recv() failed ({}) while reading client request body", errno(error)));
                 self.close = Some(CloseReason::ClientAborted);
                 Reply::error(400)
             }
@@ -148,6 +149,7 @@ impl Exchange {
         out.push(b' ');
         self.write_upstream_target(plan, &mut out);
         out.extend_from_slice(if plan.http_1_1 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
+        let mut upgrade_sent = false;
         let view = ExchangeView::of(self);
         for field in &plan.set_fields {
             let start = out.len();
@@ -173,6 +175,7 @@ impl Exchange {
                 continue;
             }
             out.extend_from_slice(b"\r\n");
+            upgrade_sent |= field.name.eq_ignore_ascii_case(b"Upgrade");
         }
         if body.is_chunked() {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
@@ -187,6 +190,7 @@ impl Exchange {
         encode_fields(bytes, passed, &mut out);
         encode_head_end(&mut out);
         self.request.upstream_head = out;
+        self.upgrade_sent = upgrade_sent;
     }
 
     fn is_h2c(&self, name: &[u8]) -> bool {

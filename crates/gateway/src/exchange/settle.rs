@@ -4,6 +4,7 @@
 use super::{Exchange, Next, Served};
 use crate::access_log::AccessLog;
 use crate::close::CloseReason;
+use crate::exchange::downstream::Framing;
 use crate::exchange::view::{ExchangeView, TunnelView};
 use crate::tunnel::{Tunnel, TunnelRecord, TunnelStart};
 use crate::worker::{LingerPlan, Worker};
@@ -45,14 +46,20 @@ impl Exchange {
         let now = self.worker.reactor.now();
         let Self { worker, request, down, body, close, .. } = self;
         worker.recycle(request);
-        let (complete, keepalive) = (down.is_complete(), down.keepalive);
+        let (complete, keepalive, framing) = (down.is_complete(), down.keepalive, down.framing);
         let mut connection = down.into_parts().0;
         connection.idle_since = now;
         if let Err(reason) = sent {
             return Next::Close(connection, reason);
         }
         match close {
-            // The client must not take a cut response for a whole one.
+            // The client must not take a cut response for a whole one: where FIN is the end of the body, only a reset
+            // tells (S15–S18).
+            Some(CloseReason::Truncated) if framing == Framing::UntilClose => {
+                let task = connection.task;
+                connection.stream.reset();
+                Next::Gone(task, CloseReason::Truncated)
+            }
             Some(CloseReason::Truncated) => Next::Close(connection, CloseReason::Truncated),
             _ if !complete => Next::Close(connection, close.unwrap_or(CloseReason::Truncated)),
             _ if keepalive => Next::KeepAlive(connection, timeout),
@@ -83,7 +90,7 @@ impl Exchange {
             let timeout = self.client_plan().send_timeout;
             let progressed = self.down.waiting_bytes() < waiting;
             if self.wait(timeout).await && !progressed {
-                self.error_log("client timed out while sending response to client");
+                self.error_log("client timed out (110: Connection timed out) while sending to client");
                 return Err(CloseReason::SendTimeout);
             }
         }
@@ -184,7 +191,7 @@ impl Exchange {
 pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) {
     if reason == CloseReason::TunnelTimeout {
         worker.shared.error_log.info(&format!(
-            "upstream timed out while proxying upgraded connection, {} bytes to the client",
+            "upstream timed out (110: Connection timed out) while proxying upgraded connection, {} bytes to the client",
             tunnel.bytes_to_client()
         ));
     }

@@ -257,6 +257,14 @@ impl ExchangeView<'_> {
 
     fn request_field(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
         let request = &self.exchange.request;
+        if request.head.host_is_from_target
+            && name.matches(b"host")
+            && let Some(host) = request.head.host
+        {
+            // R23: the host of an absolute target replaces the field (RFC 9112 §3.2.2), or `proxy_set_header Host
+            // $http_host` would send a request on under another name than it was routed by.
+            return bytes(host.raw.of(&request.bytes), out);
+        }
         join_fields(&request.head.fields, &request.bytes, name, out)
     }
 

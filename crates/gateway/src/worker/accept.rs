@@ -3,6 +3,7 @@
 use super::{Body, Worker};
 use crate::close::CloseReason;
 use crate::connection::Connection;
+use crate::error_log::errno;
 use crate::generation::ListenerId;
 use crate::shared::{Message, bump};
 use reactor::{Accepted, Listener, SourceId};
@@ -70,9 +71,10 @@ impl Worker {
                 Ok(None) => return,
                 Err(error) => {
                     // EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. A connection that closes resumes.
-                    self.shared
-                        .error_log
-                        .crit(&format!("accept4() failed ({error}); accepting pauses until a connection closes"));
+                    self.shared.error_log.crit(&format!(
+                        "accept4() failed ({}); accepting pauses until a connection closes",
+                        errno(&error)
+                    ));
                     self.pause_accept();
                     return;
                 }
@@ -114,7 +116,7 @@ impl Worker {
         let stream = match self.reactor.register(accepted.socket, task) {
             Ok(stream) => stream,
             Err(error) => {
-                self.shared.error_log.alert(&format!("epoll_ctl() failed: {error}"));
+                self.shared.error_log.alert(&format!("epoll_ctl() failed ({})", errno(&error)));
                 return self.forget_connection(task, CloseReason::Displaced);
             }
         };

@@ -184,6 +184,7 @@ impl Worker {
             HeadRead::Refused(error) => self.begin(connection, request, Some(Refusal::Malformed(error))),
             HeadRead::Waiting(true) if fired => {
                 bump(&self.counters().reading, -1);
+                request.keep_partial(&connection.pending, &listener.limits);
                 self.begin(connection, request, Some(Refusal::HeadTimeout));
             }
             HeadRead::Waiting(false) if fired => {

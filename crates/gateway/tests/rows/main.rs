@@ -1,0 +1,12 @@
+//! The catalogue of bad input and faults as conversations over real sockets, row by row: a scripted client, the real
+//! gateway, a scripted upstream. One program, so that it is linked once. Test names begin with the row.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+mod requests_body;
+mod requests_fields;
+mod requests_framing;
+mod requests_line;
+mod requests_sequence;
+mod responses_body;
+mod responses_head;
+mod site;

@@ -1,0 +1,271 @@
+//! The real gateway in the test's process: a configuration is loaded, checked, lowered and served by worker threads, as the
+//! binary does it, but for the file system, which is a text and an empty directory, and the ports, which the kernel picks.
+
+use crate::signal::until;
+use crate::{DEADLINE, Talk};
+use conf::diagnostic::{Diagnostic, Severity};
+use conf::source::SourceMap;
+use gateway::{ErrorLog, Level, ListenerId, LogSink, LowerOptions, Lowered, Message, Registry, Shared, Totals};
+use reactor::{ListenOptions, Listener, PeerAddress};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The name of the only file there is.
+const MAIN: &str = "nginx.conf";
+
+/// A running gateway; dropping it stops it.
+pub struct Gateway {
+    shared: &'static Shared,
+    addresses: Vec<SocketAddr>,
+    listeners: Vec<(SocketAddr, Arc<Listener>)>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    prefix: tempfile::TempDir,
+    upstreams: Vec<SocketAddr>,
+    registry: Mutex<Registry>,
+    logs: Mutex<Vec<Arc<LogSink>>>,
+    error_text: Mutex<String>,
+    access_text: Mutex<String>,
+}
+
+impl Gateway {
+    /// Starts one worker with this configuration. In its text `{listen}` stands for a loopback address of the kernel's
+    /// choice, `{listen:1}`, `{listen:2}` … for further ones, and `{upstream:0}` … for the given addresses. The only host
+    /// name that has an address is `localhost`.
+    pub fn start(text: &str, upstreams: &[SocketAddr]) -> Self {
+        Self::start_workers(1, text, upstreams)
+    }
+
+    /// As [`Self::start`], with a number of workers.
+    pub fn start_workers(workers: u16, text: &str, upstreams: &[SocketAddr]) -> Self {
+        let shared = Shared::leak(workers, ErrorLog::new(Level::Info, 0)).unwrap();
+        let mut gateway = Self {
+            shared,
+            addresses: Vec::new(),
+            listeners: Vec::new(),
+            threads: Vec::new(),
+            prefix: tempfile::tempdir().unwrap(),
+            upstreams: upstreams.to_vec(),
+            registry: Mutex::default(),
+            logs: Mutex::default(),
+            error_text: Mutex::default(),
+            access_text: Mutex::default(),
+        };
+        let text = gateway.fill_in(text);
+        let lowered = gateway.load(&text);
+        let listeners = gateway.listeners_of(&lowered);
+        for index in 0..workers {
+            let (generation, listeners) = (Arc::clone(&lowered.generation), listeners.clone());
+            let worker = std::thread::Builder::new().name(format!("worker {index}"));
+            let run = move || gateway::run(index, shared, generation, listeners);
+            gateway.threads.push(worker.spawn(run).unwrap());
+        }
+        gateway
+    }
+
+    /// Puts addresses in the place of their placeholders; listening sockets are bound on the way.
+    fn fill_in(&mut self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for index in 0.. {
+            let placeholder = if index == 0 { "{listen}".to_owned() } else { format!("{{listen:{index}}}") };
+            if !text.contains(&placeholder) {
+                break;
+            }
+            if index >= self.addresses.len() {
+                let any = PeerAddress::Ip(SocketAddr::from(([127, 0, 0, 1], 0)));
+                let listener = Listener::bind(&any, &ListenOptions::default()).unwrap();
+                let Some(PeerAddress::Ip(address)) = listener.local_address().unwrap() else { unreachable!() };
+                self.addresses.push(address);
+                self.listeners.push((address, Arc::new(listener)));
+            }
+            text = text.replace(&placeholder, &self.addresses[index].to_string());
+        }
+        for (index, address) in self.upstreams.iter().enumerate() {
+            text = text.replace(&format!("{{upstream:{index}}}"), &address.to_string());
+        }
+        text
+    }
+
+    /// Load, check, lower, lower again: an error is the end of the test.
+    #[track_caller]
+    fn load(&self, text: &str) -> Lowered {
+        let prefix = self.prefix.path();
+        let loaded = conf::load(Path::new(MAIN), prefix, None, &mut OneFile(text));
+        let mut found = loaded.diagnostics.clone();
+        found.extend(conf::check(&loaded, conf::table::all()));
+        refuse_errors(&found, &loaded.sources, text);
+        let options = conf::model::Options { privileged: false };
+        let (model, found) = conf::model::lower_with(&loaded.tree, &loaded.sources, options);
+        refuse_errors(&found, &loaded.sources, text);
+        let options = LowerOptions {
+            prefix: prefix.to_path_buf(),
+            workers: u16::try_from(self.shared.workers()).unwrap(),
+            shared: self.shared,
+            hostname: "testhost".to_owned(),
+            resolve: &|name, port| match name {
+                "localhost" => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
+                _ => Err(io::Error::other("no such name here")),
+            },
+        };
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let lowered = gateway::lower(&model, &mut registry, &options);
+        let lowered = lowered.unwrap_or_else(|found| {
+            refuse_errors(&found, &loaded.sources, text);
+            panic!("refused without an error")
+        });
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner).extend(lowered.logs.iter().cloned());
+        lowered
+    }
+
+    fn listeners_of(&self, lowered: &Lowered) -> Vec<(ListenerId, Arc<Listener>)> {
+        let mut listeners = Vec::new();
+        for spec in &lowered.listeners {
+            let bound = self.listeners.iter().find(|(address, _)| spec.address == PeerAddress::Ip(*address));
+            let (_, listener) = bound.unwrap_or_else(|| panic!("{:?} is no placeholder's address", spec.address));
+            listener.apply(&spec.options).unwrap();
+            listeners.push((spec.id, Arc::clone(listener)));
+        }
+        listeners
+    }
+
+    /// Gives all workers another configuration; its placeholders are the same addresses. The workers take it over in
+    /// their own time.
+    pub fn reload(&mut self, text: &str) {
+        let text = self.fill_in(text);
+        let lowered = self.load(&text);
+        for worker in 0..self.shared.workers() {
+            self.shared.send(worker, Message::Reload(Arc::clone(&lowered.generation)));
+        }
+    }
+
+    /// The first listening address.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// A listening address by the number in its placeholder.
+    pub fn address_of(&self, index: usize) -> SocketAddr {
+        self.addresses[index]
+    }
+
+    /// A new client of the first listening address.
+    pub fn client(&self) -> Talk {
+        Talk::connect(self.address())
+    }
+
+    /// What relative paths of the configuration are relative to.
+    pub fn prefix(&self) -> PathBuf {
+        self.prefix.path().to_path_buf()
+    }
+
+    /// The process's shared state.
+    pub fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    /// The sums over all workers.
+    pub fn totals(&self) -> Totals {
+        self.shared.totals()
+    }
+
+    /// Waits until the sums are as wanted.
+    #[track_caller]
+    pub fn until_totals(&self, what: &str, wanted: impl Fn(&Totals) -> bool) -> Totals {
+        until(what, || Some(self.totals()).filter(&wanted))
+    }
+
+    /// The error log so far.
+    pub fn error_log(&self) -> String {
+        let mut text = self.error_text.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.error_log().flush(|lines, dropped| {
+            assert_eq!(dropped, 0, "lines of the error log were dropped");
+            *text += &String::from_utf8_lossy(lines);
+        });
+        text.clone()
+    }
+
+    /// Waits for a line of the error log with this phrase in it, and returns the first one.
+    #[track_caller]
+    pub fn logged(&self, phrase: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let log = self.error_log();
+            if let Some(line) = log.lines().find(|line| line.contains(phrase)) {
+                return line.to_owned();
+            }
+            assert!(begun.elapsed() < DEADLINE, "the error log has no {phrase:?}, only:\n{log}");
+            std::thread::park_timeout(std::time::Duration::from_millis(2));
+        }
+    }
+
+    /// The access logs so far.
+    pub fn access_log(&self) -> String {
+        let mut text = self.access_text.lock().unwrap_or_else(PoisonError::into_inner);
+        for sink in self.logs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let mut lines = Vec::new();
+            assert_eq!(sink.take(&mut lines), 0, "lines of an access log were dropped");
+            *text += &String::from_utf8_lossy(&lines);
+        }
+        text.clone()
+    }
+
+    /// Waits until the access logs have at least this many lines, and returns all of them.
+    #[track_caller]
+    pub fn access_lines(&self, count: usize) -> Vec<String> {
+        let what = format!("{count} lines of the access log");
+        until(&what, || {
+            let lines: Vec<String> = self.access_log().lines().map(str::to_owned).collect();
+            (lines.len() >= count).then_some(lines)
+        })
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        for worker in 0..self.shared.workers() {
+            self.shared.send(worker, Message::Stop);
+        }
+        if std::thread::panicking() {
+            // The log tells most when something has gone wrong.
+            let log = self.error_log();
+            #[allow(clippy::print_stderr)] // for whoever reads the failed test's output
+            if !log.is_empty() {
+                eprintln!("error log:\n{log}");
+            }
+            return;
+        }
+        for thread in self.threads.drain(..) {
+            until("the worker's end", || thread.is_finished().then_some(()));
+            let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ended.unwrap_or_else(|error| panic!("a worker gave up: {error}"));
+        }
+        let log = self.error_log();
+        assert!(!log.contains("bug in holdfast"), "{log}");
+    }
+}
+
+/// The main file, and nothing else.
+struct OneFile<'a>(&'a str);
+
+impl conf::Loader for OneFile<'_> {
+    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        if path.ends_with(MAIN) { Ok(self.0.as_bytes().to_vec()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    fn glob(&mut self, _mask: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+}
+
+#[track_caller]
+fn refuse_errors(found: &[Diagnostic], sources: &SourceMap, text: &str) {
+    let errors: Vec<String> = found
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .map(|diagnostic| conf::verdict::log_line(diagnostic, sources))
+        .collect();
+    assert!(errors.is_empty(), "{}\nin\n{text}", errors.join("\n"));
+}

@@ -1,0 +1,23 @@
+//! What conversations with the gateway are made of: the real gateway on worker threads of the test's process
+//! ([`Gateway`]), upstreams that play a script ([`Peer`]), and clients that say each byte themselves ([`Talk`]). Tests
+//! use it, the product does not. Every wait ends with what it waits for, or fails the test at [`DEADLINE`]; nothing here
+//! sleeps for luck. It knows HTTP only as far as a test has to: its parser is its own, so that a mistake of the product's
+//! codecs does not hide itself.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+mod gateway;
+mod message;
+mod peer;
+mod signal;
+mod talk;
+
+pub use crate::gateway::Gateway;
+pub use crate::message::{Message, Request, Response};
+pub use crate::peer::{Deaf, Peer, Refusing};
+pub use crate::signal::{Signal, until};
+pub use crate::talk::{End, Talk};
+
+use std::time::Duration;
+
+/// No step of a conversation takes longer, however loaded the machine is.
+pub const DEADLINE: Duration = Duration::from_secs(20);

@@ -1,0 +1,357 @@
+//! One end of a TCP connection in the hands of a test: it says bytes, expects bytes, and ends the connection the way the
+//! test wants it. Clients and the connections of a [`crate::Peer`] are the same thing.
+
+use crate::message::{Framing, Message, Request, Response, parse_fields};
+use crate::{DEADLINE, Signal};
+use socket2::SockRef;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A blocked read looks this often whether the test is over.
+const SLICE: Duration = Duration::from_millis(50);
+/// A receiver that has taken nothing for this long does not read: the proof of back-pressure has to end some time.
+const STUCK: Duration = Duration::from_millis(400);
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The other side sent FIN: everything before it is what it wanted to say.
+    Fin,
+    /// RST: the connection broke.
+    Reset,
+}
+
+/// Everything that came on one connection, and what was understood of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Record {
+    pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
+    pub(crate) requests: Arc<Mutex<Vec<(usize, Request)>>>,
+    /// The test is over: nobody listens any more.
+    pub(crate) over: Arc<AtomicBool>,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Talk {
+    /// `None` once it was closed from here.
+    stream: Option<TcpStream>,
+    /// Received and not yet asked for.
+    pending: Vec<u8>,
+    ended: Option<End>,
+    serial: usize,
+    record: Record,
+}
+
+impl Talk {
+    /// Connects to an address.
+    pub fn connect(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&to, DEADLINE).unwrap();
+        Self::new(stream, 0, Record::default())
+    }
+
+    pub(crate) fn new(stream: TcpStream, serial: usize, record: Record) -> Self {
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(SLICE)).unwrap();
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
+        Self { stream: Some(stream), pending: Vec::new(), ended: None, serial, record }
+    }
+
+    /// The number of this connection among those that a peer accepted, from 0.
+    pub fn serial(&self) -> usize {
+        self.serial
+    }
+
+    /// The address of this end.
+    pub fn address(&self) -> SocketAddr {
+        self.socket().local_addr().unwrap()
+    }
+
+    /// The kernel's receive buffer, in bytes, made small or large. Only what comes later is bounded by it.
+    pub fn receive_buffer(&self, bytes: usize) {
+        SockRef::from(self.socket()).set_recv_buffer_size(bytes).unwrap();
+    }
+
+    fn socket(&self) -> &TcpStream {
+        self.stream.as_ref().expect("the conversation was ended from here already")
+    }
+
+    /// Says bytes. What a broken connection does not take is not an error here: what comes back tells.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.socket().write_all(bytes.as_ref());
+    }
+
+    /// Says bytes, each in a segment of its own.
+    pub fn send_bytewise(&mut self, bytes: impl AsRef<[u8]>) {
+        for byte in bytes.as_ref() {
+            self.send([*byte]);
+        }
+    }
+
+    /// Says bytes in the given pieces.
+    pub fn send_pieces<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) {
+        for piece in pieces {
+            self.send(piece);
+        }
+    }
+
+    /// Says up to `most` bytes to somebody who may not listen; the number that went into the kernel until nothing went
+    /// for a while.
+    pub fn flood(&mut self, most: usize) -> usize {
+        let socket = self.socket();
+        socket.set_write_timeout(Some(STUCK)).unwrap();
+        let chunk = [b'x'; 16 * 1024];
+        let mut taken = 0;
+        while taken < most {
+            let rest = chunk.len().min(most - taken);
+            match { socket }.write(&chunk[..rest]) {
+                Ok(count) => taken += count,
+                Err(error) if is_timeout(&error) => break,
+                Err(error) => panic!("the connection broke after {taken} bytes: {error}"),
+            }
+        }
+        socket.set_write_timeout(Some(DEADLINE)).unwrap();
+        taken
+    }
+
+    /// Sends FIN and goes on listening.
+    pub fn half_close(&mut self) {
+        let _ = self.socket().shutdown(Shutdown::Write);
+    }
+
+    /// Ends the connection with RST.
+    pub fn reset(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    }
+
+    /// Ends the connection with FIN.
+    pub fn close(&mut self) {
+        self.stream = None;
+    }
+
+    /// Waits for a signal before the script goes on.
+    #[track_caller]
+    pub fn wait(&self, signal: &Signal) {
+        signal.wait();
+    }
+
+    /// Receives once; `false`: nothing more comes.
+    #[track_caller]
+    fn receive(&mut self) -> bool {
+        let begun = Instant::now();
+        let mut buffer = [0; 16 * 1024];
+        while self.ended.is_none() {
+            match { self.socket() }.read(&mut buffer) {
+                Ok(0) => self.ended = Some(End::Fin),
+                Ok(count) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    self.pending.extend_from_slice(bytes);
+                    self.record.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+                    return true;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => {
+                    if self.record.over.load(Ordering::Acquire) {
+                        self.ended = Some(End::Fin);
+                    }
+                    assert!(
+                        begun.elapsed() < DEADLINE,
+                        "nothing came in {DEADLINE:?}; before that: {}",
+                        self.pending.escape_ascii()
+                    );
+                }
+                Err(_) => self.ended = Some(End::Reset),
+            }
+        }
+        false
+    }
+
+    /// Exactly this many bytes.
+    #[track_caller]
+    pub fn read(&mut self, count: usize) -> Vec<u8> {
+        while self.pending.len() < count {
+            let more = self.receive();
+            let got = self.pending.len();
+            assert!(more, "{:?} after {got} of {count} bytes: {}", self.ended, self.pending.escape_ascii());
+        }
+        self.pending.drain(..count).collect()
+    }
+
+    /// Everything up to and including these bytes; `None` when the connection ends before the first byte.
+    #[track_caller]
+    fn read_until(&mut self, needle: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            if let Some(at) = self.pending.windows(needle.len()).position(|window| window == needle) {
+                return Some(self.pending.drain(..at + needle.len()).collect());
+            }
+            if !self.receive() {
+                let rest = &self.pending;
+                assert!(rest.is_empty(), "{:?} in the middle of: {}", self.ended, rest.escape_ascii());
+                return None;
+            }
+        }
+    }
+
+    /// Expects these bytes and no others.
+    #[track_caller]
+    pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        let read = self.read(bytes.len());
+        assert_eq!(read.escape_ascii().to_string(), bytes.escape_ascii().to_string());
+    }
+
+    /// The head of the next request or response; `None` when the other side has nothing more to say.
+    #[track_caller]
+    pub fn head(&mut self) -> Option<Message> {
+        self.read_until(b"\r\n\r\n").map(|head| Message::of_head(&head))
+    }
+
+    /// The next request, with its body; `None` when the other side has nothing more to say, or broke off.
+    pub fn request(&mut self) -> Option<Request> {
+        while !self.pending.windows(4).any(|window| window == b"\r\n\r\n") {
+            if !self.receive() {
+                return None;
+            }
+        }
+        let mut request = self.head()?;
+        if let Err(end) = self.body(request.request_framing(), &mut request) {
+            assert_ne!(end, None, "a request has no body that ends with the connection");
+            return None;
+        }
+        self.record.requests.lock().unwrap_or_else(PoisonError::into_inner).push((self.serial, request.clone()));
+        Some(request)
+    }
+
+    /// The next response, interim ones included, with its whole body.
+    #[track_caller]
+    pub fn response(&mut self) -> Response {
+        match self.response_or_end(false) {
+            Ok(response) => response,
+            Err(cut) => panic!("{:?} in the middle of the body: {:?}", cut.1, cut.0),
+        }
+    }
+
+    /// The response to a HEAD request.
+    #[track_caller]
+    pub fn response_to_head(&mut self) -> Response {
+        match self.response_or_end(true) {
+            Ok(response) => response,
+            Err(cut) => panic!("{:?} in the middle of the body: {:?}", cut.1, cut.0),
+        }
+    }
+
+    /// A response that is visibly cut: what came of it, and how the connection ended.
+    #[track_caller]
+    pub fn cut_response(&mut self) -> (Response, End) {
+        match self.response_or_end(false) {
+            Ok(response) => panic!("the client must take this for a whole response: {response:?}"),
+            Err(cut) => *cut,
+        }
+    }
+
+    #[track_caller]
+    fn response_or_end(&mut self, to_head: bool) -> Result<Response, Box<(Response, End)>> {
+        let Some(mut response) = self.head() else { panic!("{:?} instead of a response", self.ended) };
+        match self.body(response.response_framing(to_head), &mut response) {
+            Ok(()) => Ok(response),
+            // A body that ends with the connection is whole if that ended with FIN.
+            Err(None) => match self.ended {
+                Some(End::Fin) => Ok(response),
+                _ => Err(Box::new((response, End::Reset))),
+            },
+            Err(Some(end)) => Err(Box::new((response, end))),
+        }
+    }
+
+    /// Reads a body; `Err(None)`: it went on to the end of the connection, as it should.
+    fn body(&mut self, framing: Framing, message: &mut Message) -> Result<(), Option<End>> {
+        match framing {
+            Framing::Length(length) => self.counted(length, &mut message.body),
+            Framing::Chunked => loop {
+                let size = self.line()?;
+                let size = usize::from_str_radix(size.trim(), 16).expect("a chunk size");
+                if size == 0 {
+                    message.trailers = self.trailers()?;
+                    return Ok(());
+                }
+                self.counted(size, &mut message.body)?;
+                assert_eq!(self.line()?, "", "a chunk ends with CRLF");
+            },
+            Framing::UntilEnd => {
+                while self.receive() {}
+                message.body.append(&mut self.pending);
+                Err(None)
+            }
+        }
+    }
+
+    fn counted(&mut self, count: usize, into: &mut Vec<u8>) -> Result<(), Option<End>> {
+        while self.pending.len() < count {
+            if !self.receive() {
+                into.append(&mut self.pending);
+                return Err(self.ended);
+            }
+        }
+        into.extend(self.pending.drain(..count));
+        Ok(())
+    }
+
+    fn line(&mut self) -> Result<String, Option<End>> {
+        loop {
+            if let Some(at) = self.pending.windows(2).position(|window| window == b"\r\n") {
+                let line: Vec<u8> = self.pending.drain(..at + 2).collect();
+                return Ok(String::from_utf8_lossy(&line[..at]).into_owned());
+            }
+            if !self.receive() {
+                return Err(self.ended);
+            }
+        }
+    }
+
+    fn trailers(&mut self) -> Result<Vec<(String, String)>, Option<End>> {
+        let mut lines = String::new();
+        loop {
+            let line = self.line()?;
+            if line.is_empty() {
+                return Ok(parse_fields(&lines));
+            }
+            lines += &line;
+            lines += "\r\n";
+        }
+    }
+
+    /// Expects the connection to end, with nothing said before that.
+    #[track_caller]
+    pub fn end(&mut self) -> End {
+        let (rest, end) = self.rest();
+        assert!(rest.is_empty(), "more came before the end: {}", rest.escape_ascii());
+        end
+    }
+
+    /// Everything until the connection ends, and how it ended.
+    #[track_caller]
+    pub fn rest(&mut self) -> (Vec<u8>, End) {
+        while self.receive() {}
+        (std::mem::take(&mut self.pending), self.ended.expect("receiving ended"))
+    }
+
+    /// Whether the other side has said something, or ended, within a time.
+    pub fn hears_within(&mut self, at_most: Duration) -> bool {
+        if !self.pending.is_empty() || self.ended.is_some() {
+            return true;
+        }
+        let socket = self.socket();
+        socket.set_read_timeout(Some(at_most)).unwrap();
+        let heard = socket.peek(&mut [0]);
+        socket.set_read_timeout(Some(SLICE)).unwrap();
+        !heard.is_err_and(|error| is_timeout(&error))
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
