@@ -51,6 +51,13 @@ impl Spill {
         Ok(sent)
     }
 
+    /// Writes a part that something follows at once, which the kernel may wait for before it sends a segment.
+    pub(crate) fn write_more(&mut self, stream: &Stream, part: &[u8]) -> io::Result<usize> {
+        let sent = if self.is_empty() { stream.write(&[IoSlice::new(part)], true)? } else { 0 };
+        self.bytes.extend_from_slice(part.get(sent..).unwrap_or_default());
+        Ok(sent)
+    }
+
     /// Writes what waits, as far as the socket takes it.
     pub(crate) fn flush(&mut self, stream: &Stream) -> io::Result<usize> {
         if self.is_empty() {

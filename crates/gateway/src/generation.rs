@@ -2,11 +2,13 @@
 //! compare. Immutable; workers hold it by reference count, exchanges pin it. Built by `lower`.
 
 use crate::access_log::AccessLog;
+use crate::files::{FilesPlan, RootPlan};
 use crate::tunnel::TunnelPlan;
 use http1::{FieldId, Limits};
 use reactor::{ConnectOptions, PeerAddress};
 use rules::location::Locations;
 use rules::redirect::Redirects;
+use rules::reply::ErrorPages;
 use rules::server_name::ServerNames;
 use rules::template::Template;
 use std::sync::Arc;
@@ -92,6 +94,13 @@ pub(crate) struct LocationPlan {
     pub(crate) access_logs: Vec<AccessLog>,
     /// `server_tokens`: what the `Server` field and error pages say.
     pub(crate) server_token: Box<[u8]>,
+    /// `root` or `alias`: also where no files are served, for `$document_root`.
+    pub(crate) root: RootPlan,
+    pub(crate) error_pages: ErrorPages,
+    pub(crate) recursive_error_pages: bool,
+    /// `internal`: only internal redirects lead here.
+    pub(crate) internal: bool,
+    pub(crate) msie_padding: bool,
 }
 
 /// How the client's side is treated in a location.
@@ -118,6 +127,7 @@ pub(crate) enum Content {
     Return(ReturnPlan),
     /// `stub_status`
     StubStatus,
+    Files(Box<FilesPlan>),
     /// Nothing is configured to answer: 404.
     Nothing,
 }

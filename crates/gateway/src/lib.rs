@@ -8,6 +8,7 @@ mod close;
 mod connection;
 mod error_log;
 mod exchange;
+mod files;
 mod generation;
 mod lower;
 mod pool;

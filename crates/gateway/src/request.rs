@@ -21,6 +21,10 @@ pub(crate) struct Request {
     pub(crate) scratch: Vec<u8>,
     /// `$uri`, where it differs from the bytes of the target.
     pub(crate) uri: Vec<u8>,
+    /// `$args`, after an internal redirect that brought some.
+    pub(crate) args: Vec<u8>,
+    /// For building the path of a file.
+    pub(crate) path: Vec<u8>,
 }
 
 impl Request {
@@ -50,9 +54,15 @@ impl Request {
 
     /// Makes it ready for the next exchange.
     pub(crate) fn clear(&mut self) {
-        for buffer in
-            [&mut self.bytes, &mut self.response_bytes, &mut self.upstream_head, &mut self.scratch, &mut self.uri]
-        {
+        for buffer in [
+            &mut self.bytes,
+            &mut self.response_bytes,
+            &mut self.upstream_head,
+            &mut self.scratch,
+            &mut self.uri,
+            &mut self.args,
+            &mut self.path,
+        ] {
             recycle(buffer);
         }
     }

@@ -4,7 +4,7 @@
 use crate::error_log::ErrorLog;
 use crate::generation::{Generation, ListenerId};
 use crate::pool::{PoolDriver, UpstreamPool};
-use reactor::{Accepted, Listener, Mailbox, TaskId};
+use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -58,11 +58,19 @@ pub(crate) fn bump(counter: &AtomicU64, by: i64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
 }
 
+/// Threads that may wait for a disk: a disk serves few requests at once, and more threads would only queue there.
+const OFFLOAD_THREADS_MAX: usize = 4;
+/// Jobs that wait for them. At a tenth of a millisecond each the last one waits for 25 ms; beyond that the disk does not
+/// follow, and refusing some requests is better than delaying all.
+const OFFLOAD_WAITING_MAX: usize = 1024;
+
 /// What the workers of a process share.
 pub struct Shared {
     pub(crate) workers: Box<[WorkerLink]>,
     pub(crate) pool: UpstreamPool,
     pub(crate) error_log: ErrorLog,
+    /// For work that may wait for a disk.
+    pub(crate) offload: Offload,
     /// Serial number of the next client connection.
     serial: AtomicU64,
 }
@@ -111,6 +119,7 @@ impl Shared {
             workers: links?,
             pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake })),
             error_log,
+            offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             serial: AtomicU64::new(1),
         }));
         Ok(this.get_or_init(|| shared))

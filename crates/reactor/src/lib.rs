@@ -8,8 +8,10 @@
 mod address;
 mod clock;
 mod connect;
+mod file;
 mod listener;
 mod mailbox;
+mod offload;
 mod parked;
 mod poller;
 mod process;
@@ -24,8 +26,12 @@ mod reactor;
 pub use address::PeerAddress;
 pub use clock::{Millis, monotonic_millis, wall_clock};
 pub use connect::ConnectOptions;
+pub use file::{
+    FileKind, FileStatus, OpenFile, c_path, is_link_loop, open_file, open_file_cached, read_at, read_cached_with,
+};
 pub use listener::{Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
 pub use mailbox::Mailbox;
+pub use offload::{Offload, Pending};
 pub use parked::{Parked, ParkedId};
 pub use poller::SourceId;
 pub use process::{descriptor_limit, raise_descriptor_limit};

@@ -2,6 +2,7 @@
 //! errno and nothing else; decisions belong to the callers. All `unsafe` of this crate stands here.
 #![allow(unsafe_code)] // this module exists to contain it
 
+use std::ffi::CStr;
 use std::io::{self, IoSlice};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -100,6 +101,45 @@ pub(crate) fn sendfile(
 ) -> io::Result<usize> {
     // SAFETY: `offset` outlives the call; no other memory is touched.
     check_size(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &raw mut *offset, count) })
+}
+
+/// Opens for reading if that needs nothing but what is in memory; `EAGAIN` otherwise.
+pub(crate) fn open_cached(path: &CStr) -> io::Result<OwnedFd> {
+    // SAFETY: open_how is plain integers, for which all-zero is a value.
+    let mut how: libc::open_how = unsafe { mem::zeroed() };
+    how.flags = (libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC) as u64;
+    how.resolve = libc::RESOLVE_CACHED;
+    // SAFETY: the path ends with NUL, `how` has the length that is passed, and both outlive the call.
+    let result = unsafe {
+        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), &raw const how, size_of::<libc::open_how>())
+    };
+    let descriptor = check(result as libc::c_int)?;
+    // SAFETY: openat2 succeeded, so the descriptor is new and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Mode, size and time of modification (seconds) of an open file, as far as the kernel knows them without asking a server.
+pub(crate) fn status_cached(file: BorrowedFd<'_>) -> io::Result<(u32, u64, i64)> {
+    let mut status = MaybeUninit::<libc::statx>::uninit();
+    // SAFETY: the empty path is a string, and on success the kernel has filled the whole struct.
+    let status = unsafe {
+        check(libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
+            libc::STATX_TYPE | libc::STATX_SIZE | libc::STATX_MTIME,
+            status.as_mut_ptr(),
+        ))?;
+        status.assume_init()
+    };
+    Ok((u32::from(status.stx_mode), status.stx_size, status.stx_mtime.tv_sec))
+}
+
+/// Reads from `offset` what is in memory; `EAGAIN` where nothing is.
+pub(crate) fn read_cached(file: BorrowedFd<'_>, buffer: &mut [u8], offset: i64) -> io::Result<usize> {
+    let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: the kernel writes at most the length of the one part, which is the slice.
+    check_size(unsafe { libc::preadv2(file.as_raw_fd(), &raw const part, 1, offset, libc::RWF_NOWAIT) })
 }
 
 /// Accepts one connection, non-blocking and close-on-exec; the address is that of the client.

@@ -10,6 +10,7 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     state: State,
+    framing: BodyFraming,
     /// Bytes of body received so far, without framing.
     pub(crate) received: u64,
     /// The decoded trailer lines of a chunked body, once it is complete.
@@ -52,7 +53,12 @@ impl RequestBody {
             BodyFraming::Length(length) => State::Length(length),
             BodyFraming::Chunked => State::Chunked(Box::default()),
         };
-        Self { state, received: 0, trailers: Vec::new() }
+        Self { state, framing, received: 0, trailers: Vec::new() }
+    }
+
+    /// How the request frames it; none where the request was refused.
+    pub(crate) fn framing(&self) -> BodyFraming {
+        self.framing
     }
 
     /// Whether what is left is known to be less than this many bytes.

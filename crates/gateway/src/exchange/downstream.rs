@@ -5,6 +5,7 @@ use crate::buffer::Spill;
 use crate::connection::Connection;
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use http1::{Method, Version};
+use reactor::OpenFile;
 use std::io;
 
 /// How the end of a response body is marked.
@@ -68,6 +69,31 @@ impl Downstream {
     /// Sends a part of the body; `last`: nothing follows.
     pub(crate) fn send_body(&mut self, body: &[u8], last: bool) -> io::Result<()> {
         self.send_framed(&[], body, last)
+    }
+
+    /// Sends a final head whose body, of this many bytes, follows by [`Self::send_file`].
+    pub(crate) fn send_head_of_file(&mut self, head: &[u8], length: u64) -> io::Result<()> {
+        self.head_begun = true;
+        self.framing = Framing::Length(length);
+        self.bytes_sent += self.spill.write_more(&self.connection.stream, head)? as u64;
+        Ok(())
+    }
+
+    /// Sends a part of the body from a file by `sendfile(2)`, and moves the offset on. 0: the socket takes none, or the
+    /// file has ended.
+    pub(crate) fn send_file(&mut self, file: &OpenFile, offset: &mut u64, count: usize) -> io::Result<usize> {
+        let Framing::Length(left) = self.framing else { return Ok(0) };
+        if !self.flush()? {
+            return Ok(0);
+        }
+        let count = count.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let mut position = i64::try_from(*offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let sent = self.connection.stream.write_file(file.descriptor(), &mut position, count)?;
+        *offset += sent as u64;
+        self.framing = Framing::Length(left - sent as u64);
+        self.bytes_sent += sent as u64;
+        self.body_bytes += sent as u64;
+        Ok(sent)
     }
 
     fn send_framed(&mut self, head: &[u8], body: &[u8], last: bool) -> io::Result<()> {

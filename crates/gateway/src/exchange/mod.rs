@@ -4,11 +4,15 @@
 mod attempt;
 mod body;
 mod downstream;
+mod files;
+mod offload;
 mod proxied_head;
 mod proxy;
+mod redirect;
 mod relay;
 mod reply;
 mod request_body;
+mod send_file;
 mod settle;
 mod view;
 
@@ -23,9 +27,11 @@ use crate::tunnel::{Tunnel, TunnelStart};
 use crate::worker::{LingerPlan, Worker, executor};
 use body::RequestBody;
 use downstream::Downstream;
-use http1::{BodyFraming, RequestError, TargetForm};
+use files::Prefetched;
+use http1::{BodyFraming, Method, RequestError, TargetForm};
 use proxy::Attempts;
 use reactor::{Millis, TaskId};
+use redirect::Redirect;
 use reply::Reply;
 use rules::captures::Captures;
 use rules::location::Found;
@@ -75,8 +81,12 @@ pub(crate) struct Target {
     pub(crate) parsed: Option<ParsedTarget>,
     pub(crate) server: u32,
     pub(crate) location: Option<LocationId>,
-    /// `$uri` is in `Request::uri`, not in the bytes of the target.
-    pub(crate) uri_is_owned: bool,
+    /// An internal redirect leads here: `internal` locations are open to it.
+    pub(crate) internal: bool,
+    /// An internal redirect has replaced the client's target: `$uri` is in `Request::uri`.
+    pub(crate) uri_replaced: bool,
+    /// It has brought arguments, which are in `Request::args`.
+    pub(crate) has_args: bool,
 }
 
 /// One exchange.
@@ -91,6 +101,16 @@ pub(crate) struct Exchange {
     /// Values of user-defined variables; empty until there is one.
     pub(crate) slots: Vec<Option<Box<[u8]>>>,
     pub(crate) attempts: Attempts,
+    /// The client's method; an error page is fetched by GET.
+    pub(crate) method: Method,
+    /// The status under which an error page is sent, whatever its own.
+    pub(crate) shown_status: Option<u16>,
+    /// `error_page` has no more say.
+    pub(crate) error_pages_done: bool,
+    /// The request's body was refused: it is neither measured again nor passed on.
+    pub(crate) body_refused: bool,
+    /// A file that was opened while an index was looked for.
+    prefetched: Option<Prefetched>,
     /// The status that was, or will be, sent; 0 until it is known.
     pub(crate) status: u16,
     pub(crate) began_at: Millis,
@@ -106,6 +126,8 @@ pub(crate) enum Step {
     Content,
     /// This is the answer.
     Reply(Reply),
+    /// The request goes on elsewhere.
+    Redirect(Redirect),
     /// The answer was given.
     Served(Served),
 }
@@ -122,11 +144,11 @@ pub(crate) enum Served {
 pub(crate) async fn run(begin: Begin) -> Next {
     let refusal = begin.refusal;
     let mut exchange = Exchange::new(begin);
-    let served = match refusal {
-        None => exchange.serve().await,
+    let step = match refusal {
+        None => exchange.route(),
         Some(refusal) => exchange.refuse(refusal),
     };
-    match served {
+    match exchange.serve(step).await {
         Served::Responded => exchange.settle().await,
         Served::Tunnel(start) => exchange.hand_to_tunnel(*start),
     }
@@ -134,8 +156,12 @@ pub(crate) async fn run(begin: Begin) -> Next {
 
 impl Exchange {
     fn new(begin: Begin) -> Self {
-        let Begin { worker, generation, mut connection, request, refusal } = begin;
+        let Begin { worker, generation, mut connection, mut request, refusal } = begin;
         connection.requests = connection.requests.saturating_add(1);
+        if matches!(refusal, Some(Refusal::HeadTimeout)) {
+            // The recycled head is that of an earlier request: this one's was never parsed.
+            request.head.clear();
+        }
         let head = &request.head;
         let framing = if refusal.is_some() { BodyFraming::None } else { head.framing };
         let keepalive = refusal.is_none() && head.keepalive;
@@ -147,6 +173,11 @@ impl Exchange {
             captures: Captures::default(),
             slots: Vec::new(),
             attempts: Attempts::default(),
+            method: head.method,
+            shown_status: None,
+            error_pages_done: false,
+            body_refused: false,
+            prefetched: None,
             status: 0,
             began_at,
             close: None,
@@ -189,18 +220,28 @@ impl Exchange {
         executor::suspend().await;
     }
 
-    /// Routes, and runs what the location says, until there is a response.
-    async fn serve(&mut self) -> Served {
-        let mut step = self.route();
-        for _ in 0..REDIRECTS_MAX {
-            match step {
+    /// Runs what the locations say, until there is a response.
+    async fn serve(&mut self, mut step: Step) -> Served {
+        let mut redirects = 0;
+        loop {
+            step = match step {
                 Step::Served(served) => return served,
-                Step::Reply(reply) => return self.respond(&reply),
-                Step::Content => step = self.content().await,
+                Step::Content => self.content().await,
+                Step::Redirect(_) if redirects == REDIRECTS_MAX => {
+                    self.error_log("rewrite or internal redirection cycle");
+                    self.error_pages_done = true;
+                    Step::Reply(Reply::error(500))
+                }
+                Step::Redirect(redirect) => {
+                    redirects += 1;
+                    self.redirect(redirect)
+                }
+                Step::Reply(reply) => match self.error_page(&reply) {
+                    Some(page) => page,
+                    None => return self.deliver(reply).await,
+                },
             }
         }
-        self.error_log("rewrite or internal redirection cycle");
-        self.respond(&Reply::error(500))
     }
 
     /// From the head to a location.
@@ -208,19 +249,22 @@ impl Exchange {
         if let Err(reply) = self.choose_server().and_then(|()| self.parse_uri()) {
             return Step::Reply(reply);
         }
-        let generation = Rc::clone(&self.generation);
-        if let Some(plan) = &generation.server(self.target.server).answer {
-            return Step::Reply(self.return_reply(plan));
-        }
         self.route_uri()
     }
 
     /// From the present URI to a location.
     fn route_uri(&mut self) -> Step {
-        match self.find_location() {
-            Err(reply) => Step::Reply(reply),
-            Ok(()) => self.check_body_size().map_or(Step::Content, Step::Reply),
+        let generation = Rc::clone(&self.generation);
+        if let Some(plan) = &generation.server(self.target.server).answer {
+            return Step::Reply(self.return_reply(plan));
         }
+        if let Err(reply) = self.find_location() {
+            return Step::Reply(reply);
+        }
+        if self.location().internal && !self.target.internal {
+            return Step::Reply(Reply::error(404));
+        }
+        self.check_body_size().map_or(Step::Content, Step::Reply)
     }
 
     /// Runs the location's content.
@@ -230,13 +274,14 @@ impl Exchange {
         match &generation.location(location).content {
             Content::Proxy(plan) => self.proxy(plan).await,
             Content::Return(plan) => Step::Reply(self.return_reply(plan)),
+            Content::Files(plan) => self.files(plan).await,
             Content::StubStatus => Step::Reply(self.stub_status()),
             Content::Nothing => Step::Reply(Reply::error(404)),
         }
     }
 
     /// A head that is not acceptable is answered by the default server of the address, and logged there.
-    fn refuse(&mut self, refusal: Refusal) -> Served {
+    fn refuse(&mut self, refusal: Refusal) -> Step {
         let _ = self.choose_default_server();
         let (status, reason) = match refusal {
             Refusal::Malformed(error) => {
@@ -250,7 +295,7 @@ impl Exchange {
         };
         self.close = Some(reason);
         self.down.keepalive = false;
-        self.respond(&Reply::error(status))
+        Step::Reply(Reply::error(status))
     }
 
     fn choose_default_server(&mut self) -> Result<(), Reply> {
@@ -293,7 +338,6 @@ impl Exchange {
         let merge_slashes = generation.server(self.target.server).merge_slashes;
         match parse_target(raw, merge_slashes, uri) {
             Ok(parsed) => {
-                self.target.uri_is_owned = parsed.changed;
                 self.target.parsed = Some(parsed);
                 Ok(())
             }
@@ -308,6 +352,9 @@ impl Exchange {
 
     /// `$uri`: the normalised path.
     pub(crate) fn uri(&self) -> &[u8] {
+        if self.target.uri_replaced {
+            return &self.request.uri;
+        }
         let Some(parsed) = &self.target.parsed else { return b"" };
         parsed.path(self.raw_target(), &self.request.uri)
     }
@@ -320,7 +367,18 @@ impl Exchange {
 
     /// `$args`.
     pub(crate) fn args(&self) -> Option<&[u8]> {
+        if self.target.uri_replaced {
+            return self.target.has_args.then_some(&self.request.args[..]);
+        }
         self.target.parsed.as_ref()?.args(self.raw_target())
+    }
+
+    /// The method that the location sees.
+    pub(crate) fn method_name(&self) -> &[u8] {
+        if self.method == Method::Other || self.method == self.request.head.method {
+            return self.request.head.method_name.of(&self.request.bytes);
+        }
+        self.method.name().as_bytes()
     }
 
     fn find_location(&mut self) -> Result<(), Reply> {
@@ -352,10 +410,11 @@ impl Exchange {
     /// L8: a body that is announced as too large is refused before it is sent.
     fn check_body_size(&mut self) -> Option<Reply> {
         let limit = self.client_plan().body_size_max;
-        let BodyFraming::Length(length) = self.request.head.framing else { return None };
-        if limit == 0 || length <= limit {
+        let BodyFraming::Length(length) = self.body.framing() else { return None };
+        if limit == 0 || length <= limit || self.body_refused {
             return None;
         }
+        self.body_refused = true;
         self.error_log(&format!("client intended to send too large body: {length} bytes"));
         Some(Reply::error(413))
     }

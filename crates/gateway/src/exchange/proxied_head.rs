@@ -144,7 +144,7 @@ impl Exchange {
             ResponseFraming::UntilClose => Source::UntilClose,
         };
         let mut relay = Relay::new(source);
-        self.status = status;
+        self.status = self.shown_status.unwrap_or(status);
         let framing = self.response_framing();
         self.settle_keepalive();
         let mut out = std::mem::take(&mut self.request.scratch);
@@ -186,7 +186,8 @@ impl Exchange {
     fn encode_proxied_head(&self, plan: &ProxyPlan, framing: Framing, out: &mut Vec<u8>) {
         let response = &self.request.response;
         let bytes = &self.request.response_bytes;
-        encode_status_line(Version::Http11, response.status, Some(response.reason.of(bytes)), out);
+        let reason = Some(response.reason.of(bytes)).filter(|_| self.status == response.status);
+        encode_status_line(Version::Http11, self.status, reason, out);
         if plan.hidden.contains(FieldId::Server, b"") {
             encode_field(b"Server", &self.location().server_token, out);
         }

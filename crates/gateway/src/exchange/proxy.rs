@@ -74,14 +74,13 @@ impl Exchange {
             Err(reply) => return Step::Reply(reply),
         };
         self.encode_upstream_head(plan, &body);
-        let method = self.request.head.method_name.of(&self.request.bytes);
         let mut tries = Tries {
             selection: Selection::default(),
             first_at: self.worker.reactor.now(),
             made: 0,
             fresh_on: None,
             fresh_used: false,
-            idempotent: retry::is_idempotent(method),
+            idempotent: retry::is_idempotent(self.method_name()),
             replayable: body.is_complete(),
         };
         loop {

@@ -1,11 +1,12 @@
 //! Responses of our own: `return`, redirects, error pages. Proxied ones are `relay`'s.
 
 use super::downstream::Framing;
+use super::send_file::FileReply;
 use super::{Exchange, ExchangeView, Served};
 use crate::close::CloseReason;
 use crate::generation::ReturnPlan;
 use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
-use http1::{Method, Version};
+use http1::{FieldId, Method, Version};
 
 /// A response that is complete in memory.
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub(crate) enum ReplyBody {
     Bytes(Vec<u8>),
     /// The built-in page of the status.
     ErrorPage,
+    /// A file, or a part of it.
+    File(Box<FileReply>),
 }
 
 impl Reply {
@@ -99,7 +102,7 @@ impl Exchange {
     }
 
     /// Puts scheme and host before a path.
-    fn absolute_location(&self, location: Vec<u8>) -> Vec<u8> {
+    pub(super) fn absolute_location(&self, location: Vec<u8>) -> Vec<u8> {
         if location.first() != Some(&b'/') {
             return location;
         }
@@ -140,16 +143,25 @@ impl Exchange {
 
     fn render(&self, reply: &Reply) -> (Vec<u8>, Option<Box<[u8]>>) {
         match &reply.body {
-            ReplyBody::Empty => (Vec::new(), reply.content_type.clone()),
+            ReplyBody::Empty | ReplyBody::File(_) => (Vec::new(), reply.content_type.clone()),
             ReplyBody::Bytes(bytes) => (bytes.clone(), reply.content_type.clone()),
             ReplyBody::ErrorPage if is_bodiless(reply.status) => (Vec::new(), None),
             ReplyBody::ErrorPage => {
                 let mut page = Vec::new();
                 let server = String::from_utf8_lossy(&self.location().server_token);
-                rules::reply::write_page(reply.status, &server, false, &mut page);
-                (page, Some(b"text/html".as_slice().into()))
+                if rules::reply::write_page(reply.status, &server, self.pads_error_pages(), &mut page) {
+                    (page, Some(b"text/html".as_slice().into()))
+                } else {
+                    (page, None)
+                }
             }
         }
+    }
+
+    fn pads_error_pages(&self) -> bool {
+        let request = &self.request;
+        let user_agent = request.head.value(FieldId::UserAgent, &request.bytes);
+        self.location().msie_padding && user_agent.is_some_and(rules::reply::pads_error_pages)
     }
 
     fn encode_own_head(&self, reply: &Reply, content_type: Option<&[u8]>, length: usize, head: &mut Vec<u8>) {

@@ -44,7 +44,7 @@ impl OutgoingBody {
 impl Exchange {
     /// Reads the body, as far as the configuration wants that before the upstream sees the request.
     pub(super) async fn take_body(&mut self, plan: &ProxyPlan) -> Result<OutgoingBody, Reply> {
-        let framing = self.request.head.framing;
+        let framing = self.body.framing();
         let length = match framing {
             BodyFraming::Length(length) => Some(length),
             BodyFraming::None | BodyFraming::Chunked => None,
@@ -145,7 +145,7 @@ impl Exchange {
     pub(super) fn encode_upstream_head(&mut self, plan: &ProxyPlan, body: &OutgoingBody) {
         let mut out = std::mem::take(&mut self.request.upstream_head);
         out.clear();
-        out.extend_from_slice(self.request.head.method_name.of(&self.request.bytes));
+        out.extend_from_slice(self.method_name());
         out.push(b' ');
         self.write_upstream_target(plan, &mut out);
         out.extend_from_slice(if plan.http_1_1 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
@@ -202,12 +202,12 @@ impl Exchange {
         let parsed = self.target.parsed.as_ref();
         let uri = ProxyUri {
             raw: self.raw_target(),
-            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path),
+            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path) && !self.target.uri_replaced,
             uri: self.uri(),
             args: self.args(),
             location: &self.location().name,
             location_is_valid: true,
-            needs_escape: parsed.is_some_and(|parsed| parsed.quoted),
+            needs_escape: self.target.uri_replaced || parsed.is_some_and(|parsed| parsed.quoted),
         };
         uri.write(
             match &plan.uri {

@@ -23,8 +23,7 @@ const BASIC: &[u8] = b"Basic ";
 pub(crate) fn is_served(variable: &Variable) -> bool {
     !matches!(
         variable,
-        Variable::DocumentRoot
-            | Variable::IsRequestPort
+        Variable::IsRequestPort
             | Variable::LimitConnStatus
             | Variable::LimitRate
             | Variable::LimitReqStatus
@@ -40,7 +39,6 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
             | Variable::RealpathRoot
             | Variable::RequestBody
             | Variable::RequestBodyFile
-            | Variable::RequestFilename
             | Variable::RequestId
             | Variable::RequestPort
             | Variable::SentHttp(_)
@@ -112,7 +110,7 @@ impl View for ExchangeView<'_> {
             Variable::IsArgs => exchange.args().is_none_or(<[u8]>::is_empty) || bytes(b"?", out),
             Variable::Arg(name) => optional(exchange.args().and_then(|args| arg(args, name)), out),
             Variable::Request => bytes(self.head_span(exchange.request.head.line), out),
-            Variable::RequestMethod => bytes(self.head_span(exchange.request.head.method_name), out),
+            Variable::RequestMethod => bytes(exchange.method_name(), out),
             Variable::ServerProtocol => bytes(
                 match exchange.request.head.version {
                     Version::Http10 => b"HTTP/1.0",
@@ -153,6 +151,14 @@ impl ExchangeView<'_> {
             Variable::ServerName => bytes(&exchange.generation.server(exchange.target.server).name, out),
             Variable::ServerPort => exchange.server_port().is_some_and(|port| number(u64::from(port), out)),
             Variable::ServerAddr => self.server_addr(out),
+            Variable::DocumentRoot => {
+                exchange.location().root.write_root(self, out);
+                true
+            }
+            Variable::RequestFilename => {
+                exchange.location().root.write_path(self, exchange.uri(), out);
+                true
+            }
             Variable::Capture(group) => optional(exchange.captures.group(usize::from(*group)), out),
             Variable::ConnectionsActive => number(exchange.worker.shared.totals().active, out),
             Variable::ConnectionsReading => number(exchange.worker.shared.totals().reading, out),

@@ -2,6 +2,7 @@
 
 use super::Lowering;
 use crate::access_log::AccessLog;
+use crate::files::Alias;
 use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, ReturnPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{
@@ -30,14 +31,19 @@ impl Lowering<'_> {
             LocationMatch::Exact(name) | LocationMatch::Prefix(name) | LocationMatch::PrefixFinal(name) => name,
             LocationMatch::Regex(_) | LocationMatch::Named(_) => b"",
         };
+        let alias = if matches!(matcher, LocationMatch::Regex(_)) { Alias::Whole } else { Alias::Prefix(name.len()) };
+        let outer = self.enter_alias(&location.settings.files.root, alias);
         let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
         let id = self.add(name, &location.settings, content);
         let nested = location.locations.iter().map(|inner| self.location_spec(inner)).collect();
+        self.alias = outer;
         LocationSpec { id: id.0, matcher, auto_redirect: location.auto_redirect, nested, span: location.span }
     }
 
     fn add(&mut self, name: &[u8], settings: &Arc<LocationSettings>, content: Content) -> LocationId {
         let access_logs = self.access_logs(settings);
+        let root = self.root_plan(&settings.files.root);
+        let error_pages = self.error_pages(&settings.response);
         let id = LocationId(self.locations.len() as u32);
         self.locations.push(LocationPlan {
             name: name.into(),
@@ -45,6 +51,11 @@ impl Lowering<'_> {
             client: client_plan(settings),
             access_logs,
             server_token: server_token(&settings.response.server_tokens).into(),
+            root,
+            error_pages,
+            recursive_error_pages: settings.response.recursive_error_pages,
+            internal: settings.response.internal,
+            msie_padding: settings.response.msie_padding,
         });
         id
     }
@@ -80,7 +91,8 @@ impl Lowering<'_> {
         match content {
             Some(model::Content::Proxy(pass)) => self.proxy(pass, settings, name),
             Some(model::Content::StubStatus) => Content::StubStatus,
-            Some(model::Content::StatusPage | model::Content::EmptyGif) | None => Content::Nothing,
+            Some(model::Content::StatusPage | model::Content::EmptyGif) => Content::Nothing,
+            None => Content::Files(Box::new(self.files_plan(settings))),
         }
     }
 

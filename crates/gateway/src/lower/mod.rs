@@ -1,17 +1,20 @@
 //! From the typed configuration to a generation: names become tables, variables become enums, addresses become keys of the
 //! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
 
+mod files;
 mod group;
 mod listener;
 mod location;
 mod proxy;
 
 use crate::access_log::LogSink;
+use crate::files::Alias;
 use crate::generation::{Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Http, Model, Server, ServerId};
 use conf::source::Span;
+use files::KnownTypes;
 use group::Groups;
 use reactor::{ListenOptions, PeerAddress};
 use rules::log_format::LogFormat;
@@ -80,6 +83,9 @@ struct Lowering<'a> {
     users: UserVariables,
     formats: Vec<Option<Arc<LogFormat>>>,
     groups: Groups,
+    types: Vec<KnownTypes>,
+    /// The `alias` that holds here, where it was written, and what it stands for.
+    alias: Option<(Span, Alias)>,
     logs: Vec<Arc<LogSink>>,
     locations: Vec<LocationPlan>,
     found: Vec<Diagnostic>,
@@ -109,6 +115,8 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         users: UserVariables::default(),
         formats: vec![None; http.log_formats.len()],
         groups: Groups::default(),
+        types: Vec::new(),
+        alias: None,
         logs: Vec::new(),
         locations: Vec::new(),
         found: Vec::new(),

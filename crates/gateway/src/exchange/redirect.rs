@@ -1,0 +1,90 @@
+//! Internal redirects: `index`, `error_page`, named locations. The client sees one response; inside, the request is routed
+//! anew. How often is `serve`'s to count.
+
+use super::reply::{Reply, ReplyBody};
+use super::{Exchange, ExchangeView, Step};
+use crate::close::CloseReason;
+use crate::generation::LocationId;
+use http1::Method;
+use rules::reply::PageTarget;
+use std::rc::Rc;
+
+/// Where a request goes on.
+#[derive(Debug)]
+pub(crate) enum Redirect {
+    /// At this URI, which is not decoded any more.
+    Uri { uri: Vec<u8>, args: Option<Vec<u8>> },
+    /// In the location of this name (with its `@`); the URI stays.
+    Named(Vec<u8>),
+}
+
+impl Exchange {
+    /// What `error_page` makes of a reply, if it has a say. It has none in bodies that the configuration wrote itself
+    /// (`return 404 "text"`) and, unless `recursive_error_pages` is on, in errors of an error page.
+    pub(super) fn error_page(&mut self, reply: &Reply) -> Option<Step> {
+        if reply.status < 300 || !matches!(reply.body, ReplyBody::ErrorPage) {
+            return None;
+        }
+        // An error of an error page is shown as what it is.
+        self.shown_status = None;
+        let gone = matches!(self.close, Some(CloseReason::ClientAborted | CloseReason::SendTimeout));
+        if self.error_pages_done || gone {
+            return None;
+        }
+        let generation = Rc::clone(&self.generation);
+        let id = self.target.location.unwrap_or_else(|| generation.server(self.target.server).own);
+        let location = generation.location(id);
+        self.error_pages_done = !location.recursive_error_pages && !location.error_pages.0.is_empty();
+        let page = location.error_pages.find(reply.status)?;
+        let mut target = Vec::new();
+        Some(match page.target(&ExchangeView::of(self), &mut target) {
+            PageTarget::Internal { uri, args } => {
+                self.shown_status = page.shown_status();
+                if self.method != Method::Head {
+                    self.method = Method::Get;
+                }
+                Step::Redirect(Redirect::Uri { uri: uri.to_vec(), args: args.map(<[u8]>::to_vec) })
+            }
+            PageTarget::Named(name) => {
+                self.shown_status = page.shown_status();
+                Step::Redirect(Redirect::Named(name.to_vec()))
+            }
+            PageTarget::Redirect { status, location } => {
+                self.error_pages_done = true;
+                Step::Reply(self.redirect_reply(status, location))
+            }
+        })
+    }
+
+    /// Sends the client elsewhere. A line end in the URL, which a variable may bring, would be a field of its own.
+    fn redirect_reply(&self, status: u16, location: &[u8]) -> Reply {
+        if super::proxied_head::has_line_end(location) {
+            self.error_log("a line end in the URL of an error page; it is not sent");
+            return Reply::error(500);
+        }
+        Reply { fields: vec![(b"Location", location.to_vec())], ..Reply::error(status) }
+    }
+
+    /// Routes the request anew.
+    pub(super) fn redirect(&mut self, redirect: Redirect) -> Step {
+        self.target.internal = true;
+        match redirect {
+            Redirect::Uri { uri, args } => {
+                self.request.uri = uri;
+                self.target.uri_replaced = true;
+                self.target.has_args = args.is_some();
+                self.request.args = args.unwrap_or_default();
+                self.route_uri()
+            }
+            Redirect::Named(name) => {
+                let found = self.generation.server(self.target.server).locations.named(&name);
+                if let Some(id) = found {
+                    self.target.location = Some(LocationId(id));
+                    return Step::Content;
+                }
+                self.error_log(&format!("could not find named location \"{}\"", name.escape_ascii()));
+                Step::Reply(Reply::error(500))
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Replies on their way out. A small file goes out with its head in one write; a large one by `sendfile(2)` or in pieces,
+//! as fast as the client takes them, with others getting their turn between the pieces.
+
+use super::downstream::Framing;
+use super::reply::{Reply, ReplyBody};
+use super::{Exchange, Served};
+use crate::close::CloseReason;
+use http1::Method;
+use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
+use reactor::OpenFile;
+use rules::time_format::Moment;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes up to which a file is read and sent together with its head: copying them costs less than the second system call
+/// of `sendfile`.
+const SMALL_BYTES_MAX: u64 = 16 * 1024;
+
+/// A file as the body of a reply.
+#[derive(Debug)]
+pub(crate) struct FileReply {
+    pub(super) file: OpenFile,
+    /// What of it is sent.
+    pub(super) part: Range<u64>,
+    pub(super) tag: Option<String>,
+    /// Parts can be asked for.
+    pub(super) ranges: bool,
+    pub(super) sendfile: bool,
+    /// Bytes sent at once.
+    pub(super) chunk: usize,
+}
+
+impl Exchange {
+    /// Sends a reply.
+    pub(super) async fn deliver(&mut self, mut reply: Reply) -> Served {
+        if let Some(status) = self.shown_status.filter(|_| !matches!(reply.body, ReplyBody::ErrorPage)) {
+            reply.status = status;
+        }
+        match std::mem::take(&mut reply.body) {
+            ReplyBody::File(file) => self.send_file(&reply, *file).await,
+            body => self.respond(&Reply { body, ..reply }),
+        }
+    }
+
+    async fn send_file(&mut self, reply: &Reply, file: FileReply) -> Served {
+        self.status = reply.status;
+        self.settle_keepalive();
+        let mut head = std::mem::take(&mut self.request.scratch);
+        head.clear();
+        self.encode_file_head(reply, &file, &mut head);
+        let sent = self.send_file_with_head(&head, file).await;
+        self.request.scratch = head;
+        match sent {
+            Ok(()) if self.down.is_complete() => Served::Responded,
+            Ok(()) => {
+                self.error_log("the file was truncated while it was sent");
+                self.truncate()
+            }
+            Err(reason) => {
+                if reason == CloseReason::SendTimeout {
+                    self.error_log("client timed out while sending response to client");
+                }
+                self.close = Some(reason);
+                self.down.keepalive = false;
+                Served::Responded
+            }
+        }
+    }
+
+    async fn send_file_with_head(&mut self, head: &[u8], file: FileReply) -> Result<(), CloseReason> {
+        let length = file.part.end - file.part.start;
+        if self.down.method == Method::Head {
+            return gone(self.down.send_head(head, Framing::Empty, &[], true));
+        }
+        if length == 0 {
+            return gone(self.down.send_head(head, Framing::Length(0), &[], true));
+        }
+        if length <= SMALL_BYTES_MAX {
+            let down = &mut self.down;
+            let framing = Framing::Length(length);
+            let send = |bytes: &[u8]| down.send_head(head, framing, bytes, true);
+            match file.file.read_cached_with(file.part.start, length as usize, send) {
+                Ok(Some(sent)) => return gone(sent),
+                Ok(None) => {}
+                Err(error) => return Err(self.read_failed(&error)),
+            }
+        }
+        if file.sendfile {
+            gone(self.down.send_head_of_file(head, length))?;
+            self.send_by_sendfile(&file).await
+        } else {
+            gone(self.down.send_head(head, Framing::Length(length), &[], false))?;
+            self.send_by_reading(file).await
+        }
+    }
+
+    /// Where the page cache does not have the next part, the kernel reads it in this call, ahead of what it sends
+    /// (ADR 12).
+    async fn send_by_sendfile(&mut self, file: &FileReply) -> Result<(), CloseReason> {
+        let mut offset = file.part.start;
+        while offset < file.part.end {
+            let sent = match self.down.send_file(&file.file, &mut offset, file.chunk) {
+                Ok(sent) => sent,
+                Err(error) => return Err(self.read_failed(&error)),
+            };
+            if offset == file.part.end {
+                break;
+            }
+            if sent == 0 && self.down.waiting_bytes() == 0 && self.down.connection.stream.is_writable() {
+                // The file has become shorter than its head said.
+                break;
+            }
+            self.wait_for_client().await?;
+        }
+        Ok(())
+    }
+
+    async fn send_by_reading(&mut self, file: FileReply) -> Result<(), CloseReason> {
+        let opened = Arc::new(file.file);
+        let mut offset = file.part.start;
+        while offset < file.part.end {
+            if !gone(self.down.flush())? {
+                self.wait_for_client().await?;
+                continue;
+            }
+            let max = file.chunk.min(usize::try_from(file.part.end - offset).unwrap_or(usize::MAX));
+            let down = &mut self.down;
+            let send = |bytes: &[u8]| down.send_body(bytes, false).map(|()| bytes.len());
+            let sent = match opened.read_cached_with(offset, max, send) {
+                Ok(Some(sent)) => sent,
+                Ok(None) => {
+                    let file = Arc::clone(&opened);
+                    match self.offload(move || file.read_at(offset, max)).await.flatten() {
+                        Ok(bytes) => self.down.send_body(&bytes, false).map(|()| bytes.len()),
+                        Err(error) => return Err(self.read_failed(&error)),
+                    }
+                }
+                Err(error) => return Err(self.read_failed(&error)),
+            };
+            match gone(sent)? {
+                0 => break,
+                sent => offset += sent as u64,
+            }
+            if offset < file.part.end && self.down.waiting_bytes() == 0 {
+                self.yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the client takes more, as long as `send_timeout` allows; with room in its socket others just get their
+    /// turn.
+    async fn wait_for_client(&self) -> Result<(), CloseReason> {
+        if self.down.connection.stream.is_writable() {
+            self.yield_now().await;
+        } else {
+            let timeout = self.client_plan().send_timeout;
+            let fired = self.wait(timeout).await;
+            if fired && !self.down.connection.stream.is_writable() {
+                return Err(CloseReason::SendTimeout);
+            }
+        }
+        if self.down.connection.stream.is_failed() { Err(CloseReason::ClientAborted) } else { Ok(()) }
+    }
+
+    /// The file cannot be read, or the client's socket not written: the error says which.
+    fn read_failed(&self, error: &io::Error) -> CloseReason {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
+                CloseReason::ClientAborted
+            }
+            _ => {
+                self.error_log(&format!("reading a file failed ({error}) while sending response to client"));
+                CloseReason::Truncated
+            }
+        }
+    }
+
+    fn encode_file_head(&self, reply: &Reply, file: &FileReply, head: &mut Vec<u8>) {
+        let (part, status) = (&file.part, &file.file.status);
+        encode_status_line(http1::Version::Http11, reply.status, None, head);
+        self.encode_server_and_date(head);
+        encode_field(b"Content-Type", reply.content_type.as_deref().unwrap_or_default(), head);
+        encode_number_field(b"Content-Length", part.end - part.start, head);
+        encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
+        self.encode_connection(head);
+        if let Some(tag) = &file.tag {
+            encode_field(b"ETag", tag.as_bytes(), head);
+        }
+        if reply.status == 206 {
+            let range = format!("bytes {}-{}/{}", part.start, part.end - 1, status.size);
+            encode_field(b"Content-Range", range.as_bytes(), head);
+        } else if file.ranges {
+            encode_field(b"Accept-Ranges", b"bytes", head);
+        }
+        encode_head_end(head);
+    }
+}
+
+fn gone<T>(result: io::Result<T>) -> Result<T, CloseReason> {
+    result.map_err(|_| CloseReason::ClientAborted)
+}

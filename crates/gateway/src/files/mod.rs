@@ -1,0 +1,130 @@
+//! What a location knows of files: where a URI leads, which type and validators a file has. Pure: it opens nothing. The
+//! exchange asks; `lower` builds it.
+
+pub(crate) mod precondition;
+pub(crate) mod range;
+
+use rules::mime::MimeTypes;
+use rules::template::{Template, View};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// `root` or `alias` of a location.
+#[derive(Debug)]
+pub(crate) struct RootPlan {
+    /// Absolute, unless it begins with a variable. Without the slash at its end, so that `/` is empty.
+    pub(crate) path: Template,
+    /// Where the path begins with a variable, what goes before it if it turns out to be relative; ends in a slash.
+    pub(crate) prefix: Box<[u8]>,
+    pub(crate) alias: Option<Alias>,
+}
+
+/// What an `alias` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alias {
+    /// For this many bytes at the beginning of the URI: the name of the location that has it.
+    Prefix(usize),
+    /// For the whole URI: it was written in a location with an expression.
+    Whole,
+}
+
+impl RootPlan {
+    /// `$document_root`: the root or alias with its variables.
+    pub(crate) fn write_root(&self, view: &dyn View, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.path.write(view, out);
+        if out.get(start) != Some(&b'/') {
+            out.splice(start..start, self.prefix.iter().copied());
+        }
+    }
+
+    /// `$request_filename`: the file that a URI stands for.
+    pub(crate) fn write_path(&self, view: &dyn View, uri: &[u8], out: &mut Vec<u8>) {
+        self.write_root(view, out);
+        out.extend_from_slice(match self.alias {
+            None => uri,
+            Some(Alias::Prefix(length)) => uri.get(length..).unwrap_or_default(),
+            Some(Alias::Whole) => &[],
+        });
+    }
+}
+
+/// How a location serves files.
+pub(crate) struct FilesPlan {
+    pub(crate) index: Vec<Template>,
+    pub(crate) types: Arc<MimeTypes>,
+    pub(crate) sendfile: bool,
+    /// Bytes of one `sendfile(2)` at most.
+    pub(crate) sendfile_chunk: usize,
+    /// Bytes read at once where `sendfile` is off.
+    pub(crate) read_chunk: usize,
+    pub(crate) etag: bool,
+    pub(crate) modified_since: precondition::ModifiedSince,
+    pub(crate) ranges_max: usize,
+    pub(crate) log_not_found: bool,
+}
+
+/// The entity tag of a file, in nginx's form: `"mtime-size"` in hexadecimal.
+pub(crate) fn entity_tag(modified: i64, size: u64) -> String {
+    let mut tag = String::with_capacity(36);
+    // Writing to a string cannot fail.
+    let _ = write!(tag, "\"{modified:x}-{size:x}\"");
+    tag
+}
+
+/// Whether a path leads out of where it begins. URIs of clients are normalised and never do; those that a configuration
+/// composes of variables may.
+pub(crate) fn leaves_its_root(uri: &[u8]) -> bool {
+    uri.contains(&0) || uri.split(|&byte| byte == b'/').any(|segment| segment == b"..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rules::variable::Variable;
+
+    /// Knows `$host` alone.
+    struct Host;
+
+    impl View for Host {
+        fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+            let known = *variable == Variable::Host;
+            out.extend_from_slice(if known { b"a.example" } else { b"" });
+            known
+        }
+    }
+
+    fn path(root: Template, alias: Option<Alias>, uri: &str) -> String {
+        let mut out = Vec::new();
+        RootPlan { path: root, prefix: b"/etc/x/".as_slice().into(), alias }.write_path(
+            &Host,
+            uri.as_bytes(),
+            &mut out,
+        );
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_root_is_prepended_and_an_alias_replaces() {
+        let fixed = || Template::constant(b"/srv/www");
+        assert_eq!(path(fixed(), None, "/a/b.html"), "/srv/www/a/b.html");
+        assert_eq!(path(Template::constant(b"/srv/i/"), Some(Alias::Prefix(3)), "/i/b.gif"), "/srv/i/b.gif");
+        assert_eq!(path(Template::constant(b"/srv/one"), Some(Alias::Whole), "/i/b.gif"), "/srv/one");
+        assert_eq!(path(fixed(), Some(Alias::Prefix(9)), "/i"), "/srv/www", "a URI shorter than the name");
+        assert_eq!(path(Template::variable(Variable::Host), None, "/a"), "/etc/x/a.example/a");
+    }
+
+    #[test]
+    fn the_tag_is_time_and_size() {
+        assert_eq!(entity_tag(0x5e9f_2c80, 612), "\"5e9f2c80-264\"");
+    }
+
+    #[test]
+    fn only_whole_dot_segments_lead_out() {
+        for (uri, leaves) in
+            [("/a/../b", true), ("/..", true), ("..", true), ("/a..b/..c/...", false), ("/", false), ("/a\0b", true)]
+        {
+            assert_eq!(leaves_its_root(uri.as_bytes()), leaves, "{uri:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Files and error pages of a location.
+
+use super::Lowering;
+use crate::files::precondition::ModifiedSince;
+use crate::files::{Alias, FilesPlan, RootPlan};
+use conf::model::{
+    ErrorStatus, ErrorTarget, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings, Root, Types,
+};
+use conf::source::Span;
+use conf::value::Part;
+use reactor::SCRATCH_BYTES;
+use rules::mime::MimeTypes;
+use rules::reply::{ErrorPage, ErrorPages, Overwrite};
+use rules::template::Template;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+/// Bytes of one `sendfile(2)` where the configuration sets no limit: a turn must end. 2 MB at 10 Gbit/s are 1.6 ms.
+const SENDFILE_BYTES_MAX: u64 = 2 << 20;
+
+/// Tables of types that were compiled already: locations nearly always share one.
+pub(super) struct KnownTypes {
+    written: Arc<Types>,
+    default_type: Vec<u8>,
+    compiled: Arc<MimeTypes>,
+}
+
+impl Lowering<'_> {
+    /// Notes whose name an `alias` stands for: that of the outermost location where it holds. Returns what held before.
+    pub(super) fn enter_alias(&mut self, root: &Root, alias: Alias) -> Option<(Span, Alias)> {
+        let outer = self.alias;
+        let written = root.span.filter(|_| root.alias);
+        if written != outer.map(|(span, _)| span) {
+            self.alias = written.map(|span| (span, alias));
+        }
+        outer
+    }
+
+    pub(super) fn root_plan(&mut self, root: &Root) -> RootPlan {
+        let mut prefix = self.options.prefix.as_os_str().as_bytes().to_vec();
+        if !prefix.ends_with(b"/") {
+            prefix.push(b'/');
+        }
+        let mut path = root.path.clone();
+        match path.parts.first_mut() {
+            // `root /;` has lost its slash, and the URI brings it.
+            Some(Part::Text(text)) if text.is_empty() || text.starts_with(b"/") => prefix.clear(),
+            Some(Part::Text(text)) => {
+                text.splice(..0, prefix.drain(..));
+            }
+            // Whether a path that begins with a variable is absolute shows when it is evaluated.
+            Some(Part::Variable(_) | Part::Capture(_)) | None => {}
+        }
+        let path = self.template(&path);
+        let alias = self.alias.filter(|_| root.alias).map(|(_, alias)| alias);
+        RootPlan { path, prefix: prefix.into(), alias }
+    }
+
+    pub(super) fn files_plan(&mut self, settings: &LocationSettings) -> FilesPlan {
+        let files = &*settings.files;
+        let chunk = match files.sendfile_max_chunk {
+            0 => SENDFILE_BYTES_MAX,
+            limit => limit.min(SENDFILE_BYTES_MAX),
+        };
+        FilesPlan {
+            index: files.index.iter().map(|name| self.template(name)).collect(),
+            types: self.mime_types(files),
+            sendfile: files.sendfile,
+            sendfile_chunk: chunk as usize,
+            read_chunk: (files.output_buffers.total() as usize).clamp(1, SCRATCH_BYTES),
+            etag: files.etag,
+            modified_since: match files.if_modified_since {
+                IfModifiedSince::Off => ModifiedSince::Off,
+                IfModifiedSince::Exact => ModifiedSince::Exact,
+                IfModifiedSince::Before => ModifiedSince::Before,
+            },
+            ranges_max: files.max_ranges.map_or(usize::MAX, |ranges| ranges as usize),
+            log_not_found: settings.log.not_found,
+        }
+    }
+
+    fn mime_types(&mut self, files: &FileSettings) -> Arc<MimeTypes> {
+        let known =
+            |known: &&KnownTypes| Arc::ptr_eq(&known.written, &files.types) && known.default_type == files.default_type;
+        if let Some(known) = self.types.iter().find(known) {
+            return Arc::clone(&known.compiled);
+        }
+        let pairs = files.types.iter().map(|(extension, media)| (extension.as_slice(), media.as_slice()));
+        let compiled = Arc::new(MimeTypes::build(pairs, &files.default_type));
+        self.types.push(KnownTypes {
+            written: Arc::clone(&files.types),
+            default_type: files.default_type.clone(),
+            compiled: Arc::clone(&compiled),
+        });
+        compiled
+    }
+
+    pub(super) fn error_pages(&mut self, settings: &ResponseSettings) -> ErrorPages {
+        let pages = settings.error_pages.iter().map(|page| ErrorPage {
+            status: page.status,
+            overwrite: match page.replace {
+                ErrorStatus::Keep => Overwrite::Keep,
+                ErrorStatus::Code(status) => Overwrite::Status(status),
+                ErrorStatus::OfPage => Overwrite::OfPage,
+            },
+            target: match &page.target {
+                ErrorTarget::Named(name) => Template::constant(&[b"@", name.as_bytes()].concat()),
+                ErrorTarget::Uri(target) | ErrorTarget::Redirect(target) => self.template(target),
+            },
+        });
+        ErrorPages(pages.collect())
+    }
+}

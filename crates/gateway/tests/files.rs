@@ -1,0 +1,205 @@
+//! Static files over real sockets: what a URI leads to, how it is sent, and what is logged where there is nothing.
+
+mod scene;
+
+use scene::{Gateway, Response};
+use std::io::{Read, Write};
+
+/// The static origin of the founding experiment.
+const ORIGIN: &str = "location / { root html; index index.html index.htm; }";
+
+fn big(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| (index / 7 % 251) as u8).collect()
+}
+
+#[test]
+fn a_file_comes_with_its_validators() {
+    let gateway = Gateway::start(ORIGIN, "default_type text/x-none; types { text/css css; }");
+    gateway.write("html/a.css", "p {}\n");
+    gateway.write("html/b.unknown", "?");
+    let response = gateway.get("/a.css");
+    assert_eq!((response.status, response.text()), (200, "p {}\n"));
+    assert_eq!(response.field("Content-Type"), Some("text/css"));
+    assert_eq!(response.field("Content-Length"), Some("5"));
+    assert_eq!(response.field("Accept-Ranges"), Some("bytes"));
+    let modified = std::fs::metadata(gateway.directory.join("html/a.css")).unwrap().modified().unwrap();
+    let seconds = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert_eq!(response.field("ETag"), Some(&*format!("\"{seconds:x}-5\"")));
+    assert_eq!(response.field("Last-Modified"), Some(&*httpdate::fmt_http_date(modified)));
+    assert_eq!(gateway.get("/b.unknown").field("Content-Type"), Some("text/x-none"));
+
+    let head = gateway.request("HEAD", "/a.css", "");
+    assert_eq!((head.status, head.text(), head.field("Content-Length")), (200, "", Some("5")));
+}
+
+#[test]
+fn an_index_is_found_by_an_internal_redirect() {
+    let server = "location / { root html; index none.html $arg_name.htm /last.html; } location = /sub/b.htm { return 200 'elsewhere'; }";
+    let gateway = Gateway::start(server, "");
+    gateway.write("html/a.htm", "A");
+    gateway.write("html/sub/b.htm", "B");
+    gateway.write("html/last.html", "L");
+    assert_eq!(gateway.get("/?name=a").text(), "A");
+    assert_eq!(gateway.get("/sub/?name=b").text(), "elsewhere", "the index is routed like a request for it");
+    assert_eq!(gateway.get("/sub/?name=c").text(), "L");
+}
+
+#[test]
+fn without_an_index_a_directory_is_forbidden_and_without_its_slash_redirected() {
+    let gateway = Gateway::start(ORIGIN, "");
+    gateway.write("html/a b/x", "");
+    let response = gateway.get("/a%20b?q=1");
+    assert_eq!(response.status, 301);
+    let port = gateway.address.port();
+    assert_eq!(response.field("Location"), Some(&*format!("http://a.example:{port}/a%20b/?q=1")));
+    assert_eq!(gateway.get("/a%20b/").status, 403);
+    gateway.expect_error("html/a b/\" is forbidden, client: 127.0.0.1");
+    assert_eq!(gateway.get("/none/").status, 404);
+    gateway.expect_error("html/none/index.html\" is not found (2: No such file or directory)");
+}
+
+#[test]
+fn what_is_not_there_is_404_with_a_line_in_the_log() {
+    let server = "location / { root html; } location /quiet/ { root html; log_not_found off; }";
+    let gateway = Gateway::start(server, "");
+    gateway.write("html/file", "");
+    assert_eq!(gateway.get("/quiet/none").status, 404);
+    assert_eq!(gateway.get("/none").status, 404);
+    gateway.expect_error("open() \"");
+    gateway.expect_error("html/none\" failed (2: No such file or directory), client");
+    assert_eq!(gateway.get("/file/below").status, 404);
+    assert_eq!(gateway.get("/a%0ab").status, 404);
+    gateway.expect_error("html/a\\nb\" failed");
+    assert!(!gateway.errors().contains("quiet/none\" failed"), "{}", gateway.errors());
+    assert_eq!(gateway.get(&format!("/{}", "n".repeat(300))).status, 404, "a name longer than the file system allows");
+}
+
+#[test]
+fn a_path_never_leaves_the_root() {
+    let gateway = Gateway::start("root html; error_page 404 /$arg_page;", "");
+    gateway.write("secret", "secret");
+    for target in ["/../secret", "/%2e%2e/secret", "/a/..%2f../secret", "/%00"] {
+        let response = gateway.get(target);
+        assert_eq!(response.status, 400, "{target}");
+    }
+    let response = gateway.get("/none?page=../secret");
+    assert_eq!(response.status, 404);
+    assert!(!response.text().contains("secret"));
+    gateway.expect_error("unsafe URI \"/../secret\"");
+}
+
+#[test]
+fn only_get_and_head_are_allowed() {
+    let gateway = Gateway::start(ORIGIN, "");
+    gateway.write("html/index.html", "I");
+    for (method, target) in [("PUT", "/"), ("DELETE", "/index.html"), ("POST", "/index.html"), ("POST", "/")] {
+        assert_eq!(gateway.request(method, target, "").status, 405, "{method} {target}");
+    }
+    assert_eq!(gateway.request("POST", "/none", "").status, 404, "as in nginx the file is looked for first");
+}
+
+#[test]
+fn an_alias_replaces_what_the_location_matched() {
+    let server = "location /i/ { alias data/images/; location /i/deep/ { } } \
+        location ~ ^/r/(.*)$ { alias data/$1; } location = /one { alias data/images/a.gif; }";
+    let gateway = Gateway::start(server, "");
+    gateway.write("data/images/a.gif", "GIF");
+    gateway.write("data/images/deep/b.gif", "DEEP");
+    for (target, expected) in
+        [("/i/a.gif", "GIF"), ("/i/deep/b.gif", "DEEP"), ("/r/images/a.gif", "GIF"), ("/one", "GIF")]
+    {
+        assert_eq!(gateway.get(target).text(), expected, "{target}");
+    }
+}
+
+#[test]
+fn symbolic_links_are_followed_and_what_cannot_be_read_is_forbidden() {
+    let gateway = Gateway::start("root html; location = /name { return 200 $document_root:$request_filename; }", "");
+    gateway.write("elsewhere", "E");
+    let html = gateway.directory.join("html");
+    std::os::unix::fs::symlink("../elsewhere", html.join("link")).unwrap();
+    std::os::unix::fs::symlink("loop", html.join("loop")).unwrap();
+    assert_eq!(gateway.get("/link").text(), "E");
+    assert_eq!(gateway.get("/loop").status, 403);
+    let html = html.display();
+    assert_eq!(gateway.get("/name").text(), format!("{html}:{html}/name"));
+}
+
+#[test]
+fn conditions_are_evaluated() {
+    let gateway = Gateway::start("root html;", "");
+    gateway.write("html/a", "A");
+    let first = gateway.get("/a");
+    let (tag, modified) = (first.field("ETag").unwrap(), first.field("Last-Modified").unwrap());
+    let status = |field: &str| gateway.request("GET", "/a", &format!("{field}\r\n")).status;
+    assert_eq!(status(&format!("If-Modified-Since: {modified}")), 304);
+    assert_eq!(status("If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"), 200, "exact by default");
+    assert_eq!(status(&format!("If-None-Match: W/{tag}")), 304);
+    assert_eq!(status("If-None-Match: \"other\""), 200);
+    assert_eq!(status(&format!("If-Match: {tag}")), 200);
+    assert_eq!(status("If-Match: \"other\""), 412);
+    assert_eq!(status("If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT"), 412);
+    let not_modified = gateway.request("GET", "/a", &format!("If-None-Match: {tag}\r\n"));
+    assert_eq!((not_modified.field("ETag"), not_modified.field("Last-Modified")), (Some(tag), Some(modified)));
+    assert_eq!((not_modified.field("Content-Length"), not_modified.text()), (None, ""));
+}
+
+#[test]
+fn one_range_is_sent_as_206() {
+    let gateway = Gateway::start("root html; location /off/ { root html; max_ranges 0; }", "");
+    gateway.write("html/a", "0123456789");
+    gateway.write("html/off/a", "0123456789");
+    let range = |target: &str, fields: &str| gateway.request("GET", target, fields);
+    let part = range("/a", "Range: bytes=2-4\r\n");
+    assert_eq!((part.status, part.text()), (206, "234"));
+    assert_eq!((part.field("Content-Range"), part.field("Content-Length")), (Some("bytes 2-4/10"), Some("3")));
+    assert_eq!(range("/a", "Range: bytes=-2\r\n").text(), "89");
+    let beyond = range("/a", "Range: bytes=10-\r\n");
+    assert_eq!((beyond.status, beyond.field("Content-Range")), (416, Some("bytes */10")));
+    let tag = gateway.get("/a").field("ETag").unwrap().to_owned();
+    assert_eq!(range("/a", &format!("Range: bytes=0-0\r\nIf-Range: {tag}\r\n")).status, 206);
+    assert_eq!(range("/a", "Range: bytes=0-0\r\nIf-Range: \"other\"\r\n").status, 200);
+    assert_eq!(range("/a", "Range: bytes=0-0,5-6\r\n").text(), "0123456789");
+    let off = range("/off/a", "Range: bytes=2-4\r\n");
+    assert_eq!((off.status, off.field("Accept-Ranges")), (200, None));
+    let head = gateway.request("HEAD", "/a", "Range: bytes=2-4\r\n");
+    assert_eq!((head.status, head.text(), head.field("Content-Length")), (206, "", Some("3")));
+}
+
+#[test]
+fn large_files_arrive_whole_with_and_without_sendfile() {
+    let server =
+        "location /send/ { alias html/; sendfile on; sendfile_max_chunk 64k; } location /read/ { alias html/; }";
+    let gateway = Gateway::start(server, "");
+    for bytes in [0, 1, 16 * 1024, 16 * 1024 + 1, 5 * 1024 * 1024 + 3] {
+        let content = big(bytes);
+        gateway.write("html/f", &content);
+        for target in ["/send/f", "/read/f"] {
+            let response = gateway.get(target);
+            assert_eq!(response.field("Content-Length"), Some(&*bytes.to_string()), "{target}");
+            assert!(response.body == content, "{target} of {bytes} bytes");
+        }
+        if bytes > 2000 {
+            let part = gateway.request("GET", "/send/f", &format!("Range: bytes=1000-{}\r\n", bytes - 2));
+            assert!(part.body == content[1000..bytes - 1], "a part of {bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_reads_slowly_delays_nobody() {
+    let gateway = Gateway::start("root html; sendfile on;", "");
+    let content = big(16 * 1024 * 1024);
+    gateway.write("html/big", &content);
+    gateway.write("html/small", "S");
+    let mut slow = gateway.connect();
+    slow.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\nGET /small HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut first = vec![0; 1000];
+    slow.read_exact(&mut first).unwrap();
+    assert_eq!(gateway.get("/small").text(), "S");
+    slow.read_to_end(&mut first).unwrap();
+    let response = Response::parse(&first);
+    assert!(response.body[..content.len()] == content, "the first response");
+    assert_eq!(Response::parse(&response.body[content.len()..]).text(), "S", "the one that was pipelined behind it");
+}

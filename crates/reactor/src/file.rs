@@ -1,0 +1,184 @@
+//! Regular files on a thread that must not block: opened and read at once where the kernel has everything in memory, and
+//! otherwise not at all, so that the caller hands the work to [`crate::Offload`], whose threads use the blocking half. It
+//! knows nothing of URIs and headers; the gateway's static files and request-body files stand on it.
+
+use crate::scratch::with_scratch;
+use crate::sys;
+use std::ffi::{CStr, CString};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A socket, a FIFO, a device.
+    Other,
+}
+
+/// What is known of an open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStatus {
+    /// What it is.
+    pub kind: FileKind,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last change, in seconds since the Unix epoch.
+    pub modified: i64,
+}
+
+/// A file open for reading.
+#[derive(Debug)]
+pub struct OpenFile {
+    file: File,
+    /// As it was when the file was opened.
+    pub status: FileStatus,
+}
+
+/// Opens for reading; waits for the disk if it must. A FIFO does not make it wait for a writer.
+pub fn open_file(path: &CStr) -> io::Result<OpenFile> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = std::ffi::OsStr::from_bytes(path.to_bytes());
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let metadata = file.metadata()?;
+    let status = FileStatus { kind: kind_of(metadata.mode()), size: metadata.len(), modified: metadata.mtime() };
+    Ok(OpenFile { file, status })
+}
+
+/// Opens for reading if every part of the path and the file's attributes are in memory (`openat2` with `RESOLVE_CACHED`);
+/// `Ok(None)` where that would have to wait, or the kernel cannot tell. Errors are the file system's verdict.
+pub fn open_file_cached(path: &CStr) -> io::Result<Option<OpenFile>> {
+    let descriptor = match sys::open_cached(path) {
+        Ok(descriptor) => descriptor,
+        // Not cached; or a kernel older than 5.12, or a sandbox that forbids the call: these are no verdict on the path.
+        Err(error)
+            if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOSYS | libc::EINVAL | libc::EPERM)) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let (mode, size, modified) = sys::status_cached(descriptor.as_fd())?;
+    let status = FileStatus { kind: kind_of(mode), size, modified };
+    Ok(Some(OpenFile { file: File::from(descriptor), status }))
+}
+
+fn kind_of(mode: u32) -> FileKind {
+    match mode & libc::S_IFMT {
+        libc::S_IFREG => FileKind::Regular,
+        libc::S_IFDIR => FileKind::Directory,
+        _ => FileKind::Other,
+    }
+}
+
+impl OpenFile {
+    /// Reads up to `max` bytes from `offset` into the thread's scratch buffer and shows them to the closure: none at the
+    /// end of the file. `Ok(None)` where the data is not in memory, or the file system cannot tell.
+    pub fn read_cached_with<R>(&self, offset: u64, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Option<R>> {
+        read_cached_with(&self.file, offset, max, look)
+    }
+
+    /// Reads up to `max` bytes from `offset`; waits for the disk if it must.
+    pub fn read_at(&self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        read_at(&self.file, offset, max)
+    }
+
+    /// For [`crate::Stream::write_file`].
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// As [`OpenFile::read_cached_with`], for any file.
+pub fn read_cached_with<R>(
+    file: &File,
+    offset: u64,
+    max: usize,
+    look: impl FnOnce(&[u8]) -> R,
+) -> io::Result<Option<R>> {
+    let offset = i64::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    with_scratch(|scratch| {
+        let max = max.clamp(1, scratch.len());
+        match sys::read_cached(file.as_fd(), &mut scratch[..max], offset) {
+            Ok(count) => Ok(Some(look(&scratch[..count]))),
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EAGAIN | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINTR)
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// As [`OpenFile::read_at`], for any file.
+pub fn read_at(file: &File, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; max];
+    let mut filled = 0;
+    while filled < max {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Whether a path has too many symbolic links in it, for which the standard library has no stable word.
+pub fn is_link_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ELOOP)
+}
+
+/// A path for the kernel; `None` if there is a NUL in it.
+pub fn c_path(path: Vec<u8>) -> Option<CString> {
+    CString::new(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> CString {
+        c_path(text.into()).unwrap()
+    }
+
+    #[test]
+    fn both_ways_of_opening_agree() {
+        let manifest = path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        let waited = open_file(&manifest).unwrap();
+        assert_eq!(waited.status.kind, FileKind::Regular);
+        // Whether the kernel can do it depends on where the tests run; what it says must be the same.
+        if let Some(cached) = open_file_cached(&manifest).unwrap() {
+            assert_eq!(cached.status, waited.status);
+        }
+        let bytes = waited.read_at(0, 1 << 20).unwrap();
+        assert_eq!(bytes.len() as u64, waited.status.size);
+        assert!(bytes.starts_with(b"[package]"));
+        if let Some(same) = waited.read_cached_with(1, 7, |read| read == &bytes[1..8]).unwrap() {
+            assert!(same);
+        }
+        assert_eq!(waited.read_at(waited.status.size, 10).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_directory_and_a_missing_file() {
+        let directory = open_file(&path(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        assert_eq!(directory.status.kind, FileKind::Directory);
+        let missing = path(concat!(env!("CARGO_MANIFEST_DIR"), "/none"));
+        assert_eq!(open_file(&missing).unwrap_err().kind(), io::ErrorKind::NotFound);
+        // A name that was never looked up may not be cached as missing: either answer is right, a file is not.
+        assert!(!matches!(open_file_cached(&missing), Ok(Some(_))));
+        assert!(c_path(b"/a\0b".to_vec()).is_none());
+    }
+}
