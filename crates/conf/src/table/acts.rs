@@ -30,7 +30,6 @@ pub(super) const ACTED_ON: &[&str] = &[
     "error_page",
     "recursive_error_pages",
     "internal",
-    "msie_padding",
     "return",
     "types",
     "default_type",
