@@ -206,7 +206,15 @@ impl Exchange {
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let mut sending = Sending { spill: Spill::default(), complete: body.is_complete(), broken: false };
         self.request.response_bytes.clear();
-        let began = sending.spill.write(up.stream(), &[&self.request.upstream_head, body.bytes()]);
+        let head = &self.request.upstream_head[..];
+        let began = match body.bytes() {
+            // What was read of a body whose end is not known yet is its first chunk.
+            bytes if body.is_chunked() && !bytes.is_empty() => {
+                let size = ChunkHeader::new(bytes.len() as u64);
+                sending.spill.write(up.stream(), &[head, size.as_bytes(), bytes, b"\r\n"])
+            }
+            bytes => sending.spill.write(up.stream(), &[head, bytes]),
+        };
         sending.broken = began.is_err();
         let mut interims = 0;
         loop {
@@ -276,7 +284,14 @@ impl Exchange {
             }
             let spill = &mut sending.spill;
             let mut failed = false;
+            let mut room = match self.client_plan().body_size_max {
+                0 => u64::MAX,
+                limit => limit.saturating_sub(self.body.received),
+            };
             let read = self.body.read(&mut self.down.connection, STREAM_BYTES, |data| {
+                // L8: nothing of a body beyond its limit goes on; the check below ends it.
+                let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
+                room = left;
                 failed |= if body.is_chunked() {
                     spill.write(up.stream(), &[ChunkHeader::new(data.len() as u64).as_bytes(), data, b"\r\n"]).is_err()
                 } else {
@@ -284,6 +299,9 @@ impl Exchange {
                 };
             });
             sending.broken |= failed;
+            if let Some(reply) = self.check_received_size() {
+                return Err(AttemptEnd::Reply(reply));
+            }
             match read {
                 Ok(BodyRead::Data) => {}
                 Ok(BodyRead::NotReady) => return Ok(()),

@@ -67,6 +67,21 @@ pub(super) struct Tries {
     pub(super) replayable: bool,
 }
 
+/// `$upstream_status` of an attempt that failed: as in nginx what the client would get if it were the last one. `None`
+/// where the peer has not failed.
+fn failed_status(failure: Failure) -> Option<u16> {
+    Some(match failure {
+        Failure::Status(status) => status,
+        Failure::ConnectTimeout | Failure::Timeout => 504,
+        Failure::ClientGone => return None,
+        Failure::ConnectFailed
+        | Failure::ClosedBeforeHead
+        | Failure::ClosedInsideHead
+        | Failure::InvalidHeader
+        | Failure::NoLivePeer => 502,
+    })
+}
+
 impl Exchange {
     pub(super) async fn proxy(&mut self, plan: &ProxyPlan) -> Step {
         let body = match self.take_body(plan).await {
@@ -98,6 +113,9 @@ impl Exchange {
                 AttemptEnd::Reply(reply) => return Step::Reply(reply),
                 AttemptEnd::Tunnel(start) => return Step::Served(Served::Tunnel(start)),
                 AttemptEnd::Failed { failure, sent } => {
+                    if let (Some(record), Some(status)) = (self.attempts.last_mut(), failed_status(failure)) {
+                        record.status = status;
+                    }
                     let verdict = self.judge(plan, failure, sent, &tries);
                     if let Some(step) = self.after_failure(plan, index, failure, verdict, &mut tries) {
                         return step;

@@ -101,7 +101,7 @@ impl Exchange {
         Ok(())
     }
 
-    fn check_received_size(&mut self) -> Option<Reply> {
+    pub(super) fn check_received_size(&mut self) -> Option<Reply> {
         let limit = self.client_plan().body_size_max;
         if limit == 0 || self.body.received <= limit {
             return None;
