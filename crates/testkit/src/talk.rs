@@ -64,6 +64,12 @@ impl Talk {
         self.serial
     }
 
+    /// How many requests were read whole on this connection.
+    pub fn requests_here(&self) -> usize {
+        let requests = self.record.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.iter().filter(|(serial, _)| *serial == self.serial).count()
+    }
+
     /// The address of this end.
     pub fn address(&self) -> SocketAddr {
         self.socket().local_addr().unwrap()
@@ -168,6 +174,15 @@ impl Talk {
             }
         }
         false
+    }
+
+    /// What has come, at least a byte; `None` at the end.
+    #[track_caller]
+    pub fn whatever_came(&mut self) -> Option<Vec<u8>> {
+        if self.pending.is_empty() && !self.receive() {
+            return None;
+        }
+        Some(std::mem::take(&mut self.pending))
     }
 
     /// Exactly this many bytes.

@@ -2,6 +2,9 @@
 //! gateway, a scripted upstream. One program, so that it is linked once. Test names begin with the row.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
+mod client_leaves;
+mod overload;
+mod pool;
 mod requests_body;
 mod requests_fields;
 mod requests_framing;
@@ -9,4 +12,6 @@ mod requests_line;
 mod requests_sequence;
 mod responses_body;
 mod responses_head;
+mod retry;
 mod site;
+mod tunnels;
