@@ -2,7 +2,7 @@
 //! and back. Which connection is kept, and how long, is `upstream`'s to decide.
 
 use crate::worker::Worker;
-use reactor::{Parked, Peeked, Stream, TaskId};
+use reactor::{Parked, Peeked, Read, Stream, TaskId};
 use std::io;
 use std::rc::Rc;
 use upstream::shared::{CheckIn, Checkout, Connecting, Driver, IdleToken, Lease, Pool, Removed, TunnelPermit};
@@ -109,11 +109,13 @@ impl Leased {
     pub(crate) fn check_in(mut self, worker: &Rc<Worker>) {
         let (Some(mut lease), Some(stream)) = (self.lease.take(), self.stream.take()) else { return };
         if stream.is_readable() {
-            // Its end, or bytes that nobody asked for, may have come behind the response.
-            let reason = match stream.peek() {
-                Peeked::Nothing => None,
-                Peeked::Data => Some(DiscardReason::DataOnIdle),
-                Peeked::Ended => Some(DiscardReason::PeerClosedIdle),
+            // Its end, or bytes that nobody asked for, may have come behind the response; or the last read took exactly
+            // what was there. Reading, not looking, makes the stream forget that it was readable: whoever leases the
+            // connection next takes that for a sign of its end.
+            let reason = match stream.read_with(1, |_| ()) {
+                Ok(Read::NotReady) => None,
+                Ok(Read::Data(())) => Some(DiscardReason::DataOnIdle),
+                Ok(Read::Closed) | Err(_) => Some(DiscardReason::PeerClosedIdle),
             };
             if let Some(reason) = reason {
                 drop(lease.discard(reason));
