@@ -3,7 +3,7 @@
 
 use crate::access_log::LogSink;
 use crate::buffer::Spill;
-use crate::close::CloseReason;
+use crate::close::{CloseReason, CloseSide};
 use crate::pool::IdleSocket;
 use reactor::{Millis, Read, Stream, TaskId};
 use rules::log_format::EarlyLine;
@@ -46,6 +46,8 @@ pub(crate) struct Tunnel {
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
+    /// Who ended first; `None` while nobody has.
+    ended_by: Option<CloseSide>,
     _permit: TunnelPermit<'static, IdleSocket>,
 }
 
@@ -97,6 +99,7 @@ impl Tunnel {
             plan,
             record,
             directions: [Direction::default(), Direction { spill: unsent, ..Direction::default() }],
+            ended_by: None,
             _permit: permit,
         };
         match tunnel.preload(pending, &early) {
@@ -120,7 +123,13 @@ impl Tunnel {
         let [up, down] = &mut self.directions;
         let bound = self.plan.buffer_bytes;
         let upwards = up.pump(&self.downstream, &self.upstream, bound);
+        if self.ended_by.is_none() && (up.ended || self.downstream.is_failed()) {
+            self.ended_by = Some(CloseSide::Client);
+        }
         let downwards = down.pump(&self.upstream, &self.downstream, bound);
+        if self.ended_by.is_none() && (down.ended || self.upstream.is_failed()) {
+            self.ended_by = Some(CloseSide::Upstream);
+        }
         let (Ok(upwards), Ok(downwards)) = (upwards, downwards) else {
             return Step::End(CloseReason::TunnelEnded);
         };
@@ -148,6 +157,11 @@ impl Tunnel {
     /// What is to be logged.
     pub(crate) fn record(&self) -> Option<&TunnelRecord> {
         self.record.as_deref()
+    }
+
+    /// Who ended the tunnel; this gateway, where neither side has.
+    pub(crate) fn ended_by(&self) -> CloseSide {
+        self.ended_by.unwrap_or(CloseSide::Gateway)
     }
 
     /// Bytes relayed to the client.

@@ -156,12 +156,8 @@ pub(crate) async fn run(begin: Begin) -> Next {
 
 impl Exchange {
     fn new(begin: Begin) -> Self {
-        let Begin { worker, generation, mut connection, mut request, refusal } = begin;
+        let Begin { worker, generation, mut connection, request, refusal } = begin;
         connection.requests = connection.requests.saturating_add(1);
-        if matches!(refusal, Some(Refusal::HeadTimeout)) {
-            // The recycled head is that of an earlier request: this one's was never parsed.
-            request.head.clear();
-        }
         let head = &request.head;
         let framing = if refusal.is_some() { BodyFraming::None } else { head.framing };
         let keepalive = refusal.is_none() && head.keepalive;

@@ -196,7 +196,7 @@ pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) 
         ));
     }
     let Some(record) = tunnel.record() else { return };
-    let view = TunnelView { worker, tunnel, record, reason };
+    let view = TunnelView { worker, tunnel, record };
     let mut line = Vec::new();
     for (sink, early) in &record.lines {
         line.clear();

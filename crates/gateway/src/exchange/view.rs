@@ -2,7 +2,7 @@
 
 use super::Exchange;
 use super::proxy::AttemptRecord;
-use crate::close::{CloseReason, CloseSide};
+use crate::close::CloseSide;
 use crate::generation::Content;
 use crate::tunnel::{Tunnel, TunnelRecord};
 use crate::worker::{Clock, Worker};
@@ -168,7 +168,7 @@ impl ExchangeView<'_> {
             Variable::TcpinfoRttvar => self.tcp_info(1, out),
             Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
             Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
-            Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason), out)),
+            Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason.side()), out)),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::RemoteUser => self.remote_user(out),
@@ -346,7 +346,6 @@ pub(crate) struct TunnelView<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) tunnel: &'a Tunnel,
     pub(crate) record: &'a TunnelRecord,
-    pub(crate) reason: CloseReason,
 }
 
 impl TunnelView<'_> {
@@ -380,7 +379,7 @@ impl View for TunnelView<'_> {
             Variable::Msec => seconds(self.worker.clock.now().as_millis() as u64, out),
             Variable::TimeLocal => bytes(&moment(&self.worker.clock).local(), out),
             Variable::TimeIso8601 => bytes(&moment(&self.worker.clock).iso8601(), out),
-            Variable::CloseSide => bytes(side(self.reason), out),
+            Variable::CloseSide => bytes(side(self.tunnel.ended_by()), out),
             _ => false,
         }
     }
@@ -392,8 +391,8 @@ fn moment(clock: &Clock) -> Moment {
 }
 
 /// `$close_side`
-fn side(reason: CloseReason) -> &'static [u8] {
-    match reason.side() {
+fn side(side: CloseSide) -> &'static [u8] {
+    match side {
         CloseSide::Client => b"client",
         CloseSide::Gateway => b"gateway",
         CloseSide::Upstream => b"upstream",

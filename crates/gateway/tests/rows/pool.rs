@@ -36,6 +36,26 @@ fn p00_an_idle_connection_is_used_by_every_client() {
 }
 
 #[test]
+fn p00_a_body_that_is_read_in_exact_portions_leaves_a_connection_that_is_used_again() {
+    // The last read asks for as much as is there, so nothing tells that the socket is empty.
+    let (half, whole) = ("x".repeat(100_000), 200_000);
+    let peer = Peer::script(move |mut talk| {
+        while talk.request().is_some() {
+            talk.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {whole}\r\n\r\n"));
+            talk.send(&half);
+            talk.send(&half);
+        }
+    });
+    let site = Site::of(peer);
+    let mut client = site.client();
+    for _ in 0..5 {
+        client.send(GET);
+        assert_eq!(client.response().body.len(), whole);
+    }
+    assert_eq!(serials(&site.peer), [0; 5]);
+}
+
+#[test]
 fn p01_a_fin_on_an_idle_connection_is_noticed_before_reuse() {
     for request in [GET.to_owned(), post("Content-Length: 5\r\n") + "world"] {
         let closed = Signal::new();
