@@ -2,6 +2,7 @@
 //! the buffers. A full disk costs lines, which are counted, and never a request.
 
 use rules::log_format::LogFormat;
+use rules::template::{Template, View};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,19 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct AccessLog {
     pub(crate) format: Arc<LogFormat>,
     pub(crate) sink: Arc<LogSink>,
+    /// `if=`: no line where this gives an empty text or `0`.
+    pub(crate) condition: Option<Template>,
+}
+
+impl AccessLog {
+    /// Whether `if=` wants a line.
+    pub(crate) fn wants(&self, view: &impl View) -> bool {
+        self.condition.as_ref().is_none_or(|condition| {
+            let mut value = Vec::new();
+            condition.write(view, &mut value);
+            !value.is_empty() && value != b"0"
+        })
+    }
 }
 
 /// A file that lines are collected for. Process-wide: locations and generations that name the same path share it.

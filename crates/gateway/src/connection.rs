@@ -26,6 +26,8 @@ pub(crate) struct Connection {
     pub(crate) accepted_at: Millis,
     /// When the last exchange ended, or the connection was accepted.
     pub(crate) idle_since: Millis,
+    /// `keepalive_min_timeout`: while the process ends gently, an idle connection is kept until then.
+    pub(crate) kept_until: Millis,
     /// When the first byte of the head being read came; for `client_header_timeout`, which is a total.
     pub(crate) head_since: Millis,
     /// Received and not yet used: the beginning of a head, or what followed the last one.

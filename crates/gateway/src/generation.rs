@@ -4,6 +4,7 @@
 use crate::access_log::AccessLog;
 use crate::files::{FilesPlan, RootPlan};
 use crate::tunnel::TunnelPlan;
+use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Limits};
 use reactor::{ConnectOptions, PeerAddress};
 use rules::location::Locations;
@@ -98,6 +99,7 @@ pub(crate) struct LocationPlan {
     pub(crate) root: RootPlan,
     pub(crate) error_pages: ErrorPages,
     pub(crate) recursive_error_pages: bool,
+    pub(crate) try_files: Option<TryFilesPlan>,
     /// `internal`: only internal redirects lead here.
     pub(crate) internal: bool,
     pub(crate) msie_padding: bool,
@@ -109,6 +111,9 @@ pub(crate) struct ClientPlan {
     pub(crate) keepalive_timeout: Duration,
     /// What `Keep-Alive: timeout=` says, in seconds.
     pub(crate) keepalive_header: Option<u64>,
+    /// An idle connection is kept at least so long while the process ends gently.
+    pub(crate) keepalive_min: Duration,
+    pub(crate) keepalive_disable: KeepaliveDisable,
     pub(crate) keepalive_requests: u32,
     pub(crate) keepalive_time: Duration,
     /// Bytes; 0 for no limit.
@@ -119,6 +124,27 @@ pub(crate) struct ClientPlan {
     pub(crate) lingering_time: Duration,
     pub(crate) lingering_timeout: Duration,
     pub(crate) chunked_transfer_encoding: bool,
+}
+
+/// `try_files`
+pub(crate) struct TryFilesPlan {
+    pub(crate) tries: Vec<TryFilePlan>,
+    pub(crate) fallback: TryFallbackPlan,
+}
+
+/// One path of `try_files`.
+pub(crate) struct TryFilePlan {
+    /// Without the slash that marks a directory.
+    pub(crate) path: Template,
+    pub(crate) directory: bool,
+}
+
+/// The last resort of `try_files`.
+pub(crate) enum TryFallbackPlan {
+    Uri(Template),
+    /// With its `@`.
+    Named(Box<[u8]>),
+    Status(u16),
 }
 
 /// What a location does with a request.

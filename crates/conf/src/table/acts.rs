@@ -35,7 +35,6 @@ pub(super) const ACTED_ON: &[&str] = &[
     "default_type",
     "sendfile",
     "sendfile_max_chunk",
-    "output_buffers",
     "max_ranges",
     "log_not_found",
     "tcp_nopush",
@@ -54,7 +53,6 @@ pub(super) const ACTED_ON: &[&str] = &[
     "client_body_buffer_size",
     "client_body_temp_path",
     "client_body_in_file_only",
-    "client_body_in_single_buffer",
     "send_timeout",
     "lingering_close",
     "lingering_time",
@@ -84,7 +82,4 @@ pub(super) const ACTED_ON: &[&str] = &[
     "proxy_buffering",
     "proxy_buffer_size",
     "proxy_buffers",
-    "proxy_busy_buffers_size",
-    "proxy_max_temp_file_size",
-    "proxy_temp_file_write_size",
 ];

@@ -1,7 +1,7 @@
 //! How clients are read from and written to: heads, bodies, keepalive, lingering, sending.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{OFFLOAD, OPEN_FILES, OUTPUT, POOLS, directives};
+use super::rows::{OFFLOAD, ONE_PIECE, OPEN_FILES, OUTPUT, POOLS, directives};
 
 directives! {
     module "ngx_http_core_module";
@@ -39,7 +39,7 @@ directives! {
         "Whether every request body is written to a file, and whether the file outlives the request.",
         "client_body_in_file_only clean;";
     "client_body_in_single_buffer" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "0.7.58", Planned =>
+        in Http | Server | Location, Value since "0.7.58", Accepted(ONE_PIECE) =>
         "Whether a request body in memory is kept in one piece.", "client_body_in_single_buffer on;";
     "sendfile" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value, Planned =>
         "Whether files go from the page cache to the socket without a copy.", "sendfile on;";

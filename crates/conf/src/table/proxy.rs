@@ -1,7 +1,7 @@
 //! Passing requests to upstreams over HTTP.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{HASH, directives};
+use super::rows::{HASH, NO_SPOOL, directives};
 
 directives! {
     module "ngx_http_proxy_module";
@@ -71,7 +71,7 @@ directives! {
         "proxy_read_timeout 60s;";
     "proxy_buffers" (2) "number size" = "8 4k|8k" in Http | Server | Location, Value, Planned =>
         "Number and size of buffers for the body of one response.", "proxy_buffers 4 32k;";
-    "proxy_busy_buffers_size" (1) "size" = "8k|16k" in Http | Server | Location, Value, Planned =>
+    "proxy_busy_buffers_size" (1) "size" = "8k|16k" in Http | Server | Location, Value, Accepted(NO_SPOOL) =>
         "How much may wait to be sent to the client while the response is still being read.",
         "proxy_busy_buffers_size 64k;";
     "proxy_force_ranges" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.7.7", Planned =>
@@ -82,10 +82,10 @@ directives! {
         in Http | Server | Location, Value, Planned =>
         "Directory for responses that outgrow their buffers, with up to three levels of subdirectories.",
         "proxy_temp_path /var/tmp/holdfast_proxy 1 2;";
-    "proxy_max_temp_file_size" (1) "size" = "1024m" in Http | Server | Location, Value, Planned =>
+    "proxy_max_temp_file_size" (1) "size" = "1024m" in Http | Server | Location, Value, Accepted(NO_SPOOL) =>
         "Largest temporary file for a response that outgrows its buffers; `0` writes none.",
         "proxy_max_temp_file_size 0;";
-    "proxy_temp_file_write_size" (1) "size" = "8k|16k" in Http | Server | Location, Value, Planned =>
+    "proxy_temp_file_write_size" (1) "size" = "8k|16k" in Http | Server | Location, Value, Accepted(NO_SPOOL) =>
         "Most bytes written to a temporary file at a time.", "proxy_temp_file_write_size 64k;";
     "proxy_next_upstream" (1..) "condition ... | off" = "error timeout"
         in Http | Server | Location, Value + REPEATABLE, Planned =>

@@ -18,6 +18,9 @@ pub(super) const EPOLL: &str = "the event loop always uses epoll";
 pub(super) const ACCEPT: &str = "accepted connections go to the least loaded worker, so workers need not take turns";
 pub(super) const PRIORITY: &str = "the threads keep the priority that the process was started with";
 pub(super) const JIT: &str = "expressions are compiled to machine code wherever PCRE2 can";
+pub(super) const ONE_PIECE: &str = "a request body in memory is always in one piece";
+pub(super) const NO_SPOOL: &str =
+    "a response is held in memory within `proxy_buffers`, and a slow client slows the upstream; no file is written";
 pub(super) const POOLS: &str = "memory is taken as needed, not from pools of a set size";
 pub(super) const OPEN_FILES: &str = "files are opened per request; nothing is remembered that could be stale";
 pub(super) const OUTPUT: &str = "output is written at once, from buffers of a fixed size";

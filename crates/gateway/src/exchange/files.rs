@@ -71,7 +71,7 @@ impl Exchange {
     }
 
     /// Opens a file, on another thread if it is not cached.
-    async fn open(&self, path: &[u8]) -> io::Result<OpenFile> {
+    pub(super) async fn open(&self, path: &[u8]) -> io::Result<OpenFile> {
         let path = c_path(path.to_vec()).ok_or(ErrorKind::NotFound)?;
         if let Some(file) = open_file_cached(&path)? {
             return Ok(file);

@@ -14,6 +14,7 @@ mod reply;
 mod request_body;
 mod send_file;
 mod settle;
+mod try_files;
 mod view;
 
 pub(crate) use settle::log_tunnel;
@@ -267,7 +268,13 @@ impl Exchange {
     async fn content(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
-        match &generation.location(location).content {
+        let location = generation.location(location);
+        if let Some(plan) = &location.try_files
+            && let Some(step) = self.try_files(plan).await
+        {
+            return step;
+        }
+        match &location.content {
             Content::Proxy(plan) => self.proxy(plan).await,
             Content::Return(plan) => Step::Reply(self.return_reply(plan)),
             Content::Files(plan) => self.files(plan).await,

@@ -8,6 +8,8 @@ use crate::exchange::downstream::Framing;
 use crate::exchange::view::{ExchangeView, TunnelView};
 use crate::tunnel::{Tunnel, TunnelRecord, TunnelStart};
 use crate::worker::{LingerPlan, Worker};
+use conf::value::words::KeepaliveDisable;
+use http1::{FieldId, Method};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +27,9 @@ impl Exchange {
             && connection.requests < plan.keepalive_requests
             && u128::from(age) < plan.keepalive_time.as_millis()
             && !self.worker.is_draining();
+        if self.down.keepalive && self.is_browser_without_keepalive() {
+            self.down.keepalive = false;
+        }
         if self.down.keepalive && !within_limits {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::KeepaliveLimit);
@@ -32,6 +37,24 @@ impl Exchange {
         if self.down.keepalive && !self.body.is_done() && !self.body.is_shorter_than(DRAIN_BYTES_MAX) {
             self.down.keepalive = false;
         }
+    }
+
+    /// `keepalive_disable`: MSIE before 7 mishandles a connection after a POST, old Safari on macOS any.
+    fn is_browser_without_keepalive(&self) -> bool {
+        let disable = self.client_plan().keepalive_disable;
+        if disable.contains(KeepaliveDisable::NONE) {
+            return false;
+        }
+        let post = disable.contains(KeepaliveDisable::MSIE6) && self.down.method == Method::Post;
+        if !post && !disable.contains(KeepaliveDisable::SAFARI) {
+            return false;
+        }
+        let request = &self.request;
+        let Some(agent) = request.head.value(FieldId::UserAgent, &request.bytes) else { return false };
+        let has = |text: &[u8]| agent.windows(text.len()).any(|window| window == text);
+        let msie6 = || (4..=6).any(|version: u8| has(&[b"MSIE ", &[b'0' + version, b'.'][..]].concat()));
+        (post && msie6() && !has(b"Opera"))
+            || (disable.contains(KeepaliveDisable::SAFARI) && has(b"Safari/") && has(b"Mac OS X") && !has(b"Chrom"))
     }
 
     pub(super) async fn settle(mut self) -> Next {
@@ -43,12 +66,14 @@ impl Exchange {
         let plan = self.client_plan();
         let (timeout, linger) =
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
+        let keepalive_min = plan.keepalive_min;
         let now = self.worker.reactor.now();
         let Self { worker, request, down, body, close, .. } = self;
         worker.recycle(request);
         let (complete, keepalive, framing) = (down.is_complete(), down.keepalive, down.framing);
         let mut connection = down.into_parts().0;
         connection.idle_since = now;
+        connection.kept_until = now.after(keepalive_min);
         if let Err(reason) = sent {
             return Next::Close(connection, reason);
         }
@@ -126,7 +151,7 @@ impl Exchange {
             return;
         }
         let mut line = std::mem::take(&mut self.request.scratch);
-        for log in logs {
+        for log in logs.iter().filter(|log| log.wants(&ExchangeView::of(self))) {
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
             line.push(b'\n');

@@ -38,6 +38,7 @@ impl Lowering<'_> {
         let group = self.intern_group(upstream)?;
         let (mut peers, mut members) = (Vec::new(), Vec::new());
         for server in &upstream.servers {
+            self.refuse_parameters(server);
             for address in self.addresses(&server.address.address, Some(server.span)) {
                 let Some(key) = self.intern_peer(group, &used, server, &address) else { continue };
                 let health = self.health(upstream, &address);
@@ -56,6 +57,10 @@ impl Lowering<'_> {
         let settings = &upstream.settings;
         let keepalive = settings.keepalive;
         let cap = settings.max_connections.as_ref();
+        if keepalive.floor > 0 {
+            let message = "parameter \"floor\" is known but not supported by holdfast yet";
+            self.found.push(Diagnostic::error(keepalive.span.unwrap_or(upstream.span), message));
+        }
         let limits = GroupLimits {
             idle_per_peer_max: keepalive.per_peer,
             requests_max: settings.keepalive_requests,
@@ -99,6 +104,21 @@ impl Lowering<'_> {
                 self.found.push(Diagnostic::error(server.span, error.to_string()));
                 None
             }
+        }
+    }
+
+    /// Parameters of `server` that the gateway does not act on yet: accepting them would be a lie.
+    fn refuse_parameters(&mut self, server: &UpstreamServer) {
+        let parameters = [
+            ("resolve", server.resolve),
+            ("service", server.service.is_some()),
+            ("route", server.route.is_some()),
+            ("drain", server.drain),
+            ("slow_start", !server.slow_start.is_zero()),
+        ];
+        for (name, _) in parameters.iter().filter(|(_, is_set)| *is_set) {
+            let message = format!("parameter \"{name}\" is known but not supported by holdfast yet");
+            self.found.push(Diagnostic::error(server.span, message));
         }
     }
 

@@ -18,6 +18,12 @@ impl Lowering<'_> {
     pub(super) fn listeners(&mut self) -> (Vec<Option<ListenerPlan>>, Vec<ListenerSpec>) {
         let (mut plans, mut specs) = (Vec::new(), Vec::new());
         for listener in &self.http.listeners {
+            if listener.options.proxy_protocol
+                && let Some(span) = listener.span
+            {
+                let message = "parameter \"proxy_protocol\" is known but not supported by holdfast yet";
+                self.found.push(Diagnostic::error(span, message));
+            }
             for address in self.addresses(&listener.address, listener.span) {
                 let next = ListenerId(self.registry.listeners.len() as u32);
                 let id = *self.registry.listeners.entry(address.clone()).or_insert(next);

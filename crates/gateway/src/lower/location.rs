@@ -3,11 +3,13 @@
 use super::Lowering;
 use crate::access_log::AccessLog;
 use crate::files::Alias;
-use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, ReturnPlan};
+use crate::generation::{
+    ClientPlan, Content, LocationId, LocationPlan, ReturnPlan, TryFallbackPlan, TryFilePlan, TryFilesPlan,
+};
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     self, Instruction, LingeringClose, Location, LocationSettings, LogTarget, Matcher, Program, ReturnBody, Server,
-    ServerTokens,
+    ServerTokens, TryFallback, TryFiles,
 };
 use conf::value::Part;
 use rules::location::{LocationMatch, LocationSpec};
@@ -22,7 +24,8 @@ impl Lowering<'_> {
     /// The plan of requests that no location matches.
     pub(super) fn location_of_server(&mut self, server: &Server) -> LocationId {
         let content = self.content(server.content.as_ref(), &Program::default(), &server.location, b"");
-        self.add(b"", &server.location, content)
+        let try_files = server.try_files.as_deref().map(|plan| self.try_files_plan(plan));
+        self.add(b"", &server.location, content, try_files)
     }
 
     pub(super) fn location_spec(&mut self, location: &Location) -> LocationSpec {
@@ -34,13 +37,21 @@ impl Lowering<'_> {
         let alias = if matches!(matcher, LocationMatch::Regex(_)) { Alias::Whole } else { Alias::Prefix(name.len()) };
         let outer = self.enter_alias(&location.settings.files.root, alias);
         let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
-        let id = self.add(name, &location.settings, content);
+        let try_files = location.try_files.as_deref().map(|plan| self.try_files_plan(plan));
+        let id = self.add(name, &location.settings, content, try_files);
         let nested = location.locations.iter().map(|inner| self.location_spec(inner)).collect();
         self.alias = outer;
         LocationSpec { id: id.0, matcher, auto_redirect: location.auto_redirect, nested, span: location.span }
     }
 
-    fn add(&mut self, name: &[u8], settings: &Arc<LocationSettings>, content: Content) -> LocationId {
+    fn add(
+        &mut self,
+        name: &[u8],
+        settings: &Arc<LocationSettings>,
+        content: Content,
+        try_files: Option<TryFilesPlan>,
+    ) -> LocationId {
+        self.refuse_own_error_log(settings);
         let access_logs = self.access_logs(settings);
         let root = self.root_plan(&settings.files.root);
         let error_pages = self.error_pages(&settings.response);
@@ -53,11 +64,36 @@ impl Lowering<'_> {
             server_token: server_token(&settings.response.server_tokens).into(),
             root,
             error_pages,
+            try_files,
             recursive_error_pages: settings.response.recursive_error_pages,
             internal: settings.response.internal,
             msie_padding: settings.response.msie_padding,
         });
         id
+    }
+
+    fn try_files_plan(&mut self, written: &TryFiles) -> TryFilesPlan {
+        let mut tries = Vec::with_capacity(written.tries.len());
+        for candidate in &written.tries {
+            tries.push(TryFilePlan { path: self.template(&candidate.path), directory: candidate.directory });
+        }
+        let fallback = match &written.fallback {
+            TryFallback::Uri(template) => TryFallbackPlan::Uri(self.template(template)),
+            TryFallback::Named(name) => TryFallbackPlan::Named([b"@", name.as_bytes()].concat().into()),
+            TryFallback::Status(status) => TryFallbackPlan::Status(*status),
+        };
+        TryFilesPlan { tries, fallback }
+    }
+
+    /// Error logs of `http` go where the process's go; one of a server or location is not written apart yet.
+    fn refuse_own_error_log(&mut self, settings: &LocationSettings) {
+        if settings.log.error != self.http.location.log.error
+            && let Some(log) = settings.log.error.first()
+        {
+            let message = "\"error_log\" in a server or location is known but not supported by holdfast yet";
+            let hint = "write it at the top level or in `http`";
+            self.found.push(Diagnostic::error(log.span, message).with_hint(hint));
+        }
     }
 
     fn matcher(&mut self, matcher: &Matcher, location: &Location) -> LocationMatch {
@@ -119,9 +155,13 @@ impl Lowering<'_> {
                 continue;
             };
             let path = String::from_utf8_lossy(path).into_owned();
+            if log.gzip.is_some() {
+                self.found.push(Diagnostic::error(log.span, "access_log with gzip= is not supported yet"));
+            }
+            let condition = log.condition.as_ref().map(|condition| self.template(condition));
             let Some(format) = self.format(log.format) else { continue };
             let sink = self.sink(self.options.prefix.join(PathBuf::from(path)));
-            logs.push(AccessLog { format, sink });
+            logs.push(AccessLog { format, sink, condition });
         }
         logs
     }
@@ -140,6 +180,8 @@ fn client_plan(settings: &LocationSettings) -> ClientPlan {
     ClientPlan {
         keepalive_timeout: client.keepalive_timeout.idle,
         keepalive_header: client.keepalive_timeout.header.map(|time| time.as_secs()),
+        keepalive_min: client.keepalive_min_timeout,
+        keepalive_disable: client.keepalive_disable,
         keepalive_requests: client.keepalive_requests,
         keepalive_time: client.keepalive_time,
         body_size_max: client.body_size_max,

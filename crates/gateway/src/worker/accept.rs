@@ -133,6 +133,7 @@ impl Worker {
             requests: 0,
             accepted_at: now,
             idle_since: now,
+            kept_until: now,
             head_since: now,
             pending: Vec::new(),
             searched: 0,

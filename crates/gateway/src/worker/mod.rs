@@ -246,10 +246,12 @@ impl Worker {
         match next {
             Next::KeepAlive(connection, timeout) => {
                 let task = connection.task;
-                if self.is_draining() {
+                let now = self.reactor.now();
+                if self.is_draining() && connection.kept_until <= now {
                     return self.close(connection, CloseReason::Shutdown);
                 }
-                self.reactor.set_deadline(task, Some(self.reactor.now().after(timeout)));
+                let deadline = if self.is_draining() { connection.kept_until } else { now.after(timeout) };
+                self.reactor.set_deadline(task, Some(deadline));
                 if !connection.pending.is_empty() || connection.stream.is_readable() {
                     // The next request may be there already; others get their turn first.
                     self.reactor.wake(task);
@@ -401,7 +403,13 @@ impl Worker {
             })
             .collect();
         for connection in idle {
-            self.close(connection, CloseReason::Shutdown);
+            if connection.kept_until <= self.reactor.now() {
+                self.close(connection, CloseReason::Shutdown);
+            } else {
+                let task = connection.task;
+                self.reactor.set_deadline(task, Some(connection.kept_until));
+                self.put(task, Body::Waiting(connection, false));
+            }
         }
         let mut removed = Vec::new();
         self.shared.pool.drain(self.id(), upstream::DiscardReason::Drain, &mut removed);

@@ -1,0 +1,51 @@
+//! `try_files`: the first of several paths that exists becomes the URI; the last one is where the request goes otherwise.
+//! Called before a location's content.
+
+use super::redirect::Redirect;
+use super::reply::Reply;
+use super::{Exchange, ExchangeView, Step};
+use crate::generation::{TryFallbackPlan, TryFilesPlan};
+use reactor::FileKind;
+use rules::uri::split_args;
+
+impl Exchange {
+    /// Looks for the first path that exists. `None`: it is the URI now, and the location's content is next.
+    pub(super) async fn try_files(&mut self, plan: &TryFilesPlan) -> Option<Step> {
+        for candidate in &plan.tries {
+            let mut uri = Vec::new();
+            candidate.path.write(&ExchangeView::of(self), &mut uri);
+            let mut path = std::mem::take(&mut self.request.path);
+            path.clear();
+            self.location().root.write_path(&ExchangeView::of(self), &uri, &mut path);
+            let found = self.open(&path).await;
+            self.request.path = path;
+            let wanted = if candidate.directory { FileKind::Directory } else { FileKind::Regular };
+            if found.is_ok_and(|file| file.status.kind == wanted) {
+                if candidate.directory {
+                    uri.push(b'/');
+                }
+                self.replace_uri(uri);
+                return None;
+            }
+        }
+        Some(match &plan.fallback {
+            TryFallbackPlan::Status(status) => Step::Reply(Reply::error(*status)),
+            TryFallbackPlan::Named(name) => Step::Redirect(Redirect::Named(name.to_vec())),
+            TryFallbackPlan::Uri(template) => {
+                let mut target = Vec::new();
+                template.write(&ExchangeView::of(self), &mut target);
+                let (uri, args) = split_args(&target);
+                Step::Redirect(Redirect::Uri { uri: uri.to_vec(), args: args.map(<[u8]>::to_vec) })
+            }
+        })
+    }
+
+    /// The URI is this path from now on; the arguments stay.
+    fn replace_uri(&mut self, uri: Vec<u8>) {
+        let args = self.args().map(<[u8]>::to_vec);
+        self.request.uri = uri;
+        self.target.uri_replaced = true;
+        self.target.has_args = args.is_some();
+        self.request.args = args.unwrap_or_default();
+    }
+}
