@@ -331,3 +331,22 @@ fn quick_mode_serves_without_any_file() {
     serving.join().expect("no panic");
     assert!(child.wait().expect("a child of ours").success());
 }
+
+#[test]
+fn the_origin_says_where_it_listens_and_ends_when_told() {
+    let mut child = support::holdfast()
+        .args(["origin", "--size", "7", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut out, &mut line).expect("a line");
+    let listening: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let address = listening["listening"][0].as_str().expect("an address");
+    let port = address.rsplit_once(':').expect("a port").1.parse().expect("a number");
+    let response = support::fetch(port, "/").expect("an answer");
+    kill(pid(child.id()), Signal::SIGINT).expect("it runs");
+    assert!(response.contains("\r\nContent-Length: 7\r\n"), "{response}");
+    assert!(child.wait().expect("a child of ours").success());
+}

@@ -2,6 +2,7 @@
 
 mod completions;
 mod man;
+mod origin;
 mod serve;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -31,6 +32,8 @@ Environment:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    // Large, as it has a flag for everything that an origin can do.
+    Origin(Box<origin::Args>),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -47,6 +50,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
     };
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Origin(args) => origin::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
         Command::Man(args) => man::run(&args, &Cli::command()),
     }
