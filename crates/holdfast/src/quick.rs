@@ -45,6 +45,9 @@ http {{
             proxy_set_header X-Real-IP $remote_addr;
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
             proxy_set_header X-Forwarded-Proto $scheme;
+            # WebSocket. Upgrade is not sent where the client sent none, and alone the other asks for nothing.
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection upgrade;
         }}
     }}
 }}

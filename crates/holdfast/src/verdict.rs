@@ -81,6 +81,8 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
         prepared.model = Some(model);
     }
     diagnostic::sort(&mut found);
+    // A setting that several levels inherit is lowered once for each of them.
+    found.dedup();
     prepared.diagnostics = found;
     prepared
 }

@@ -323,11 +323,24 @@ fn quick_mode_serves_without_any_file() {
         let (mut stream, _) = upstream.accept().expect("passed on");
         assert!(stream.read(&mut [0; 1024]).expect("a request") > 0);
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nquick").expect("sent");
+        // The connection is kept, and the next request comes on it.
+        let mut request = [0; 1024];
+        let length = stream.read(&mut request).expect("a request");
+        let text = String::from_utf8_lossy(&request[..length]).to_ascii_lowercase();
+        assert!(text.contains("\r\nupgrade: x\r\n") && text.contains("\r\nconnection: upgrade\r\n"), "{text}");
+        let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nframes";
+        stream.write_all(head.as_bytes()).expect("sent");
     });
     until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     let response = support::fetch(port, "/").expect("an answer");
+    let mut tunnel = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    tunnel.set_read_timeout(Some(DEADLINE)).expect("set");
+    tunnel.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").expect("sent");
+    let mut through = String::new();
+    let ended = tunnel.read_to_string(&mut through);
     kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
     assert!(response.ends_with("quick"), "{response}");
+    assert!(ended.is_ok() && through.starts_with("HTTP/1.1 101 ") && through.ends_with("frames"), "{through}");
     serving.join().expect("no panic");
     assert!(child.wait().expect("a child of ours").success());
 }
