@@ -203,7 +203,8 @@ fn bind_to_specs(
         let found = listeners.iter_mut().find(|(address, _)| *address == name);
         // A name of `listen` may have got another address between the master's look and ours.
         let found = found.ok_or_else(|| format!("the master has opened no socket for {name}"))?;
-        Ok(Bound { address: spec.address.clone(), listeners: std::mem::take(&mut found.1) })
+        let listeners = std::mem::take(&mut found.1);
+        Ok(Bound { address: spec.address.clone(), options: spec.options.clone(), listeners })
     };
     specs.iter().map(take).collect()
 }

@@ -294,7 +294,9 @@ impl Master<'_> {
 
     /// From now on this configuration holds.
     fn take_on(&mut self, plan: Rc<Plan>) {
-        self.sockets.keep(plan.bound.borrow().clone());
+        for trouble in self.sockets.keep(plan.bound.borrow().clone()) {
+            self.journal.log(Level::Error, &trouble);
+        }
         if let Err(message) = self.pid_file.move_to(&plan.process().pid_path) {
             self.journal.log(Level::Emerg, &message);
         }

@@ -49,7 +49,8 @@ pub(super) fn run(
     let pid_file = PidFile::write(&process.pid_path)?;
     let parts = EngineParts { process, lowered, bound: &opened.bound, files };
     let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
-    sockets.keep(opened.bound);
+    // Nothing was open before, so there is nothing to change.
+    let _ = sockets.keep(opened.bound);
     engine.log(Level::Notice, "holdfast serves, in one process");
     ready();
     let mut single = Single { instance, lasting, sockets, engine, prepared, pid_file, ending: false };
@@ -129,7 +130,9 @@ impl Single<'_> {
         }
         self.pid_file.move_to(&process.pid_path)?;
         self.engine.reload(EngineParts { process, lowered, bound: &opened.bound, files });
-        self.sockets.keep(opened.bound);
+        for trouble in self.sockets.keep(opened.bound) {
+            self.engine.log(Level::Error, &trouble);
+        }
         self.prepared = prepared;
         Ok(())
     }

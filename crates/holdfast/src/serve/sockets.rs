@@ -5,7 +5,7 @@ mod holder;
 
 use crate::report::errno;
 use gateway::ListenerSpec;
-use reactor::{Listener, PeerAddress};
+use reactor::{ListenOptions, Listener, PeerAddress};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,6 +23,7 @@ const IN_USE: &str = "(98: ";
 #[derive(Debug, Clone)]
 pub(super) struct Bound {
     pub(super) address: PeerAddress,
+    pub(super) options: ListenOptions,
     pub(super) listeners: Vec<Arc<Listener>>,
 }
 
@@ -55,9 +56,6 @@ impl Sockets {
 
     fn open_one(&self, spec: &ListenerSpec, workers: u16, opened: &mut Opened) -> Result<(), String> {
         let mut listeners = self.known(&spec.address).map(|bound| bound.listeners.clone()).unwrap_or_default();
-        for listener in &listeners {
-            listener.apply(&spec.options).map_err(|error| failed("setsockopt()", &spec.address, &error))?;
-        }
         let wanted = if spec.options.reuseport { usize::from(workers) } else { 1 };
         // One of several is never closed: the kernel would reset the connections in its queue.
         while listeners.len() < wanted {
@@ -67,7 +65,7 @@ impl Sockets {
             }
             listeners.push(Arc::new(listener));
         }
-        opened.bound.push(Bound { address: spec.address.clone(), listeners });
+        opened.bound.push(Bound { address: spec.address.clone(), options: spec.options.clone(), listeners });
         Ok(())
     }
 
@@ -97,17 +95,28 @@ impl Sockets {
         }
     }
 
-    /// From now on these are open, and no others.
-    pub(super) fn keep(&mut self, opened: Vec<Bound>) {
+    /// From now on these are open, and no others; those that stay get their new options. Returns what did not work.
+    pub(super) fn keep(&mut self, opened: Vec<Bound>) -> Vec<String> {
+        let mut troubles = Vec::new();
+        for new in &opened {
+            if self.known(&new.address).is_none_or(|old| old.options == new.options) {
+                continue;
+            }
+            for listener in &new.listeners {
+                let applied = listener.apply(&new.options);
+                troubles.extend(applied.err().map(|error| failed("setsockopt()", &new.address, &error)));
+            }
+        }
         for gone in self.bound.iter().filter(|old| !opened.iter().any(|new| new.address == old.address)) {
             unlink(&gone.address);
         }
         self.bound = opened;
+        troubles
     }
 
     /// Closes everything, at the end.
     pub(super) fn close(&mut self) {
-        self.keep(Vec::new());
+        let _ = self.keep(Vec::new());
     }
 }
 
