@@ -1,0 +1,67 @@
+//! Our own command line: subcommands, each in a file of its own. Called by `main` unless nginx's flags were typed.
+
+mod completions;
+mod man;
+mod origin;
+mod serve;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use std::ffi::OsString;
+
+/// A reverse proxy that reads nginx.conf, built around its upstream connection pool.
+///
+/// With nginx's flags instead of a command (`holdfast -t -c FILE`), or called by the name `nginx`, it behaves as nginx
+/// does; `holdfast -h` lists those flags.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version, arg_required_else_help = true, after_long_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What stands at the end of the long help and in the man page.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, or ended as asked
+  1  refused or failed; the reason stands on standard error
+  2  the command line could not be understood
+
+Environment:
+  NO_COLOR  if set and not empty, nothing is coloured; output that is no terminal never is";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    // Large, as it has a flag for everything that an origin can do.
+    Origin(Box<origin::Args>),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// Runs a subcommand; `words` are all arguments, the program's name first.
+pub(crate) fn run(words: Vec<OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are such errors too, with exit code 0.
+            let _ = error.print();
+            return error.exit_code() as u8;
+        }
+    };
+    match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Origin(args) => origin::run(&args),
+        Command::Completions(args) => completions::run(&args, &mut Cli::command()),
+        Command::Man(args) => man::run(&args, &Cli::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

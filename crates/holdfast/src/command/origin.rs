@@ -1,0 +1,176 @@
+//! `holdfast origin`: the built-in test origin as a process, in the foreground, until it is told to end.
+
+use crate::report::errno;
+use crate::signals::Signals;
+use crate::{exit, report};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use origin::{
+    BACKLOG_DEFAULT, BEHAVIOURS, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, Options, Origin, PAGE_BYTES_DEFAULT,
+};
+use reactor::PeerAddress;
+use serde::Serialize;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// Run the built-in test origin
+///
+/// A fast static page to measure against, and every behaviour of an upstream that a proxy must cope with, chosen by the
+/// path of each request. Prints where it listens, and ends on INT, TERM or QUIT.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = BEHAVIOURS)]
+pub(super) struct Args {
+    /// Listen here: a port of 127.0.0.1, an address with a port, or `unix:/path`; port 0 lets the kernel choose
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    listen: Vec<PeerAddress>,
+    /// Threads, each with an event loop
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    workers: usize,
+    /// Accept queue asked for, in connections
+    #[arg(long, value_name = "N", default_value_t = BACKLOG_DEFAULT)]
+    backlog: u32,
+    /// Bytes of the page at `/` and `/page`
+    #[arg(long, value_name = "BYTES", default_value_t = PAGE_BYTES_DEFAULT)]
+    size: u64,
+    /// Value of the Server field
+    #[arg(long, value_name = "TEXT", default_value = "holdfast-origin")]
+    server: String,
+    /// End a connection after so many requests
+    #[arg(long, value_name = "N")]
+    close_after_requests: Option<u64>,
+    /// End a connection after so many seconds without a request
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    close_after_idle: Option<Duration>,
+    /// How a connection is ended: fin, half-close or reset
+    #[arg(long, value_name = "STYLE", default_value = "fin")]
+    closing_style: ClosingStyle,
+    /// Do not say `Connection: close` in the last response before the end
+    #[arg(long)]
+    unannounced: bool,
+    /// Say `Connection: close` in every response, and close
+    #[arg(long)]
+    always_close: bool,
+    /// Announce `Keep-Alive: timeout=` with so many seconds, true or not
+    #[arg(long, value_name = "SECONDS")]
+    keep_alive_timeout: Option<u64>,
+    /// Accept connections, and neither read nor write
+    #[arg(long)]
+    silent: bool,
+    /// Answer every connection with RST
+    #[arg(long)]
+    reset_at_accept: bool,
+    /// Longest request body that is read, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX_DEFAULT)]
+    body_max: u64,
+    /// Print where it listens as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where it listens, as data.
+#[derive(Debug, Serialize)]
+struct Listening {
+    listening: Vec<String>,
+}
+
+pub(super) fn run(args: &Args) -> u8 {
+    match serve(args) {
+        Ok(()) => exit::OK,
+        Err(message) => {
+            report::say(&format!("holdfast: {message}"));
+            exit::FAILED
+        }
+    }
+}
+
+fn serve(args: &Args) -> Result<(), String> {
+    // Before the first thread, so that all leave the signals to this one.
+    let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
+    // Every connection of a load test is one descriptor; what the system grants is taken.
+    let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
+    let origin = Origin::bind(options(args)).map_err(|error| format!("the origin cannot listen: {error}"))?;
+    for backlog in origin.backlogs_granted().iter().filter(|backlog| backlog.granted < backlog.asked) {
+        report::say(&format!(
+            "holdfast: the accept queue holds {} connections, not the {} asked for: net.core.somaxconn is lower",
+            backlog.granted, backlog.asked
+        ));
+    }
+    let running = origin.start().map_err(|error| format!("the origin cannot start: {error}"))?;
+    let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
+    if args.json {
+        let mut line = serde_json::to_vec(&Listening { listening: addresses }).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        report::print(&line);
+    } else {
+        for address in addresses {
+            report::print(format!("listening on {address}\n").as_bytes());
+        }
+    }
+    wait_for_the_end(&signals)
+    // Dropping `running` stops the workers and waits for them.
+}
+
+/// Every signal that means something means the end here.
+fn wait_for_the_end(signals: &Signals) -> Result<(), String> {
+    loop {
+        let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+        match poll(&mut watched, PollTimeout::NONE) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(format!("poll() failed {}", errno(&error.into()))),
+        }
+        if signals.next().map_err(|error| error.to_string())?.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+fn options(args: &Args) -> Options {
+    Options {
+        listen: args.listen.clone(),
+        workers: args.workers,
+        backlog: args.backlog,
+        page_bytes: args.size,
+        server: args.server.clone(),
+        closing: Closing {
+            after_requests: args.close_after_requests,
+            after_idle: args.close_after_idle,
+            style: args.closing_style,
+            unannounced: args.unannounced,
+        },
+        always_close: args.always_close,
+        keep_alive_timeout_s: args.keep_alive_timeout,
+        silent: args.silent,
+        reset_at_accept: args.reset_at_accept,
+        body_bytes_max: args.body_max,
+    }
+}
+
+fn parse_address(text: &str) -> Result<PeerAddress, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(PeerAddress::Unix(path.into()));
+    }
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(PeerAddress::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
+    }
+    text.parse().map(PeerAddress::Ip).map_err(|_| "a port, an address with a port, or `unix:/path`".to_owned())
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_times_are_read_as_written() {
+        let ip = |text: &str| PeerAddress::Ip(text.parse().expect("an address"));
+        assert_eq!(parse_address("8081"), Ok(ip("127.0.0.1:8081")));
+        assert_eq!(parse_address("[::1]:80"), Ok(ip("[::1]:80")));
+        assert_eq!(parse_address("unix:/s"), Ok(PeerAddress::Unix("/s".into())));
+        assert!(parse_address("localhost").is_err());
+        assert_eq!(parse_seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(parse_seconds("-1").is_err());
+    }
+}

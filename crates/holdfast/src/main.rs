@@ -1,0 +1,71 @@
+//! The program `holdfast`: decides which of its two command lines was typed, and hands over. Subcommands are in `command`
+//! (one file each), nginx's flags in `nginx`.
+
+mod command;
+mod files;
+mod instance;
+mod nginx;
+mod process;
+mod quick;
+mod report;
+mod serve;
+mod signals;
+mod verdict;
+mod version;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a run can end with. The long help and the man page list the same.
+mod exit {
+    /// It went well.
+    pub(crate) const OK: u8 = 0;
+    /// It failed, and the reason stands on the standard error stream.
+    pub(crate) const FAILED: u8 = 1;
+    /// The command line could not be understood.
+    pub(crate) const USAGE: u8 = 2;
+}
+
+fn main() -> ExitCode {
+    if serve::Role::of_this_process() == Some(serve::Role::Child) {
+        return ExitCode::from(serve::work_as_child());
+    }
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if speaks_nginx(&words) {
+        return ExitCode::from(nginx::run(words.get(1..).unwrap_or_default()));
+    }
+    ExitCode::from(command::run(words))
+}
+
+/// Whether the command line is nginx's: the program goes by that name, or its first argument is a flag that is not one of
+/// the two that every other program has.
+fn speaks_nginx(words: &[OsString]) -> bool {
+    let name = words.first().and_then(|word| Path::new(word).file_name());
+    if name.is_some_and(|name| name == "nginx") {
+        return true;
+    }
+    let Some(first) = words.get(1) else { return false };
+    first.as_encoded_bytes().starts_with(b"-") && first != "--help" && first != "--version"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speaks(words: &[&str]) -> bool {
+        speaks_nginx(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_dash_or_the_name_makes_it_nginx() {
+        assert!(speaks(&["/usr/sbin/nginx"]));
+        assert!(speaks(&["nginx", "serve"]));
+        assert!(speaks(&["holdfast", "-t"]));
+        assert!(speaks(&["holdfast", "--json", "-t"]));
+        assert!(!speaks(&["holdfast"]));
+        assert!(!speaks(&["holdfast", "serve", "-c", "x"]));
+        assert!(!speaks(&["holdfast", "--help"]));
+        assert!(!speaks(&["nginx-holdfast", "--version"]));
+    }
+}

@@ -1,0 +1,236 @@
+//! What the configuration says about the process itself, resolved against the machine: names of users become numbers,
+//! relative paths absolute ones, `auto` a count. Called by `verdict`; used by whoever starts, signals or drops privileges.
+
+use crate::instance::Instance;
+use conf::Loaded;
+use conf::diagnostic::{Diagnostic, Severity};
+use conf::model::{Affinity, EnvVariable, LogTarget, Model, WorkerProcesses};
+use conf::source::{FileId, Span};
+use conf::value::words::LogLevel;
+use gateway::Level;
+use nix::unistd::{Gid, Group, Uid, User};
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Worker threads that one process runs at most: four times the cores of the largest common servers.
+const WORKERS_MAX: u32 = 512;
+
+/// What concerns the process.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Process {
+    /// Leave the terminal.
+    pub(crate) daemon: bool,
+    /// Supervise a child.
+    pub(crate) master: bool,
+    /// Where the pid is written.
+    pub(crate) pid_path: PathBuf,
+    /// Where errors go.
+    pub(crate) error_logs: Vec<ErrorLogFile>,
+    /// What only a new child can take on.
+    pub(crate) child: ChildPlan,
+    /// How long a draining process waits; zero for no limit.
+    pub(crate) shutdown_timeout: Duration,
+    /// Connections of one worker.
+    pub(crate) worker_connections: u32,
+}
+
+/// What a child is started with and keeps for life.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ChildPlan {
+    /// The least grave level that is written anywhere.
+    pub(crate) error_level: Level,
+    /// Worker threads.
+    pub(crate) workers: u16,
+    /// Processors of each worker; empty where the kernel decides.
+    pub(crate) processors: Vec<Vec<u32>>,
+    /// Who it runs as; `None` stays who it is.
+    pub(crate) owner: Option<Owner>,
+    /// Descriptors wanted; `None` takes the hard limit.
+    pub(crate) descriptors: Option<u64>,
+    /// Variables of the environment that it gets.
+    pub(crate) env: Vec<(String, Vec<u8>)>,
+    /// Where it stands, and leaves its core.
+    pub(crate) working_directory: Option<PathBuf>,
+}
+
+/// Who a process runs as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// For the supplementary groups.
+    pub(crate) name: CString,
+    /// The user.
+    pub(crate) user: Uid,
+    /// The group.
+    pub(crate) group: Gid,
+}
+
+/// One destination of the error log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ErrorLogFile {
+    /// The file; `None` is the standard error stream.
+    pub(crate) path: Option<PathBuf>,
+    /// The least grave level that is written.
+    pub(crate) level: Level,
+}
+
+/// Resolves; what cannot be resolved is reported, and then there is no result.
+pub(crate) fn lower_process(
+    model: &Model,
+    loaded: &Loaded,
+    instance: &Instance,
+    out: &mut Vec<Diagnostic>,
+) -> Option<Process> {
+    let settings = &model.main.settings;
+    let errors = |out: &[Diagnostic]| out.iter().filter(|found| found.severity == Severity::Error).count();
+    let errors_before = errors(out);
+    let workers = workers(settings.worker_processes, model, out);
+    let owner = owner(model, out);
+    let error_logs = error_logs(model, loaded, instance, out);
+    let error_level = error_logs.iter().map(|log| log.level).min().unwrap_or(Level::Error);
+    let process = Process {
+        daemon: settings.daemon,
+        master: settings.master_process,
+        pid_path: settings.pid.as_deref().map_or_else(|| instance.pid_path.clone(), |pid| below(&loaded.prefix, pid)),
+        error_logs,
+        child: ChildPlan {
+            error_level,
+            workers,
+            processors: processors(&settings.worker_cpu_affinity, workers),
+            owner,
+            descriptors: settings.worker_rlimit_nofile,
+            env: environment(&settings.env),
+            working_directory: settings.working_directory.as_deref().map(|path| OsStr::from_bytes(path).into()),
+        },
+        shutdown_timeout: settings.worker_shutdown_timeout,
+        worker_connections: model.events.settings.worker_connections,
+    };
+    (errors(out) == errors_before).then_some(process)
+}
+
+/// A path of the configuration.
+pub(crate) fn below(prefix: &Path, path: &[u8]) -> PathBuf {
+    prefix.join(OsStr::from_bytes(path))
+}
+
+/// Processors that this process may use.
+fn parallelism() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+fn workers(wanted: WorkerProcesses, model: &Model, out: &mut Vec<Diagnostic>) -> u16 {
+    let count = match wanted {
+        WorkerProcesses::Auto => parallelism().min(WORKERS_MAX),
+        WorkerProcesses::Count(count) => count,
+    };
+    if count > WORKERS_MAX {
+        let message =
+            format!("\"worker_processes\" is {count}, and holdfast runs {WORKERS_MAX} worker threads at most");
+        out.push(Diagnostic::error(place(model), message).with_hint("`worker_processes auto;` is one per processor"));
+    }
+    count.min(WORKERS_MAX) as u16
+}
+
+/// A place for what belongs to no word in particular.
+pub(crate) fn place(model: &Model) -> Span {
+    model.http.as_ref().map_or(Span { file: FileId(0), start: 0, end: 0 }, |http| http.span)
+}
+
+fn owner(model: &Model, out: &mut Vec<Diagnostic>) -> Option<Owner> {
+    let wanted = model.main.settings.user.as_ref();
+    let is_root = nix::unistd::geteuid().is_root();
+    let span = wanted.map_or_else(|| place(model), |user| user.span);
+    let name = wanted.map_or("nobody", |user| &user.name);
+    if !is_root {
+        if wanted.is_some() {
+            let message = "the \"user\" directive makes sense only if the master process runs with super-user \
+                           privileges, ignored";
+            out.push(Diagnostic::warning(span, message));
+        }
+        return None;
+    }
+    let Ok(Some(user)) = User::from_name(name) else {
+        out.push(Diagnostic::error(span, format!("getpwnam(\"{name}\") failed")).with_hint("no such user"));
+        return None;
+    };
+    let group = match wanted.and_then(|user| user.group.as_deref()) {
+        Some(group) => {
+            let Ok(Some(group)) = Group::from_name(group) else {
+                out.push(Diagnostic::error(span, format!("getgrnam(\"{group}\") failed")).with_hint("no such group"));
+                return None;
+            };
+            group.gid
+        }
+        // nginx wants a group of the user's name; where there is none, the user's own group is what is meant.
+        None => Group::from_name(name).ok().flatten().map_or(user.gid, |group| group.gid),
+    };
+    let name = CString::new(name).ok()?;
+    Some(Owner { name, user: user.uid, group })
+}
+
+fn error_logs(model: &Model, loaded: &Loaded, instance: &Instance, out: &mut Vec<Diagnostic>) -> Vec<ErrorLogFile> {
+    let settings = &model.main.settings;
+    if settings.error_logs.is_empty() {
+        let path = (instance.error_log != Path::new("stderr")).then(|| loaded.prefix.join(&instance.error_log));
+        return vec![ErrorLogFile { path, level: Level::Error }];
+    }
+    let mut files = Vec::new();
+    for log in &settings.error_logs {
+        let path = match &log.target {
+            LogTarget::File(name) => Some(below(&loaded.prefix, name.as_text().unwrap_or_default())),
+            LogTarget::Stderr => None,
+            LogTarget::Syslog(_) => {
+                let message = "\"error_log\" to \"syslog:\" is known but not supported by holdfast";
+                out.push(Diagnostic::error(log.span, message).with_hint("a file, or `stderr`"));
+                continue;
+            }
+        };
+        files.push(ErrorLogFile { path, level: level(log.level) });
+    }
+    files
+}
+
+/// The gateway counts from the least grave upwards.
+fn level(level: LogLevel) -> Level {
+    match level {
+        LogLevel::Emerg => Level::Emerg,
+        LogLevel::Alert => Level::Alert,
+        LogLevel::Crit => Level::Crit,
+        LogLevel::Error => Level::Error,
+        LogLevel::Warn => Level::Warn,
+        LogLevel::Notice => Level::Notice,
+        LogLevel::Info => Level::Info,
+        LogLevel::Debug => Level::Debug,
+    }
+}
+
+fn processors(affinity: &Affinity, workers: u16) -> Vec<Vec<u32>> {
+    match affinity {
+        Affinity::None => Vec::new(),
+        Affinity::Masks(masks) => masks.clone(),
+        Affinity::Auto(mask) => {
+            let usable = mask.clone().unwrap_or_else(|| (0..parallelism()).collect());
+            usable
+                .iter()
+                .cycle()
+                .take(if usable.is_empty() { 0 } else { workers.into() })
+                .map(|&one| vec![one])
+                .collect()
+        }
+    }
+}
+
+/// As nginx: nothing is inherited but the time zone and what is named.
+fn environment(wanted: &[EnvVariable]) -> Vec<(String, Vec<u8>)> {
+    let inherited = |name: &str| std::env::var_os(name).map(|value| value.as_encoded_bytes().to_vec());
+    let mut env = Vec::new();
+    if !wanted.iter().any(|variable| variable.name == "TZ") {
+        env.extend(inherited("TZ").map(|value| ("TZ".to_owned(), value)));
+    }
+    for variable in wanted {
+        let value = variable.value.clone().or_else(|| inherited(&variable.name));
+        env.extend(value.map(|value| (variable.name.clone(), value)));
+    }
+    env
+}

@@ -1,0 +1,106 @@
+//! What is said on the terminal: nginx's lines for programs, diagnostics with the line and a hint for people, and the same
+//! as data. Every other module says things through this one.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // speaking to the terminal is this module's purpose
+
+use crate::process::Process;
+use crate::verdict::Prepared;
+use conf::diagnostic::{Diagnostic, Record, Severity};
+use conf::verdict::log_line;
+use gateway::Level;
+use serde::Serialize;
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// `nginx: …` on the standard error stream, where nginx says it.
+pub(crate) fn complain(message: &str) {
+    // A closed stream is no reason to fail: there is nobody to tell.
+    let _ = writeln!(io::stderr(), "nginx: {message}");
+}
+
+/// A warning of a start, unless the error log brings it to the same place.
+pub(crate) fn warn_at_start(process: &Process, message: &str) {
+    if process.error_logs.iter().all(|log| log.path.is_some()) {
+        complain(&format!("[warn] {message}"));
+    }
+}
+
+/// Anything else on the standard error stream.
+pub(crate) fn say(message: &str) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
+/// A result on the standard output stream.
+pub(crate) fn print(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// All that was found, for people; then, for programs, nginx's lines of the warnings and of the first error.
+pub(crate) fn diagnostics(prepared: &Prepared) {
+    let colour = colours(io::stderr().is_terminal());
+    let sources = &prepared.loaded.sources;
+    for found in &prepared.diagnostics {
+        let _ = write!(io::stderr(), "{}", found.render(sources, colour));
+    }
+    for found in prepared.diagnostics.iter().filter(|found| found.severity == Severity::Warning) {
+        say(&log_line(found, sources));
+    }
+    if let Some(first) = prepared.diagnostics.iter().find(|found| found.severity == Severity::Error) {
+        say(&log_line(first, sources));
+    }
+}
+
+/// The same as lines for the error log.
+pub(crate) fn log_lines(prepared: &Prepared) -> Vec<(Level, String)> {
+    let line = |found: &Diagnostic| {
+        let level = match found.severity {
+            Severity::Error => Level::Emerg,
+            Severity::Warning => Level::Warn,
+            Severity::Note => return None,
+        };
+        // The log has its own way to say who speaks and how bad it is.
+        let line = log_line(found, &prepared.loaded.sources);
+        Some((level, line.split_once("] ").map_or(line.as_str(), |(_, rest)| rest).to_owned()))
+    };
+    prepared.diagnostics.iter().filter_map(line).collect()
+}
+
+/// The verdict of `-t --json`.
+#[derive(Debug, Serialize)]
+struct Verdict<'a> {
+    /// Whether it would start.
+    ok: bool,
+    /// The main file.
+    file: &'a str,
+    /// What was found, errors and the rest.
+    diagnostics: Vec<Record>,
+}
+
+/// The verdict as one line of JSON on the standard output stream.
+pub(crate) fn verdict_json(prepared: &Prepared) {
+    let sources = &prepared.loaded.sources;
+    let diagnostics = prepared.diagnostics.iter().map(|found| found.record(sources)).collect();
+    let file = prepared.loaded.main.to_string_lossy();
+    let verdict = Verdict { ok: prepared.is_ok(), file: &file, diagnostics };
+    let mut text = serde_json::to_vec(&verdict).expect("strings and numbers are always JSON");
+    text.push(b'\n');
+    print(&text);
+}
+
+/// Whether to write colours: only to a terminal, and not where `NO_COLOR` is set to anything (<https://no-color.org>).
+fn colours(is_terminal: bool) -> bool {
+    is_terminal
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
+}
+
+/// `(2: No such file or directory)`, as nginx writes a failed system call.
+pub(crate) fn errno(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text);
+            format!("({number}: {text})")
+        }
+        None => format!("({text})"),
+    }
+}

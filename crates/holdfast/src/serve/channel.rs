@@ -1,0 +1,196 @@
+//! The line between two of our own processes: packets with descriptors over a pair of Unix sockets. The lower end is handed
+//! down as standard input, which needs no unsafe inheriting of numbers.
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Descriptors in one packet; the kernel takes 253 (`SCM_MAX_FD`).
+const DESCRIPTORS_MAX: usize = 128;
+/// Bytes of a packet: a kind and a short text. What is longer goes as a file in memory.
+const PACKET_BYTES: usize = 4096;
+/// Descriptors of one message, over several packets: 4,096 ports of a range, for as many workers as are allowed, would be
+/// more than a process can have.
+const MESSAGE_DESCRIPTORS_MAX: usize = 1 << 20;
+/// Bytes of a body: what a configuration may have, and what surrounds it.
+const BODY_BYTES_MAX: u64 = conf::load::TEXT_BYTES_MAX as u64 + (64 << 20);
+/// A process that takes no packet for so long is stuck; the sender gives it up.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Some of the descriptors of the message that follows.
+    Descriptors = b'd',
+    /// To the child: take on this configuration.
+    Configure = b'c',
+    /// To the child: write these logs from now on.
+    Reopen = b'o',
+    /// To the child: finish what is under way, and end.
+    Drain = b'q',
+    /// To the child: end now.
+    Stop = b's',
+    /// From below: it serves.
+    Ready = b'r',
+    /// From below: no; the text says why.
+    Refused = b'n',
+}
+
+const KINDS: [Kind; 7] =
+    [Kind::Descriptors, Kind::Configure, Kind::Reopen, Kind::Drain, Kind::Stop, Kind::Ready, Kind::Refused];
+
+/// A message: its kind, a short text or a long body, descriptors.
+#[derive(Debug)]
+pub(super) struct Packet {
+    pub(super) kind: Kind,
+    pub(super) text: Vec<u8>,
+    /// The body of a message that has one, and the descriptors that came before it, in order.
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
+/// One end.
+#[derive(Debug)]
+pub(super) struct Channel {
+    socket: OwnedFd,
+    /// Descriptors of a message of which not everything has come.
+    gathered: Vec<OwnedFd>,
+}
+
+impl Channel {
+    /// Both ends; the second is for a process that is about to be started.
+    pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Self::over(here)?, there))
+    }
+
+    /// The end that this process was started with.
+    pub(super) fn from_stdin() -> io::Result<Self> {
+        Self::over(io::stdin().as_fd().try_clone_to_owned()?)
+    }
+
+    fn over(socket: OwnedFd) -> io::Result<Self> {
+        set_socket_timeout(&socket, Timeout::Send, Some(SEND_TIMEOUT))?;
+        Ok(Self { socket, gathered: Vec::new() })
+    }
+
+    /// Sends a message without a body.
+    pub(super) fn send(&self, kind: Kind, text: &str) -> io::Result<()> {
+        let text = text.as_bytes();
+        self.send_packet(kind, &text[..text.len().min(PACKET_BYTES - 1)], &[])
+    }
+
+    /// Sends a message with a body and descriptors.
+    pub(super) fn send_body(&self, kind: Kind, body: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        for some in descriptors.chunks(DESCRIPTORS_MAX) {
+            self.send_packet(Kind::Descriptors, &[], some)?;
+        }
+        let mut file = File::from(memfd_create(c"message", MemfdFlags::CLOEXEC)?);
+        file.write_all(body)?;
+        file.rewind()?;
+        self.send_packet(kind, &[], &[file.as_fd()])
+    }
+
+    fn send_packet(&self, kind: Kind, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let kind = [kind as u8];
+        let parts = [IoSlice::new(&kind), IoSlice::new(text)];
+        Ok(sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)?)
+    }
+
+    /// The next message, without waiting for one: `WouldBlock` if there is none, `UnexpectedEof` if the other end is gone.
+    pub(super) fn receive(&mut self) -> io::Result<Packet> {
+        loop {
+            let packet = self.receive_packet(RecvFlags::DONTWAIT)?;
+            if packet.kind != Kind::Descriptors {
+                let mut descriptors = std::mem::take(&mut self.gathered);
+                descriptors.extend(packet.descriptors);
+                return Ok(Packet { descriptors, ..packet });
+            }
+            self.gathered.extend(packet.descriptors);
+            if self.gathered.len() > MESSAGE_DESCRIPTORS_MAX {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+    }
+
+    /// Waits for one packet: for a process that has nothing else to do.
+    pub(super) fn wait(&mut self) -> io::Result<Packet> {
+        self.receive_packet(RecvFlags::empty())
+    }
+
+    fn receive_packet(&self, flags: RecvFlags) -> io::Result<Packet> {
+        let mut bytes = [0; PACKET_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let received = recvmsg(&self.socket, &mut parts, &mut control, flags | RecvFlags::CMSG_CLOEXEC)?;
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(some) = message {
+                descriptors.extend(some);
+            }
+        }
+        if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            // The kernel had no room for all descriptors: the limit of this process is too low.
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let Some((first, text)) = bytes.get(..received.bytes).and_then(|bytes| bytes.split_first()) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        let kind = KINDS.into_iter().find(|kind| *kind as u8 == *first);
+        let kind = kind.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        Ok(Packet { kind, text: text.to_vec(), descriptors })
+    }
+
+    /// Readable when a message, or the end, has come.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Packet {
+    /// Takes the body out: the last descriptor.
+    pub(super) fn take_body(&mut self) -> io::Result<Vec<u8>> {
+        let body = self.descriptors.pop().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        let mut bytes = Vec::new();
+        File::from(body).take(BODY_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_arrives_whole_with_all_its_descriptors() {
+        let (here, there) = Channel::pair().expect("a pair");
+        let mut there = Channel::over(there).expect("a socket");
+        let file = File::open("/dev/null").expect("it is there");
+        let many = vec![file.as_fd(); DESCRIPTORS_MAX + 7];
+        here.send_body(Kind::Configure, &vec![7; 300_000], &many).expect("sent");
+        here.send(Kind::Refused, "no").expect("sent");
+        let mut first = there.receive().expect("it is there");
+        assert_eq!(first.take_body().expect("a body").len(), 300_000);
+        assert_eq!((first.kind, first.descriptors.len()), (Kind::Configure, many.len()));
+        let second = there.receive().expect("it is there");
+        assert_eq!((second.kind, second.text.as_slice()), (Kind::Refused, &b"no"[..]));
+        let nothing = there.receive().expect_err("nothing more");
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        drop(here);
+        assert_eq!(there.receive().expect_err("the end").kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

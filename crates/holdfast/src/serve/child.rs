@@ -1,0 +1,230 @@
+//! The process that does the work: takes configurations, sockets and logs from its master, gives up its privileges, and
+//! runs the engine. It opens nothing that needs a right.
+
+use super::channel::{Channel, Kind, Packet};
+use super::engine::{Engine, EngineParts, raise_descriptor_limit};
+use super::log_files::LogFiles;
+use super::order::Order;
+use super::sockets::Bound;
+use crate::process::{ChildPlan, Owner};
+use crate::report::{self, errno};
+use crate::signals::{Ask, Signals};
+use crate::verdict::{Lasting, prepare};
+use gateway::{Level, ListenerSpec};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use reactor::Listener;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Between two looks at the workers.
+const LOOK_PERIOD_MS: u16 = 100;
+
+/// The child.
+struct Child {
+    channel: Channel,
+    lasting: Lasting,
+    engine: Option<Engine>,
+    ending: bool,
+}
+
+/// Runs until told to end, or until the master is gone.
+pub(super) fn run() -> Result<(), String> {
+    let channel = Channel::from_stdin().map_err(|error| format!("no master to work for: {error}"))?;
+    // A name for ps and top: the process was started through a link in /proc.
+    let _ = rustix::thread::set_name(c"holdfast");
+    let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
+    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false };
+    let outcome = child.work(&signals);
+    let ended = child.engine.map_or(Ok(()), Engine::join);
+    outcome.and(ended)
+}
+
+impl Child {
+    fn work(&mut self, signals: &Signals) -> Result<(), String> {
+        loop {
+            let channel = self.channel.descriptor();
+            let mut watched =
+                [PollFd::new(signals.descriptor(), PollFlags::POLLIN), PollFd::new(channel, PollFlags::POLLIN)];
+            // A channel whose other end is gone would always be readable.
+            let count = if self.ending { 1 } else { watched.len() };
+            match poll(&mut watched[..count], PollTimeout::from(LOOK_PERIOD_MS)) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(format!("poll() failed {}", errno(&error.into()))),
+            }
+            while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
+                match ask {
+                    // Somebody addressed the child itself. What comes from the terminal is for the master, which tells.
+                    Ask::Quit => self.drain(),
+                    Ask::Terminate => self.stop(),
+                    Ask::Interrupt | Ask::Reload | Ask::Reopen | Ask::Child => {}
+                }
+            }
+            self.read_channel()?;
+            let Some(engine) = &mut self.engine else {
+                if self.ending {
+                    return Ok(());
+                }
+                continue;
+            };
+            if engine.is_finished() {
+                return Ok(());
+            }
+            if !self.ending && engine.lost_worker() {
+                engine.log(Level::Alert, "a worker has ended unexpectedly");
+                self.stop();
+            }
+        }
+    }
+
+    fn read_channel(&mut self) -> Result<(), String> {
+        loop {
+            match self.channel.receive() {
+                Ok(packet) => self.obey(packet)?,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(()),
+                    io::ErrorKind::Interrupted => {}
+                    // Nobody would ever tell us to end: what is under way is finished, and the addresses are freed.
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                        if let (Some(engine), false) = (&self.engine, self.ending) {
+                            engine.log(Level::Alert, "the master process is gone");
+                        }
+                        if !self.ending {
+                            self.drain();
+                        }
+                        return Ok(());
+                    }
+                    _ => return Err(format!("recvmsg() failed {}", errno(&error))),
+                },
+            }
+        }
+    }
+
+    fn obey(&mut self, mut packet: Packet) -> Result<(), String> {
+        match packet.kind {
+            Kind::Stop => self.stop(),
+            Kind::Drain => self.drain(),
+            Kind::Reopen => {
+                let order = decode(&mut packet)?;
+                let (_, files) = sort_out(&order, packet.descriptors)?;
+                if let Some(engine) = &self.engine {
+                    engine.reopen(files);
+                }
+            }
+            Kind::Configure => {
+                let outcome = decode(&mut packet).and_then(|order| self.configure(&order, packet.descriptors));
+                let (kind, text) = match &outcome {
+                    Ok(()) => (Kind::Ready, ""),
+                    Err(message) => (Kind::Refused, message.as_str()),
+                };
+                self.channel.send(kind, text).map_err(|error| format!("sendmsg() failed {}", errno(&error)))?;
+                self.ending |= self.engine.is_none();
+            }
+            Kind::Descriptors | Kind::Ready | Kind::Refused => {}
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self, order: &Order, descriptors: Vec<OwnedFd>) -> Result<(), String> {
+        let mut texts = order.texts.clone();
+        let prepared = prepare(&order.instance, &mut texts, &mut self.lasting);
+        let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
+            let lines = report::log_lines(&prepared);
+            let first = lines.into_iter().find(|(level, _)| *level == Level::Emerg).map(|(_, line)| line);
+            return Err(first.unwrap_or_else(|| "the child finds the configuration incomplete".to_owned()));
+        };
+        let (listeners, files) = sort_out(order, descriptors)?;
+        let bound = bind_to_specs(&lowered.listeners, listeners)?;
+        let parts = EngineParts { process, lowered, bound: &bound, files };
+        if let Some(engine) = &mut self.engine {
+            engine.reload(parts);
+            return Ok(());
+        }
+        let shared = self.lasting.existing().ok_or("no shared state")?;
+        let warning = raise_descriptor_limit(process);
+        settle_in(&process.child)?;
+        let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
+        if let Some(warning) = warning {
+            engine.log(Level::Warn, &warning);
+        }
+        self.engine = Some(engine);
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        self.ending = true;
+        if let Some(engine) = &mut self.engine {
+            engine.drain();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.ending = true;
+        if let Some(engine) = &mut self.engine {
+            engine.stop();
+        }
+    }
+}
+
+fn decode(packet: &mut Packet) -> Result<Order, String> {
+    let body = packet.take_body().map_err(|error| error.to_string())?;
+    Order::decode(&body).ok_or_else(|| "the master's order is not understood".to_owned())
+}
+
+/// Sockets by address, and files by path.
+type Belongings = (Vec<(String, Vec<Arc<Listener>>)>, LogFiles);
+
+fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, String> {
+    const MISSING: &str = "a descriptor is missing";
+    let mut descriptors = descriptors.into_iter();
+    let mut listeners = Vec::new();
+    for (address, count) in &order.listeners {
+        let mut sockets = Vec::new();
+        for _ in 0..*count {
+            let socket = descriptors.next().ok_or(MISSING)?;
+            sockets.push(Arc::new(Listener::from_inherited(socket).map_err(|error| error.to_string())?));
+        }
+        listeners.push((address.clone(), sockets));
+    }
+    let mut files = LogFiles::default();
+    for path in &order.logs {
+        files.files.insert(path.clone(), File::from(descriptors.next().ok_or(MISSING)?));
+    }
+    Ok((listeners, files))
+}
+
+fn bind_to_specs(
+    specs: &[ListenerSpec],
+    mut listeners: Vec<(String, Vec<Arc<Listener>>)>,
+) -> Result<Vec<Bound>, String> {
+    let take = |spec: &ListenerSpec| {
+        let name = spec.address.to_string();
+        let found = listeners.iter_mut().find(|(address, _)| *address == name);
+        // A name of `listen` may have got another address between the master's look and ours.
+        let found = found.ok_or_else(|| format!("the master has opened no socket for {name}"))?;
+        let listeners = std::mem::take(&mut found.1);
+        Ok(Bound { address: spec.address.clone(), options: spec.options.clone(), listeners })
+    };
+    specs.iter().map(take).collect()
+}
+
+/// Goes where the configuration says and becomes who it says.
+fn settle_in(plan: &ChildPlan) -> Result<(), String> {
+    if let Some(owner) = &plan.owner {
+        become_owner(owner)?;
+    }
+    if let Some(path) = &plan.working_directory {
+        std::env::set_current_dir(path)
+            .map_err(|error| format!("chdir(\"{}\") failed {}", path.display(), errno(&error)))?;
+    }
+    Ok(())
+}
+
+fn become_owner(owner: &Owner) -> Result<(), String> {
+    let failed = |call: &str, error: nix::errno::Errno| format!("{call} failed {}", errno(&error.into()));
+    // The order matters: who has given up the user's rights cannot change groups any more.
+    nix::unistd::initgroups(&owner.name, owner.group).map_err(|error| failed("initgroups()", error))?;
+    nix::unistd::setgid(owner.group).map_err(|error| failed(&format!("setgid({})", owner.group), error))?;
+    nix::unistd::setuid(owner.user).map_err(|error| failed(&format!("setuid({})", owner.user), error))
+}

@@ -1,0 +1,200 @@
+//! The working part of a process: worker threads, the log writer, and what they are told. Knows nothing of signals and of
+//! other processes; driven by `single` and by `child`.
+
+use super::log_files::LogFiles;
+use super::log_writer::LogWriter;
+use super::sockets::{Bound, share};
+use crate::process::Process;
+use gateway::{Level, ListenerId, Lowered, Message, Shared};
+use reactor::{Listener, PeerAddress};
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Descriptors that are not connections: logs, epoll and event descriptors, the channel to the master, files being served.
+const DESCRIPTORS_BESIDE: u64 = 64;
+
+/// A running gateway.
+pub(super) struct Engine {
+    shared: &'static Shared,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    listening: Vec<(ListenerId, PeerAddress)>,
+    writer: LogWriter,
+    shutdown_timeout: Duration,
+    /// Set while it drains: when it ends whatever is still under way.
+    deadline: Option<Instant>,
+}
+
+/// What a configuration brings.
+pub(super) struct EngineParts<'a> {
+    pub(super) process: &'a Process,
+    pub(super) lowered: &'a Lowered,
+    pub(super) bound: &'a [Bound],
+    pub(super) files: LogFiles,
+}
+
+impl Engine {
+    /// Starts the threads.
+    pub(super) fn start(shared: &'static Shared, parts: EngineParts<'_>) -> io::Result<Self> {
+        let EngineParts { process, lowered, bound, files } = parts;
+        let writer = LogWriter::start(shared, lowered.logs.clone(), process.error_logs.clone(), files)?;
+        let mut engine = Self {
+            shared,
+            workers: Vec::new(),
+            listening: lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
+            writer,
+            shutdown_timeout: process.shutdown_timeout,
+            deadline: None,
+        };
+        for worker in 0..shared.workers() as u16 {
+            let listeners = engine.listeners_of(worker, bound);
+            let generation = Arc::clone(&lowered.generation);
+            let processors = processors_of(worker, &process.child.processors);
+            let work = move || {
+                pin(&processors);
+                gateway::run(worker, shared, generation, listeners)
+            };
+            let thread = std::thread::Builder::new().name(format!("worker {worker}")).spawn(work)?;
+            engine.workers.push(thread);
+        }
+        Ok(engine)
+    }
+
+    /// The sockets that a worker accepts from.
+    fn listeners_of(&self, worker: u16, bound: &[Bound]) -> Vec<(ListenerId, Arc<Listener>)> {
+        let mut listeners = Vec::new();
+        for (id, address) in &self.listening {
+            let Some(bound) = bound.iter().find(|bound| bound.address == *address) else { continue };
+            for index in share(worker, self.shared.workers() as u16, bound.listeners.len()) {
+                listeners.extend(bound.listeners.get(index).map(|listener| (*id, Arc::clone(listener))));
+            }
+        }
+        listeners
+    }
+
+    /// Puts another configuration in the place of the one that holds. Connections stay.
+    pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
+        let EngineParts { process, lowered, bound, files } = parts;
+        self.writer.reload(&lowered.logs, process.error_logs.clone(), files);
+        self.shutdown_timeout = process.shutdown_timeout;
+        let old = std::mem::take(&mut self.listening);
+        self.listening = lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();
+        // The configuration first, in all workers: one of them may hand another a connection of a new address.
+        for worker in 0..self.shared.workers() {
+            self.shared.send(worker, Message::Reload(Arc::clone(&lowered.generation)));
+        }
+        for worker in 0..self.shared.workers() {
+            for (id, listener) in self.listeners_of(worker as u16, bound) {
+                if !old.iter().any(|(known, _)| *known == id) {
+                    self.shared.send(worker, Message::Listen(id, listener));
+                }
+            }
+            for (id, _) in old.iter().filter(|gone| !self.listening.contains(gone)) {
+                self.shared.send(worker, Message::Unlisten(*id));
+            }
+        }
+    }
+
+    /// Goes on in newly opened logs.
+    pub(super) fn reopen(&self, files: LogFiles) {
+        self.writer.reopen(files);
+    }
+
+    /// Accepts nothing new and ends when everything under way has, or when `worker_shutdown_timeout` is over.
+    pub(super) fn drain(&mut self) {
+        self.tell_all(|| Message::Drain);
+        if !self.shutdown_timeout.is_zero() {
+            self.deadline = Some(Instant::now() + self.shutdown_timeout);
+        }
+    }
+
+    /// Ends now.
+    pub(super) fn stop(&mut self) {
+        self.deadline = None;
+        self.tell_all(|| Message::Stop);
+    }
+
+    fn tell_all(&self, message: impl Fn() -> Message) {
+        for worker in 0..self.shared.workers() {
+            self.shared.send(worker, message());
+        }
+    }
+
+    /// Looks after the deadline of a drain; `true` when all workers have ended.
+    pub(super) fn is_finished(&mut self) -> bool {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.log(Level::Warn, "worker_shutdown_timeout is over, connections are closed");
+            self.stop();
+        }
+        self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Whether a worker has ended although nobody told it to.
+    pub(super) fn lost_worker(&self) -> bool {
+        self.workers.iter().any(JoinHandle::is_finished)
+    }
+
+    /// A line for the error log.
+    pub(super) fn log(&self, level: Level, message: &str) {
+        self.shared.error_log().log(level, message);
+    }
+
+    /// Waits for the workers and writes what is left of the logs; the error is that of the first worker that failed.
+    pub(super) fn join(self) -> Result<(), String> {
+        let mut outcome = Ok(());
+        for (worker, thread) in self.workers.into_iter().enumerate() {
+            let ended = match thread.join() {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it panicked".to_owned(),
+            };
+            let message = format!("worker {worker} has failed: {ended}");
+            self.shared.error_log().log(Level::Alert, &message);
+            outcome = outcome.and(Err(message));
+        }
+        self.writer.end();
+        outcome
+    }
+}
+
+/// Raises the limit of descriptors to what was asked for or, without that, as far as it goes; the result is a warning if it
+/// is too low for the connections that the configuration allows.
+pub(super) fn raise_descriptor_limit(process: &Process) -> Option<String> {
+    let hard = reactor::descriptor_limit().map_or(0, |(_, hard)| hard);
+    let wanted = process.child.descriptors.unwrap_or(hard);
+    let granted = match reactor::raise_descriptor_limit(wanted) {
+        Ok(granted) => granted,
+        Err(error) => {
+            return Some(format!("setrlimit(RLIMIT_NOFILE, {wanted}) failed {}", crate::report::errno(&error)));
+        }
+    };
+    if process.child.descriptors.is_some_and(|wanted| granted < wanted) {
+        return Some(format!(
+            "worker_rlimit_nofile {wanted} is above the hard limit; {granted} descriptors are granted"
+        ));
+    }
+    let connections = u64::from(process.worker_connections) * u64::from(process.child.workers);
+    let needed = connections * 2 + DESCRIPTORS_BESIDE;
+    (granted < needed).then(|| {
+        format!(
+            "{} worker_connections exceed open file resource limit: {} workers may need {needed} descriptors (two for a \
+             proxied connection), {granted} are granted; raise the hard limit (ulimit -Hn) or worker_rlimit_nofile",
+            process.worker_connections, process.child.workers
+        )
+    })
+}
+
+/// The processors of a worker; the last entry serves the workers beyond the list.
+fn processors_of(worker: u16, all: &[Vec<u32>]) -> Vec<u32> {
+    all.get(usize::from(worker)).or(all.last()).cloned().unwrap_or_default()
+}
+
+fn pin(processors: &[u32]) {
+    let mut set = nix::sched::CpuSet::new();
+    let known = processors.iter().filter(|&&processor| set.set(processor as usize).is_ok()).count();
+    if known > 0 {
+        // A processor that does not exist, or that a container withholds: the worker runs anywhere then.
+        let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set);
+    }
+}

@@ -1,0 +1,375 @@
+//! The process that supervises: it has no threads and touches no request. It opens what needs a right, hands it down, keeps
+//! the pid file, listens to signals, and starts the child again when it dies.
+
+mod offspring;
+
+use super::channel::Kind;
+use super::log_files::{Journal, LogFiles};
+use super::order::{Remembering, Texts};
+use super::pid_file::PidFile;
+use super::sockets::{Bound, Sockets};
+use crate::instance::Instance;
+use crate::process::Process;
+use crate::report::{self, errno};
+use crate::signals::{Ask, Signals};
+use crate::verdict::{Lasting, Prepared, prepare};
+use gateway::Level;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use offspring::{Offspring, Word};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A child that is told to end now gets so long; then it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// A child that has lived for so long died of something new: the pause before the next one begins again at its shortest.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// The pause before a child that dies at once is started again doubles from the one to the other: a machine that is out of
+/// memory is not made busier, and an operator who repairs something waits at most so long.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for an event: deadlines are looked at this often at least.
+const LOOK_PERIOD_MS: u16 = 200;
+
+/// A configuration with what was opened for it.
+pub(super) struct Plan {
+    prepared: Prepared,
+    texts: Texts,
+    /// Emptied when the instance ends: an address is free only when nobody has its socket any more.
+    bound: RefCell<Vec<Bound>>,
+}
+
+impl Plan {
+    /// What concerns the process; a plan is only made of a configuration that has it.
+    fn process(&self) -> &Process {
+        self.prepared.process.as_ref().expect("`Master::plan` checks that it is there")
+    }
+}
+
+/// How far the end is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Not,
+    /// Children finish what is under way.
+    Gently,
+    /// Children end; from this time on they are killed.
+    Now(Instant),
+}
+
+/// The master.
+struct Master<'a> {
+    instance: &'a Instance,
+    lasting: Lasting,
+    sockets: Sockets,
+    journal: Journal,
+    pid_file: PidFile,
+    /// The configuration that holds.
+    plan: Rc<Plan>,
+    /// Who works.
+    child: Option<Offspring>,
+    /// A new child that takes over when it is ready.
+    successor: Option<Offspring>,
+    /// Those that finish what they have begun.
+    retiring: Vec<Offspring>,
+    /// Another HUP came while one was being carried out.
+    again: bool,
+    ending: Ending,
+    pause: Duration,
+    respawn_at: Option<Instant>,
+}
+
+/// Runs until told to end. `ready` is called when the first child serves.
+pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), String> {
+    let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
+    let mut lasting = Lasting::without_workers().map_err(|error| format!("eventfd() failed {}", errno(&error)))?;
+    let mut loader = Remembering { inner: instance.loader(), texts: Texts::default() };
+    let prepared = prepare(instance, &mut loader, &mut lasting);
+    report::diagnostics(&prepared);
+    let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
+        return Err("the configuration is refused".to_owned());
+    };
+    // Sockets of many ports are all open here; the children inherit the limit.
+    let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
+    let files = LogFiles::open(&prepared)?;
+    let journal = Journal::new(&process.error_logs, &files);
+    let sockets = Sockets::default();
+    let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;
+    for warning in &opened.warnings {
+        report::warn_at_start(process, warning);
+        journal.log(Level::Warn, warning);
+    }
+    let pid_file = PidFile::write(&process.pid_path)?;
+    let plan = Rc::new(Plan { prepared, texts: loader.texts, bound: RefCell::new(opened.bound) });
+    let child = Offspring::start(&plan, instance, &journal, &files)?;
+    let mut master = Master {
+        instance,
+        lasting,
+        sockets,
+        journal,
+        pid_file,
+        plan,
+        child: None,
+        successor: Some(child),
+        retiring: Vec::new(),
+        again: false,
+        ending: Ending::Not,
+        pause: PAUSE_MIN,
+        respawn_at: None,
+    };
+    let outcome = master.supervise(&signals, ready);
+    master.sockets.close();
+    outcome
+}
+
+impl Master<'_> {
+    fn supervise(&mut self, signals: &Signals, ready: impl FnOnce()) -> Result<(), String> {
+        let mut ready = Some(ready);
+        loop {
+            self.wait(signals)?;
+            while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
+                self.answer(ask);
+            }
+            self.hear_child();
+            self.hear_successor(ready.is_some())?;
+            if self.child.is_some()
+                && let Some(ready) = ready.take()
+            {
+                self.journal.log(Level::Notice, "holdfast serves");
+                ready();
+            }
+            self.bury(ready.is_some())?;
+            self.look_at_the_clock();
+            let nobody = self.child.is_none() && self.successor.is_none() && self.retiring.is_empty();
+            if self.ending != Ending::Not && nobody {
+                self.journal.log(Level::Notice, "exit");
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&self, signals: &Signals) -> Result<(), String> {
+        let mut watched = vec![PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+        // Those that retire have nothing more to say; their end comes as a signal.
+        for one in self.child.iter().chain(&self.successor).filter(|one| one.speaks()) {
+            watched.push(PollFd::new(one.channel.descriptor(), PollFlags::POLLIN));
+        }
+        match poll(&mut watched, PollTimeout::from(LOOK_PERIOD_MS)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(error) => Err(format!("poll() failed {}", errno(&error.into()))),
+        }
+    }
+
+    fn everybody(&mut self) -> impl Iterator<Item = &mut Offspring> {
+        self.child.iter_mut().chain(&mut self.successor).chain(&mut self.retiring)
+    }
+
+    fn answer(&mut self, ask: Ask) {
+        match ask {
+            Ask::Terminate | Ask::Interrupt => {
+                let name = if ask == Ask::Terminate { "15 (SIGTERM)" } else { "2 (SIGINT)" };
+                self.journal.log(Level::Notice, &format!("signal {name} received, exiting"));
+                self.ending = Ending::Now(Instant::now() + STOP_TIMEOUT);
+                self.everybody().for_each(|one| one.tell(Kind::Stop));
+            }
+            Ask::Quit if self.ending == Ending::Not => {
+                self.journal.log(Level::Notice, "signal 3 (SIGQUIT) received, shutting down");
+                self.ending = Ending::Gently;
+                // Others may bind the addresses while the last connections finish.
+                self.close_sockets();
+                self.everybody().for_each(|one| one.tell(Kind::Drain));
+            }
+            Ask::Reload if self.ending == Ending::Not => self.reload(),
+            Ask::Reopen => self.reopen(),
+            Ask::Quit | Ask::Reload | Ask::Child => {}
+        }
+    }
+
+    fn close_sockets(&mut self) {
+        self.sockets.close();
+        let plan = Rc::clone(&self.plan);
+        plan.bound.take();
+        for offered in self.everybody().filter_map(|one| one.offered.as_ref()) {
+            offered.bound.take();
+        }
+    }
+
+    /// A configuration that cannot be taken on changes nothing.
+    fn reload(&mut self) {
+        self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, reconfiguring");
+        let busy = self.successor.is_some() || self.child.as_ref().is_some_and(|child| child.offered.is_some());
+        if busy {
+            self.again = true;
+            return;
+        }
+        if let Err(message) = self.offer() {
+            self.journal.log(Level::Emerg, &message);
+        }
+    }
+
+    fn plan(&mut self) -> Result<(Rc<Plan>, LogFiles), String> {
+        let mut loader = Remembering { inner: self.instance.loader(), texts: Texts::default() };
+        let prepared = prepare(self.instance, &mut loader, &mut self.lasting);
+        for (level, line) in report::log_lines(&prepared) {
+            self.journal.log(level, &line);
+        }
+        let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
+            return Err("the configuration is refused, the old one stays".to_owned());
+        };
+        let files = LogFiles::open(&prepared)?;
+        let opened = self.sockets.open(&lowered.listeners, process.child.workers)?;
+        for warning in &opened.warnings {
+            self.journal.log(Level::Warn, warning);
+        }
+        Ok((Rc::new(Plan { prepared, texts: loader.texts, bound: RefCell::new(opened.bound) }), files))
+    }
+
+    /// Gives the child another configuration or, where a running child cannot take it on, starts one that can.
+    fn offer(&mut self) -> Result<(), String> {
+        let (plan, files) = self.plan()?;
+        let same = plan.process().child == self.plan.process().child;
+        match &mut self.child {
+            Some(child) if same => child.offer(&plan, self.instance, &files),
+            _ => {
+                self.successor = Some(Offspring::start(&plan, self.instance, &self.journal, &files)?);
+                self.respawn_at = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.journal.log(Level::Notice, "signal 10 (SIGUSR1) received, reopening logs");
+        match LogFiles::open(&self.plan.prepared) {
+            Ok(files) => {
+                let instance = self.instance;
+                self.everybody().for_each(|one| one.reopen(instance, &files));
+                self.journal = Journal::new(&self.plan.process().error_logs, &files);
+            }
+            Err(message) => self.journal.log(Level::Emerg, &message),
+        }
+    }
+
+    /// The child's answer to an offer.
+    fn hear_child(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        match child.listen() {
+            Some(Word::Ready(plan)) => self.take_on(plan),
+            Some(Word::Refused(plan, message)) => self.forget(&plan, &message),
+            None => {}
+        }
+        self.once_more();
+    }
+
+    /// A child did not take a configuration on.
+    fn forget(&mut self, plan: &Plan, message: &str) {
+        self.journal.log(Level::Emerg, &format!("{message}; the old configuration stays"));
+        self.sockets.discard(&plan.bound.borrow());
+    }
+
+    fn hear_successor(&mut self, starting: bool) -> Result<(), String> {
+        let Some(successor) = &mut self.successor else { return Ok(()) };
+        match successor.listen() {
+            Some(Word::Ready(plan)) => {
+                let mut old = std::mem::replace(&mut self.child, self.successor.take());
+                if let Some(old) = &mut old {
+                    // The new one accepts already, on the same sockets.
+                    old.tell(Kind::Drain);
+                }
+                self.retiring.extend(old);
+                self.take_on(plan);
+            }
+            Some(Word::Refused(plan, message)) if starting => {
+                self.sockets.discard(&plan.bound.borrow());
+                return Err(message);
+            }
+            Some(Word::Refused(plan, message)) => {
+                self.forget(&plan, &message);
+                self.retiring.extend(self.successor.take());
+            }
+            None => {}
+        }
+        self.once_more();
+        Ok(())
+    }
+
+    /// From now on this configuration holds.
+    fn take_on(&mut self, plan: Rc<Plan>) {
+        for trouble in self.sockets.keep(plan.bound.borrow().clone()) {
+            self.journal.log(Level::Error, &trouble);
+        }
+        if let Err(message) = self.pid_file.move_to(&plan.process().pid_path) {
+            self.journal.log(Level::Emerg, &message);
+        }
+        if !Rc::ptr_eq(&plan, &self.plan) {
+            if let Ok(files) = LogFiles::open(&plan.prepared) {
+                self.journal = Journal::new(&plan.process().error_logs, &files);
+            }
+            self.journal.log(Level::Notice, "the new configuration holds");
+        }
+        self.plan = plan;
+    }
+
+    /// Carries out the HUP that came in between.
+    fn once_more(&mut self) {
+        let busy = self.successor.is_some() || self.child.as_ref().is_some_and(|child| child.offered.is_some());
+        if !busy && std::mem::take(&mut self.again) && self.ending == Ending::Not {
+            self.reload();
+        }
+    }
+
+    /// Looks who has ended.
+    fn bury(&mut self, starting: bool) -> Result<(), String> {
+        let Self { journal, retiring, .. } = self;
+        retiring.retain_mut(|one| one.ended(journal).is_none());
+        if let Some(lived) = self.successor.as_mut().and_then(|one| one.ended(&self.journal)) {
+            self.successor = None;
+            if starting && self.ending == Ending::Not {
+                return Err("the child ended before it served; the error log may say why".to_owned());
+            }
+            if self.child.is_none() {
+                self.plan_respawn(lived);
+            }
+        }
+        if let Some(lived) = self.child.as_mut().and_then(|one| one.ended(&self.journal)) {
+            self.child = None;
+            if self.successor.is_none() {
+                self.plan_respawn(lived);
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_respawn(&mut self, lived: Duration) {
+        if self.ending != Ending::Not {
+            return;
+        }
+        if lived >= STABLE_AFTER {
+            self.pause = PAUSE_MIN;
+        }
+        let message = format!("the child has died and is started again in {} ms", self.pause.as_millis());
+        self.journal.log(Level::Alert, &message);
+        self.respawn_at = Some(Instant::now() + self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    fn look_at_the_clock(&mut self) {
+        let now = Instant::now();
+        if let Ending::Now(deadline) = self.ending
+            && now >= deadline
+        {
+            self.everybody().for_each(Offspring::kill);
+        }
+        if self.ending == Ending::Not && self.respawn_at.is_some_and(|at| now >= at) {
+            self.respawn_at = None;
+            let started = LogFiles::open(&self.plan.prepared)
+                .and_then(|files| Offspring::start(&self.plan, self.instance, &self.journal, &files));
+            match started {
+                Ok(child) => self.successor = Some(child),
+                Err(message) => {
+                    self.journal.log(Level::Alert, &message);
+                    self.plan_respawn(Duration::ZERO);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A child as its master sees it: a process, the line to it, and what it was offered and has not answered yet.
+
+use super::Plan;
+use crate::instance::Instance;
+use crate::process::ChildPlan;
+use crate::report::errno;
+use crate::serve::channel::{Channel, Kind};
+use crate::serve::log_files::{Journal, LogFiles};
+use crate::serve::order::{Order, Texts};
+use crate::serve::{ROLE, Role};
+use gateway::Level;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitStatus, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What it is called in lists of processes.
+const TITLE: &str = "holdfast: worker process";
+
+/// A child.
+pub(super) struct Offspring {
+    process: std::process::Child,
+    pub(super) channel: Channel,
+    /// Sent, and not answered.
+    pub(super) offered: Option<Rc<Plan>>,
+    since: Instant,
+    /// The other end is closed: it is about to end.
+    hung_up: bool,
+}
+
+/// What a child said.
+pub(super) enum Word {
+    /// It has taken on what it was offered.
+    Ready(Rc<Plan>),
+    /// It cannot, for this reason.
+    Refused(Rc<Plan>, String),
+}
+
+impl Offspring {
+    /// Starts a child and offers it a configuration.
+    pub(super) fn start(
+        plan: &Rc<Plan>,
+        instance: &Instance,
+        journal: &Journal,
+        files: &LogFiles,
+    ) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("the child could not be started {}", errno(&error));
+        let (channel, theirs) = Channel::pair().map_err(failed)?;
+        // The program as it was when the master was started, even if the file was replaced since.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0(TITLE).env_clear().env(ROLE, Role::Child.name()).stdin(Stdio::from(theirs));
+        let ChildPlan { env, .. } = &plan.process().child;
+        command.envs(env.iter().map(|(name, value)| (name, OsStr::from_bytes(value))));
+        if let Some(file) = journal.for_stderr() {
+            command.stderr(Stdio::from(file)).stdout(Stdio::null());
+        }
+        let process = command.spawn().map_err(failed)?;
+        let mut child = Self { process, channel, offered: None, since: Instant::now(), hung_up: false };
+        child.offer(plan, instance, files)?;
+        Ok(child)
+    }
+
+    /// Hands over a configuration with its sockets and logs.
+    pub(super) fn offer(&mut self, plan: &Rc<Plan>, instance: &Instance, files: &LogFiles) -> Result<(), String> {
+        let bound = plan.bound.borrow();
+        let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
+        let mut descriptors: Vec<BorrowedFd<'_>> = sockets.collect();
+        let listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
+        let mut order = Order { instance: instance.clone(), texts: plan.texts.clone(), listeners, logs: Vec::new() };
+        add_logs(files, &mut order, &mut descriptors);
+        let sent = self.channel.send_body(Kind::Configure, &order.encode(), &descriptors);
+        sent.map_err(|error| format!("the child takes no orders {}", errno(&error)))?;
+        self.offered = Some(Rc::clone(plan));
+        Ok(())
+    }
+
+    /// Hands over newly opened logs.
+    pub(super) fn reopen(&mut self, instance: &Instance, files: &LogFiles) {
+        let mut order =
+            Order { instance: instance.clone(), texts: Texts::default(), listeners: Vec::new(), logs: Vec::new() };
+        let mut descriptors = Vec::new();
+        add_logs(files, &mut order, &mut descriptors);
+        // A child that takes no orders is about to end, which is noticed elsewhere.
+        let _ = self.channel.send_body(Kind::Reopen, &order.encode(), &descriptors);
+    }
+
+    /// Tells it something that needs no words.
+    pub(super) fn tell(&mut self, kind: Kind) {
+        let _ = self.channel.send(kind, "");
+    }
+
+    /// Whether something may come from it.
+    pub(super) fn speaks(&self) -> bool {
+        !self.hung_up
+    }
+
+    /// What it has said, if anything.
+    pub(super) fn listen(&mut self) -> Option<Word> {
+        if self.hung_up {
+            return None;
+        }
+        match self.channel.receive() {
+            Ok(packet) => match (packet.kind, self.offered.take()) {
+                (Kind::Ready, Some(plan)) => Some(Word::Ready(plan)),
+                (Kind::Refused, Some(plan)) => {
+                    Some(Word::Refused(plan, String::from_utf8_lossy(&packet.text).into_owned()))
+                }
+                (_, offered) => {
+                    self.offered = offered;
+                    None
+                }
+            },
+            Err(error) => {
+                self.hung_up = !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+                None
+            }
+        }
+    }
+
+    /// How long it lived, if it has ended; says so in nginx's words.
+    pub(super) fn ended(&mut self, journal: &Journal) -> Option<Duration> {
+        let status = self.process.try_wait().ok()??;
+        let pid = self.process.id();
+        let (level, text) = describe(status);
+        journal.log(level, &format!("worker process {pid} {text}"));
+        Some(self.since.elapsed())
+    }
+
+    /// Ends it the hard way.
+    pub(super) fn kill(&mut self) {
+        let _ = self.process.kill();
+    }
+}
+
+fn add_logs<'f>(files: &'f LogFiles, order: &mut Order, descriptors: &mut Vec<BorrowedFd<'f>>) {
+    for (path, file) in &files.files {
+        order.logs.push(path.clone());
+        descriptors.push(file.as_fd());
+    }
+}
+
+fn describe(status: ExitStatus) -> (Level, String) {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) if status.core_dumped() => (Level::Alert, format!("exited on signal {signal} (core dumped)")),
+        (Some(signal), _) => (Level::Alert, format!("exited on signal {signal}")),
+        (None, Some(0)) => (Level::Notice, "exited with code 0".to_owned()),
+        (None, code) => (Level::Alert, format!("exited with code {}", code.unwrap_or(-1))),
+    }
+}

@@ -1,0 +1,144 @@
+//! Running the gateway: who starts whom. With `daemon on` the command starts a master that leaves the terminal, and waits
+//! for its word; the master opens sockets and logs and starts a child, which does the work; with `master_process off` one
+//! process does everything. Nothing is forked: every process is this program started anew, told its part by a variable.
+
+mod channel;
+mod child;
+mod engine;
+mod log_files;
+mod log_writer;
+mod master;
+mod order;
+mod pid_file;
+mod single;
+mod sockets;
+
+pub(crate) use log_files::LogFiles;
+
+use crate::instance::Instance;
+use crate::verdict::{Lasting, prepare};
+use crate::{exit, report};
+use channel::{Channel, Kind};
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+/// The variable that tells a process of ours its part.
+pub(crate) const ROLE: &str = "HOLDFAST_ROLE";
+
+/// The part of a process that another process of ours has started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The command itself, away from the terminal.
+    Daemon,
+    /// The one that does the work.
+    Child,
+}
+
+impl Role {
+    /// The part of this process; `None` for one that somebody else has started.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let name = std::env::var_os(ROLE)?;
+        [Self::Daemon, Self::Child].into_iter().find(|role| name == role.name())
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Child => "child",
+        }
+    }
+}
+
+/// Starts an instance. Returns when it has ended or, with `daemon on`, when it serves; the result is the exit code.
+pub(crate) fn start(instance: &Instance) -> u8 {
+    let mut lasting = Lasting::default();
+    let prepared = prepare(instance, &mut instance.loader(), &mut lasting);
+    let (Some(process), true) = (&prepared.process, prepared.is_ok()) else {
+        report::diagnostics(&prepared);
+        return exit::FAILED;
+    };
+    // nginx leaves the stream alone where the error log goes there.
+    let keeps_stderr = process.error_logs.iter().any(|log| log.path.is_none());
+    let is_daemon = Role::of_this_process() == Some(Role::Daemon);
+    let outcome = if process.daemon && !is_daemon {
+        start_daemon()
+    } else if process.master {
+        drop(prepared);
+        leave_terminal(is_daemon).and_then(|leaving| master::run(instance, || leaving.done(keeps_stderr)))
+    } else {
+        report::diagnostics(&prepared);
+        leave_terminal(is_daemon)
+            .and_then(|leaving| single::run(instance, prepared, lasting, || leaving.done(keeps_stderr)))
+    };
+    conclude(outcome)
+}
+
+/// The life of a child; the result is the exit code.
+pub(crate) fn work_as_child() -> u8 {
+    conclude(child::run())
+}
+
+fn conclude(outcome: Result<(), String>) -> u8 {
+    match outcome {
+        Ok(()) => exit::OK,
+        // It was said already, by the process that this one waited for.
+        Err(message) if message.is_empty() => exit::FAILED,
+        Err(message) => {
+            report::complain(&format!("[emerg] {message}"));
+            exit::FAILED
+        }
+    }
+}
+
+/// Starts the same command as a daemon, and waits until it serves or has failed.
+fn start_daemon() -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the daemon could not be started {}", report::errno(&error));
+    let (mut channel, theirs) = Channel::pair().map_err(failed)?;
+    let mut words = std::env::args_os();
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = words.next() {
+        command.arg0(name);
+    }
+    command.args(words).env(ROLE, Role::Daemon.name()).stdin(Stdio::from(theirs));
+    let mut daemon = command.spawn().map_err(failed)?;
+    // The command holds the other end until it goes: otherwise the end of the daemon would not be seen.
+    drop(command);
+    match channel.wait() {
+        Ok(packet) if packet.kind == Kind::Ready => Ok(()),
+        _ => {
+            // It has said what was wrong on the terminal that it shares with us.
+            let _ = daemon.wait();
+            Err(String::new())
+        }
+    }
+}
+
+/// The way out of a terminal, of which the last step is taken when all goes well.
+struct Leaving(Option<Channel>);
+
+fn leave_terminal(is_daemon: bool) -> Result<Leaving, String> {
+    if !is_daemon {
+        return Ok(Leaving(None));
+    }
+    let channel = Channel::from_stdin().map_err(|error| format!("nobody waits for the daemon: {error}"))?;
+    let _ = rustix::thread::set_name(c"holdfast");
+    // It was started by another process, so it leads no group, and this cannot fail.
+    let _ = nix::unistd::setsid();
+    Ok(Leaving(Some(channel)))
+}
+
+impl Leaving {
+    /// Tells the command that waits on the terminal, and lets go of the terminal.
+    fn done(self, keeps_stderr: bool) {
+        let Some(channel) = self.0 else { return };
+        let _ = channel.send(Kind::Ready, "");
+        if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+            let _ = nix::unistd::dup2_stdin(&null);
+            let _ = nix::unistd::dup2_stdout(&null);
+            if !keeps_stderr {
+                let _ = nix::unistd::dup2_stderr(&null);
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What a master sends a child: the very texts that it read, so that both lower the same bytes, and which descriptor stands
+//! for what. Bytes in, bytes out.
+
+use crate::instance::Instance;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The texts that a configuration was read from: a loader that remembers, and one that gives back what was remembered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Texts {
+    files: HashMap<PathBuf, Vec<u8>>,
+    masks: HashMap<PathBuf, Vec<PathBuf>>,
+}
+
+/// Reads through another loader, and keeps what it gave.
+pub(super) struct Remembering<L> {
+    pub(super) inner: L,
+    pub(super) texts: Texts,
+}
+
+impl<L: conf::Loader> conf::Loader for Remembering<L> {
+    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        let text = self.inner.read(path)?;
+        self.texts.files.insert(path.to_path_buf(), text.clone());
+        Ok(text)
+    }
+
+    fn glob(&mut self, mask: &Path) -> io::Result<Vec<PathBuf>> {
+        let found = self.inner.glob(mask)?;
+        self.texts.masks.insert(mask.to_path_buf(), found.clone());
+        Ok(found)
+    }
+}
+
+impl conf::Loader for Texts {
+    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn glob(&mut self, mask: &Path) -> io::Result<Vec<PathBuf>> {
+        self.masks.get(mask).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// One order. Descriptors come in the order of `listeners`, and then of `logs`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Order {
+    /// What is configured.
+    pub(super) instance: Instance,
+    /// From which texts.
+    pub(super) texts: Texts,
+    /// Addresses, as text, and how many sockets each has.
+    pub(super) listeners: Vec<(String, usize)>,
+    /// Paths of logs.
+    pub(super) logs: Vec<PathBuf>,
+}
+
+impl Order {
+    /// For the wire.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Instance { conf_path, prefix, globals, error_log, pid_path, text } = &self.instance;
+        for path in [conf_path, prefix, error_log, pid_path] {
+            put(&mut out, path.as_os_str().as_bytes());
+        }
+        for option in [globals, text] {
+            put_count(&mut out, usize::from(option.is_some()));
+            if let Some(text) = option {
+                put(&mut out, text.as_bytes());
+            }
+        }
+        put_count(&mut out, self.texts.files.len());
+        for (path, text) in &self.texts.files {
+            put(&mut out, path.as_os_str().as_bytes());
+            put(&mut out, text);
+        }
+        put_count(&mut out, self.texts.masks.len());
+        for (mask, found) in &self.texts.masks {
+            put(&mut out, mask.as_os_str().as_bytes());
+            put_paths(&mut out, found);
+        }
+        put_count(&mut out, self.listeners.len());
+        for (address, count) in &self.listeners {
+            put(&mut out, address.as_bytes());
+            put_count(&mut out, *count);
+        }
+        put_paths(&mut out, &self.logs);
+        out
+    }
+
+    /// From the wire; `None` if it is not an order.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader { left: bytes };
+        let (conf_path, prefix) = (from.path()?, from.path()?);
+        let (error_log, pid_path) = (from.path()?, from.path()?);
+        // An option is a list of one at most.
+        let (globals, text) = (from.list(Reader::string)?.pop(), from.list(Reader::string)?.pop());
+        let instance = Instance { conf_path, prefix, globals, error_log, pid_path, text };
+        let files = from.list(|from| Some((from.path()?, from.bytes()?.to_vec())))?;
+        let masks = from.list(|from| Some((from.path()?, from.list(Reader::path)?)))?;
+        let listeners = from.list(|from| Some((from.string()?, from.count()?)))?;
+        let logs = from.list(Reader::path)?;
+        let texts = Texts { files: files.into_iter().collect(), masks: masks.into_iter().collect() };
+        from.left.is_empty().then_some(Self { instance, texts, listeners, logs })
+    }
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    out.extend_from_slice(&(count as u64).to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_count(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn put_paths(out: &mut Vec<u8>, paths: &[PathBuf]) {
+    put_count(out, paths.len());
+    for path in paths {
+        put(out, path.as_os_str().as_bytes());
+    }
+}
+
+/// What is left of an order.
+struct Reader<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn count(&mut self) -> Option<usize> {
+        let (first, rest) = self.left.split_first_chunk()?;
+        self.left = rest;
+        usize::try_from(u64::from_le_bytes(*first)).ok()
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let count = self.count()?;
+        let (bytes, rest) = self.left.split_at_checked(count)?;
+        self.left = rest;
+        Some(bytes)
+    }
+
+    fn string(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    fn path(&mut self) -> Option<PathBuf> {
+        Some(OsString::from_vec(self.bytes()?.to_vec()).into())
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        // No item is taken for granted: a wrong count runs into the end of the bytes.
+        (0..self.count()?).map(|_| item(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::Wanted;
+
+    #[test]
+    fn an_order_comes_back_as_it_was() {
+        let wanted = Wanted { conf_path: Some("/c".into()), globals: Some("x;".into()), ..Wanted::default() };
+        let mut texts = Texts::default();
+        texts.files.insert("/c".into(), vec![0, 255, 7]);
+        texts.masks.insert("/d/*".into(), vec!["/d/a".into(), "/d/b".into()]);
+        let order = Order {
+            instance: Instance::find(&wanted),
+            texts,
+            listeners: vec![("127.0.0.1:80".to_owned(), 1), ("unix:/s".to_owned(), 2)],
+            logs: vec!["/l".into()],
+        };
+        let bytes = order.encode();
+        assert_eq!(Order::decode(&bytes), Some(order));
+        for cut in 0..bytes.len() {
+            assert_eq!(Order::decode(&bytes[..cut]), None, "cut at {cut}");
+        }
+    }
+}

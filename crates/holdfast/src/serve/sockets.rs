@@ -1,0 +1,207 @@
+//! Listening sockets of a process that may open them: opened when a configuration wants them, kept while it does, closed
+//! when none does any more. Says what is wrong with an address in nginx's words, and who holds it.
+
+mod holder;
+
+use crate::report::errno;
+use gateway::ListenerSpec;
+use reactor::{ListenOptions, Listener, PeerAddress};
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Tries to bind at a start, and the pause between two of them: nginx's numbers, since scripts stop one instance and start
+/// the next without waiting.
+const TRIES: u32 = 5;
+const PAUSE_MS: u16 = 500;
+/// How the message of an address in use is told from others.
+const IN_USE: &str = "(98: ";
+
+/// The sockets of one address: one, or with `reuseport` one for each worker.
+#[derive(Debug, Clone)]
+pub(super) struct Bound {
+    pub(super) address: PeerAddress,
+    pub(super) options: ListenOptions,
+    pub(super) listeners: Vec<Arc<Listener>>,
+}
+
+/// All that is open.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    bound: Vec<Bound>,
+}
+
+/// What a configuration listens on, with what was found while opening it.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    pub(super) bound: Vec<Bound>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Sockets {
+    /// Opens what is not open yet. Nothing that is open is closed: that is for [`Sockets::keep`], when the configuration has
+    /// been taken on. The error is nginx's message.
+    pub(super) fn open(&self, specs: &[ListenerSpec], workers: u16) -> Result<Opened, String> {
+        let mut opened = Opened::default();
+        for spec in specs {
+            if let Err(message) = self.open_one(spec, workers, &mut opened) {
+                self.discard(&opened.bound);
+                return Err(message);
+            }
+        }
+        Ok(opened)
+    }
+
+    fn open_one(&self, spec: &ListenerSpec, workers: u16, opened: &mut Opened) -> Result<(), String> {
+        let mut listeners = self.known(&spec.address).map(|bound| bound.listeners.clone()).unwrap_or_default();
+        let wanted = if spec.options.reuseport { usize::from(workers) } else { 1 };
+        // One of several is never closed: the kernel would reset the connections in its queue.
+        while listeners.len() < wanted {
+            let listener = bind(spec)?;
+            if listeners.is_empty() {
+                opened.warnings.extend(truncated(spec, &listener));
+            }
+            listeners.push(Arc::new(listener));
+        }
+        opened.bound.push(Bound { address: spec.address.clone(), options: spec.options.clone(), listeners });
+        Ok(())
+    }
+
+    fn known(&self, address: &PeerAddress) -> Option<&Bound> {
+        self.bound.iter().find(|bound| bound.address == *address)
+    }
+
+    /// What was opened for a configuration that did not come to hold goes away again.
+    pub(super) fn discard(&self, opened: &[Bound]) {
+        for new in opened.iter().filter(|new| self.known(&new.address).is_none()) {
+            unlink(&new.address);
+        }
+    }
+
+    /// As [`Sockets::open`] at a start, where the instance before this one may be about to leave: an address in use is tried
+    /// again for as long as nginx tries.
+    pub(super) fn open_patiently(&self, specs: &[ListenerSpec], workers: u16) -> Result<Opened, String> {
+        let mut tries_left = TRIES;
+        loop {
+            let outcome = self.open(specs, workers);
+            tries_left -= 1;
+            if tries_left == 0 || !outcome.as_ref().is_err_and(|message| message.contains(IN_USE)) {
+                return outcome;
+            }
+            // Nothing to wait for tells when somebody else's socket closes.
+            let _ = nix::poll::poll(&mut [], nix::poll::PollTimeout::from(PAUSE_MS));
+        }
+    }
+
+    /// From now on these are open, and no others; those that stay get their new options. Returns what did not work.
+    pub(super) fn keep(&mut self, opened: Vec<Bound>) -> Vec<String> {
+        let mut troubles = Vec::new();
+        for new in &opened {
+            if self.known(&new.address).is_none_or(|old| old.options == new.options) {
+                continue;
+            }
+            for listener in &new.listeners {
+                let applied = listener.apply(&new.options);
+                troubles.extend(applied.err().map(|error| failed("setsockopt()", &new.address, &error)));
+            }
+        }
+        for gone in self.bound.iter().filter(|old| !opened.iter().any(|new| new.address == old.address)) {
+            unlink(&gone.address);
+        }
+        self.bound = opened;
+        troubles
+    }
+
+    /// Closes everything, at the end.
+    pub(super) fn close(&mut self) {
+        let _ = self.keep(Vec::new());
+    }
+}
+
+/// The file of a Unix socket goes with the socket, so that the next start can bind it.
+fn unlink(address: &PeerAddress) {
+    if let PeerAddress::Unix(path) = address {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn bind(spec: &ListenerSpec) -> Result<Listener, String> {
+    let listener = Listener::bind(&spec.address, &spec.options).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let holder = holder::find(&spec.address).map_or_else(String::new, |holder| format!("; {holder}"));
+            failed("bind()", &spec.address, &error) + &holder
+        }
+        io::ErrorKind::PermissionDenied => failed("bind()", &spec.address, &error) + &hint(&spec.address),
+        _ => failed("bind()", &spec.address, &error),
+    })?;
+    if let PeerAddress::Unix(path) = &spec.address {
+        // Anybody may connect, as with a port; who may not is kept out by the directory.
+        let _ = std::fs::set_permissions(path, Permissions::from_mode(0o666));
+    }
+    Ok(listener)
+}
+
+/// `bind() to 127.0.0.1:80 failed (98: Address already in use)`
+fn failed(call: &str, address: &PeerAddress, error: &io::Error) -> String {
+    format!("{call} to {address} failed {}", errno(error))
+}
+
+fn hint(address: &PeerAddress) -> String {
+    match address {
+        PeerAddress::Ip(ip) => {
+            let path = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let first: u16 = text.trim().parse().unwrap_or(1024);
+            if ip.port() < first {
+                format!(
+                    "; ports below {first} need a right: start as root, give the program \
+                     cap_net_bind_service, or listen on port {first} or above"
+                )
+            } else {
+                String::new()
+            }
+        }
+        PeerAddress::Unix(path) => {
+            format!("; the directory of {} must be writable for the user that starts it", path.display())
+        }
+    }
+}
+
+/// The kernel shortens an accept queue without a word.
+fn truncated(spec: &ListenerSpec, listener: &Listener) -> Option<String> {
+    let backlog = listener.backlog_granted(spec.options.backlog)?;
+    (backlog.granted < backlog.asked).then(|| {
+        format!(
+            "the accept queue of {} holds {} connections, not the {} asked for: net.core.somaxconn is lower; \
+             raise it with `sysctl -w net.core.somaxconn={}`",
+            spec.address, backlog.granted, backlog.asked, backlog.asked
+        )
+    })
+}
+
+/// Which of several sockets of one address a worker accepts from: every socket has somebody, and every worker has one.
+pub(super) fn share(worker: u16, workers: u16, sockets: usize) -> Vec<usize> {
+    let (worker, workers) = (usize::from(worker), usize::from(workers).max(1));
+    let mut mine: Vec<usize> = (0..sockets.max(workers))
+        .filter(|turn| turn % workers == worker)
+        .filter_map(|turn| turn.checked_rem(sockets))
+        .collect();
+    mine.dedup();
+    mine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_socket_has_a_worker_and_every_worker_a_socket() {
+        assert_eq!([share(0, 2, 1), share(1, 2, 1)], [[0], [0]]);
+        assert_eq!([share(0, 2, 2), share(1, 2, 2)], [[0], [1]]);
+        assert_eq!([share(0, 2, 3), share(1, 2, 3)], [vec![0, 2], vec![1]]);
+        assert_eq!(share(0, 1, 2), [0, 1]);
+        assert_eq!(share(0, 1, 0), [0; 0]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Signals as something to wait for: blocked for every thread, and read from a descriptor. A handler never runs.
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// TERM: end now.
+    Terminate,
+    /// INT: the same, from a terminal.
+    Interrupt,
+    /// QUIT: finish what is under way, and end.
+    Quit,
+    /// HUP: read the configuration again.
+    Reload,
+    /// USR1: open the logs again.
+    Reopen,
+    /// CHLD: a child has ended.
+    Child,
+}
+
+/// The signals of this process.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    descriptor: SignalFd,
+}
+
+impl Signals {
+    /// Blocks the signals and opens the descriptor. Called before the first thread is started, so that all inherit the mask.
+    pub(crate) fn open() -> io::Result<Self> {
+        let mut set = SigSet::empty();
+        for (signal, _) in ASKS {
+            set.add(signal);
+        }
+        // Nothing of nginx's that we lack may end the process: USR2 and WINCH are ignored.
+        for signal in IGNORED {
+            set.add(signal);
+        }
+        set.thread_block()?;
+        let descriptor = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { descriptor })
+    }
+
+    /// The next signal that came; `None` if there is none.
+    pub(crate) fn next(&self) -> io::Result<Option<Ask>> {
+        while let Some(info) = self.descriptor.read_signal()? {
+            if let Some((_, ask)) = ASKS.iter().find(|(signal, _)| *signal as u32 == info.ssi_signo) {
+                return Ok(Some(*ask));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Readable while a signal waits.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+const ASKS: [(Signal, Ask); 6] = [
+    (Signal::SIGTERM, Ask::Terminate),
+    (Signal::SIGINT, Ask::Interrupt),
+    (Signal::SIGQUIT, Ask::Quit),
+    (Signal::SIGHUP, Ask::Reload),
+    (Signal::SIGUSR1, Ask::Reopen),
+    (Signal::SIGCHLD, Ask::Child),
+];
+
+const IGNORED: [Signal; 3] = [Signal::SIGUSR2, Signal::SIGWINCH, Signal::SIGPIPE];

@@ -1,0 +1,179 @@
+//! The one verdict on a configuration: what `-t` says and what a start or reload goes by. From an instance to everything
+//! that is decided before a socket is bound.
+
+use crate::instance::Instance;
+use crate::process::{self, Process};
+use crate::serve::LogFiles;
+use crate::{exit, report};
+use conf::diagnostic::{self, Diagnostic, Severity};
+use conf::model::{Model, Options};
+use conf::{Loaded, Loader};
+use gateway::{ErrorLog, Level, LowerOptions, Lowered, Registry, Shared};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// A configuration that was read, with what was found.
+pub(crate) struct Prepared {
+    /// Texts and tree.
+    pub(crate) loaded: Loaded,
+    /// The typed configuration; `None` if the text could not be parsed.
+    pub(crate) model: Option<Model>,
+    /// What concerns the process itself; `None` if that cannot be had.
+    pub(crate) process: Option<Process>,
+    /// What the workers and the sockets are made from; `None` if there is an error.
+    pub(crate) lowered: Option<Lowered>,
+    /// Everything found, in the order of the text.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Prepared {
+    /// Whether it may start.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.process.is_some() && self.lowered.is_some() && sound(&self.diagnostics)
+    }
+}
+
+/// What outlives configurations in one process: numbers of listeners, logs, the state that workers share. The shared state
+/// is never freed, so a process has one.
+#[derive(Default)]
+pub(crate) struct Lasting {
+    registry: Registry,
+    shared: Option<&'static Shared>,
+}
+
+impl Lasting {
+    /// For a process that gives verdicts and runs no workers.
+    pub(crate) fn without_workers() -> io::Result<Self> {
+        Ok(Self { shared: Some(Shared::leak(1, ErrorLog::new(Level::Emerg, 0))?), ..Self::default() })
+    }
+
+    /// The shared state, made for the first configuration that needs it.
+    fn shared(&mut self, process: &Process) -> io::Result<&'static Shared> {
+        if let Some(shared) = self.shared {
+            return Ok(shared);
+        }
+        let log = ErrorLog::new(process.child.error_level, 0);
+        let shared = Shared::leak(process.child.workers, log)?;
+        Ok(*self.shared.insert(shared))
+    }
+
+    /// The shared state, where there is one yet.
+    pub(crate) fn existing(&self) -> Option<&'static Shared> {
+        self.shared
+    }
+}
+
+/// Reads, checks and lowers. Where several things are wrong, as many as possible are found in one run.
+pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mut Lasting) -> Prepared {
+    let mut loaded = conf::load(&instance.conf_path, &instance.prefix, instance.globals.as_deref(), loader);
+    let mut found = std::mem::take(&mut loaded.diagnostics);
+    let parsed = sound(&found);
+    found.extend(conf::check(&loaded, conf::table::all()));
+    let mut prepared = Prepared { loaded, model: None, process: None, lowered: None, diagnostics: Vec::new() };
+    if parsed {
+        let options = Options { privileged: nix::unistd::geteuid().is_root() };
+        let (model, more) = conf::model::lower_with(&prepared.loaded.tree, &prepared.loaded.sources, options);
+        found.extend(more);
+        prepared.process = process::lower_process(&model, &prepared.loaded, instance, &mut found);
+        if let (Some(process), true) = (&prepared.process, sound(&found)) {
+            prepared.lowered = lower_gateway(&model, process, &prepared.loaded, lasting, &mut found);
+        }
+        prepared.model = Some(model);
+    }
+    diagnostic::sort(&mut found);
+    // A setting that several levels inherit is lowered once for each of them.
+    found.dedup();
+    prepared.diagnostics = found;
+    prepared
+}
+
+fn sound(found: &[Diagnostic]) -> bool {
+    found.iter().all(|found| found.severity < Severity::Error)
+}
+
+fn lower_gateway(
+    model: &Model,
+    process: &Process,
+    loaded: &Loaded,
+    lasting: &mut Lasting,
+    found: &mut Vec<Diagnostic>,
+) -> Option<Lowered> {
+    let shared = match lasting.shared(process) {
+        Ok(shared) => shared,
+        Err(error) => {
+            found.push(Diagnostic::error(process::place(model), format!("eventfd() failed {}", report::errno(&error))));
+            return None;
+        }
+    };
+    let hostname = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
+    let options = LowerOptions {
+        prefix: loaded.prefix.clone(),
+        workers: shared.workers() as u16,
+        shared,
+        hostname,
+        resolve: &resolve,
+    };
+    match gateway::lower(model, &mut lasting.registry, &options) {
+        Ok(lowered) => {
+            found.extend_from_slice(&lowered.warnings);
+            Some(lowered)
+        }
+        Err(errors) => {
+            found.extend(errors);
+            None
+        }
+    }
+}
+
+/// The system's resolver, which may wait: at start and reload that is what nginx does too.
+fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    Ok((name, port).to_socket_addrs()?.collect())
+}
+
+/// How `-t` answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    /// As data.
+    pub(crate) json: bool,
+    /// Nothing but errors.
+    pub(crate) quiet: bool,
+    /// With all files.
+    pub(crate) dump: bool,
+}
+
+/// `-t` and `-T`: the result is the exit code.
+pub(crate) fn test(instance: &Instance, output: Output) -> u8 {
+    let mut prepared = match Lasting::without_workers() {
+        Ok(mut lasting) => prepare(instance, &mut instance.loader(), &mut lasting),
+        Err(error) => {
+            report::complain(&format!("[emerg] eventfd() failed {}", report::errno(&error)));
+            return exit::FAILED;
+        }
+    };
+    if output.quiet {
+        prepared.diagnostics.retain(|found| found.severity == Severity::Error);
+    }
+    let main = prepared.loaded.main.clone();
+    if output.json {
+        report::verdict_json(&prepared);
+    } else {
+        report::diagnostics(&prepared);
+    }
+    // As nginx does, and as a start will: a log that cannot be opened is found now.
+    let logs = if prepared.is_ok() { LogFiles::open(&prepared).map(drop) } else { Ok(()) };
+    if let Err(message) = &logs {
+        report::complain(&format!("[emerg] {message}"));
+    }
+    if !prepared.is_ok() || logs.is_err() {
+        report::say(&conf::verdict::test_failed(&main));
+        return exit::FAILED;
+    }
+    if !output.quiet && !output.json {
+        report::say(&conf::verdict::syntax_ok(&main));
+        report::say(&conf::verdict::test_successful(&main));
+    }
+    if output.dump && !output.json {
+        report::print(&conf::verdict::dump(&prepared.loaded.sources));
+    }
+    exit::OK
+}

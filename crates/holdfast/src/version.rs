@@ -1,0 +1,99 @@
+//! `-v`, `-V`, `-h`: who we are, in the form in which existing tools read which nginx they deal with.
+
+use crate::instance;
+use crate::report::say;
+use conf::table::{self, Support};
+use gateway::NGINX_VERSION;
+
+/// nginx's words for building a module that is not in it by default, with the module they build.
+const WITH: [(&str, &str); 19] = [
+    ("http_ssl_module", "ngx_http_ssl_module"),
+    ("http_v2_module", "ngx_http_v2_module"),
+    ("http_v3_module", "ngx_http_v3_module"),
+    ("http_realip_module", "ngx_http_realip_module"),
+    ("http_addition_module", "ngx_http_addition_module"),
+    ("http_sub_module", "ngx_http_sub_module"),
+    ("http_dav_module", "ngx_http_dav_module"),
+    ("http_flv_module", "ngx_http_flv_module"),
+    ("http_mp4_module", "ngx_http_mp4_module"),
+    ("http_gunzip_module", "ngx_http_gunzip_module"),
+    ("http_gzip_static_module", "ngx_http_gzip_static_module"),
+    ("http_auth_request_module", "ngx_http_auth_request_module"),
+    ("http_random_index_module", "ngx_http_random_index_module"),
+    ("http_secure_link_module", "ngx_http_secure_link_module"),
+    ("http_slice_module", "ngx_http_slice_module"),
+    ("http_stub_status_module", "ngx_http_stub_status_module"),
+    ("stream", "ngx_stream_core_module"),
+    ("stream_ssl_module", "ngx_stream_ssl_module"),
+    ("mail", "ngx_mail_core_module"),
+];
+
+/// Prints the version to the standard error stream, as nginx does.
+pub(crate) fn print(help: bool, configure: bool) {
+    let ours = env!("CARGO_PKG_VERSION");
+    if configure {
+        say(&format!("holdfast {ours}: a reverse proxy that reads nginx.conf; it is not nginx and speaks its dialect"));
+        // Tools match this line to its end.
+        say(&format!("nginx version: nginx/{NGINX_VERSION}"));
+        say(&format!("configure arguments: {}", configure_arguments()));
+    } else {
+        // The place of nginx's own build name.
+        say(&format!("nginx version: nginx/{NGINX_VERSION} (holdfast/{ours})"));
+    }
+    if help {
+        say(USAGE);
+    }
+}
+
+/// What `configure` would have been called with to give an nginx that does what we do.
+fn configure_arguments() -> String {
+    let mut words = vec![
+        format!("--prefix={}", instance::PREFIX),
+        format!("--conf-path={}", instance::CONF_PATH),
+        format!("--pid-path={}", instance::PID_PATH),
+        format!("--error-log-path={}/{}", instance::PREFIX, instance::ERROR_LOG),
+    ];
+    words.extend(WITH.iter().filter(|(_, module)| acts(module)).map(|(word, _)| format!("--with-{word}")));
+    words.join(" ")
+}
+
+/// Whether directives of a module take effect. A module of which all is only planned is not claimed.
+fn acts(module: &str) -> bool {
+    table::all().iter().any(|row| row.module.0 == module && row.support == Support::Yes)
+}
+
+/// The help of nginx's command line.
+const USAGE: &str = "\
+Usage: holdfast [-hvVtTq] [-c file] [-p prefix] [-e file] [-g directives] [-s signal] [--json]
+       holdfast COMMAND …        (see holdfast --help)
+
+Flags are nginx's; they may be joined (-tq), and a value may follow its flag at once (-c/etc/x.conf).
+
+  -c file        read this configuration (default: /etc/holdfast/nginx.conf, else /etc/nginx/nginx.conf)
+  -p prefix      take relative paths from here (default: /var/lib/holdfast)
+  -g directives  read these global directives before the file
+  -e file        log errors here where the configuration names no file; `stderr` for the terminal
+  -t             test the configuration and exit
+  -T             the same, and print every file that was read
+  -q             with -t: say nothing but errors
+  --json         with -t: give the verdict as JSON on standard output
+  -s signal      tell the running instance: stop, quit, reload or reopen
+  -v, -V         print the version; with -V also what is built in
+  -h, -?         print this
+
+Exit codes: 0 done, or ended as asked; 1 refused or failed, with the reason on standard error.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_takes_effect_is_claimed() {
+        let arguments = configure_arguments();
+        assert!(arguments.contains("--with-http_stub_status_module"), "{arguments}");
+        assert!(!arguments.contains("--with-mail"), "{arguments}");
+        for (word, module) in WITH {
+            assert!(table::all().iter().any(|row| row.module.0 == module), "{word}: {module} is in no row");
+        }
+    }
+}
