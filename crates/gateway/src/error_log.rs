@@ -76,6 +76,11 @@ impl ErrorLog {
         Self { threshold, waiting: Mutex::default(), dropped: AtomicU64::new(0), utc_offset_minutes }
     }
 
+    /// Offset of local time from UTC, east of Greenwich.
+    pub(crate) fn utc_offset_minutes(&self) -> i16 {
+        self.utc_offset_minutes
+    }
+
     /// A line without a connection.
     pub fn log(&self, level: Level, message: &str) {
         if level < self.threshold {

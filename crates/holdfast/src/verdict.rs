@@ -11,6 +11,7 @@ use conf::{Loaded, Loader};
 use gateway::{ErrorLog, Level, LowerOptions, Lowered, Registry, Shared};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use time::UtcOffset;
 
 /// A configuration that was read, with what was found.
 pub(crate) struct Prepared {
@@ -33,6 +34,12 @@ impl Prepared {
     }
 }
 
+/// Offset of local time from UTC, as the logs show it; 0 where it cannot be told. Asked before the first thread starts:
+/// the time zone is part of the environment, which other threads could be changing.
+fn local_offset_minutes() -> i16 {
+    UtcOffset::current_local_offset().map_or(0, UtcOffset::whole_minutes)
+}
+
 /// What outlives configurations in one process: numbers of listeners, logs, the state that workers share. The shared state
 /// is never freed, so a process has one.
 #[derive(Default)]
@@ -52,7 +59,7 @@ impl Lasting {
         if let Some(shared) = self.shared {
             return Ok(shared);
         }
-        let log = ErrorLog::new(process.child.error_level, 0);
+        let log = ErrorLog::new(process.child.error_level, local_offset_minutes());
         let shared = Shared::leak(process.child.workers, log)?;
         Ok(*self.shared.insert(shared))
     }

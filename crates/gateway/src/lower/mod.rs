@@ -204,7 +204,7 @@ impl Lowering<'_> {
     /// Variables that exist and have no value here yet.
     fn refuse_unserved<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
         for variable in variables.filter(|variable| !crate::exchange::is_served(variable)) {
-            let message = format!("variable {variable:?} is known but not supported by holdfast yet");
+            let message = format!("variable \"{}\" is known but not supported by holdfast yet", variable.shown());
             self.found.push(Diagnostic::error(span, message));
         }
     }

@@ -14,13 +14,9 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn new() -> Self {
-        let clock = Self {
-            now: Cell::default(),
-            second: Cell::new(u64::MAX),
-            date: RefCell::new([0; 29]),
-            utc_offset_minutes: 0,
-        };
+    pub(crate) fn new(utc_offset_minutes: i16) -> Self {
+        let clock =
+            Self { now: Cell::default(), second: Cell::new(u64::MAX), date: RefCell::new([0; 29]), utc_offset_minutes };
         clock.turn();
         clock
     }

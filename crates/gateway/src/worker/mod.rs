@@ -75,7 +75,7 @@ pub fn run(
     let worker = Rc::new(Worker {
         index,
         shared,
-        clock: Clock::new(),
+        clock: Clock::new(shared.error_log.utc_offset_minutes()),
         generation: RefCell::new(Rc::new(Pinned(generation))),
         bodies: RefCell::default(),
         requests: RefCell::default(),

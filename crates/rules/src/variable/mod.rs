@@ -212,6 +212,28 @@ impl Variable {
         user.or_else(|| names::built_in(&lower)).or_else(|| names::family(&lower))
     }
 
+    /// The name, with `$`, for messages; of a family whose member is not text, its prefix alone.
+    pub fn shown(&self) -> String {
+        if let Some((name, _)) = BUILT_IN.iter().find(|(_, variable)| variable == self) {
+            return format!("${name}");
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace('-', "_");
+        match self {
+            Self::Arg(name) => format!("$arg_{}", text(name)),
+            Self::Cookie(name) => format!("$cookie_{}", text(name)),
+            Self::Http(name) => format!("$http_{}", text(name.dashed())),
+            Self::SentHttp(name) => format!("$sent_http_{}", text(name.dashed())),
+            Self::SentTrailer(name) => format!("$sent_trailer_{}", text(name.dashed())),
+            Self::Trailer(name) => format!("$trailer_{}", text(name.dashed())),
+            Self::UpstreamHttp(name) => format!("$upstream_http_{}", text(name.dashed())),
+            Self::UpstreamTrailer(name) => format!("$upstream_trailer_{}", text(name.dashed())),
+            Self::UpstreamCookie(name) => format!("$upstream_cookie_{}", text(name)),
+            Self::ProxyProtocolTlv(name) => format!("$proxy_protocol_tlv_{}", text(name)),
+            Self::Capture(number) => format!("${number}"),
+            _ => "$…".to_owned(),
+        }
+    }
+
     /// What is wrong with a name that does not resolve: nginx's phrase, and the nearest known name if one is near.
     pub fn explain_unknown(name: &str, users: &UserVariables) -> (String, Option<String>) {
         let lower = name.to_ascii_lowercase();
@@ -229,6 +251,13 @@ mod tests {
 
     fn resolve(name: &str) -> Option<Variable> {
         Variable::resolve(name, &UserVariables::default())
+    }
+
+    #[test]
+    fn a_variable_is_shown_by_the_name_that_it_was_resolved_from() {
+        for name in ["request_id", "http_x_forwarded_for", "arg_q", "upstream_http_etag", "cookie_session"] {
+            assert_eq!(resolve(name).unwrap().shown(), format!("${name}"));
+        }
     }
 
     #[test]
