@@ -5,6 +5,7 @@ use super::redirect::Redirect;
 use super::reply::{Reply, ReplyBody};
 use super::send_file::FileReply;
 use super::{Exchange, ExchangeView, Step};
+use crate::error_log::errno;
 use crate::files::precondition::{Conditions, Validators, Verdict, evaluate, parse_date};
 use crate::files::range::{Wanted, parse_range};
 use crate::files::{FilesPlan, entity_tag, leaves_its_root};
@@ -24,15 +25,6 @@ enum Index {
     Found,
     Missing,
     Failed(Reply),
-}
-
-/// An error as nginx prints it: `2: No such file or directory`.
-fn errno_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    match error.raw_os_error() {
-        Some(code) => format!("{code}: {}", text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text)),
-        None => text,
-    }
 }
 
 /// A path in a log line: what a client has decoded into it must not end the line.
@@ -136,7 +128,7 @@ impl Exchange {
 
     fn index_not_found(&self, plan: &FilesPlan, path: &[u8], error: &io::Error) -> Index {
         if plan.log_not_found {
-            self.error_log(&format!("\"{}\" is not found ({})", shown(path), errno_text(error)));
+            self.error_log(&format!("\"{}\" is not found ({})", shown(path), errno(error)));
         }
         Index::Failed(Reply::error(404))
     }
@@ -171,7 +163,7 @@ impl Exchange {
             _ => 500,
         };
         if status != 404 || plan.log_not_found {
-            self.error_log(&format!("open() \"{}\" failed ({})", shown(path), errno_text(error)));
+            self.error_log(&format!("open() \"{}\" failed ({})", shown(path), errno(error)));
         }
         Reply::error(status)
     }

@@ -34,6 +34,7 @@ use proxy::Attempts;
 use reactor::{Millis, TaskId};
 use redirect::Redirect;
 use reply::Reply;
+use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
 use rules::pattern::Pattern;
@@ -110,6 +111,8 @@ pub(crate) struct Exchange {
     pub(crate) error_pages_done: bool,
     /// The request's body was refused: it is neither measured again nor passed on.
     pub(crate) body_refused: bool,
+    /// The request's body, for further attempts and proxies.
+    pub(crate) replay: ReplayBody,
     /// A file that was opened while an index was looked for.
     prefetched: Option<Prefetched>,
     /// The status that was, or will be, sent; 0 until it is known.
@@ -174,6 +177,7 @@ impl Exchange {
             shown_status: None,
             error_pages_done: false,
             body_refused: false,
+            replay: ReplayBody::None,
             prefetched: None,
             status: 0,
             began_at,
