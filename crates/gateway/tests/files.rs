@@ -203,3 +203,36 @@ fn a_client_that_reads_slowly_delays_nobody() {
     assert!(response.body[..content.len()] == content, "the first response");
     assert_eq!(Response::parse(&response.body[content.len()..]).text(), "S", "the one that was pipelined behind it");
 }
+
+#[test]
+fn a_client_that_takes_nothing_is_closed_after_send_timeout() {
+    for sendfile in ["on", "off"] {
+        let gateway = Gateway::start(&format!("root html; send_timeout 200ms; sendfile {sendfile};"), "");
+        gateway.write("html/big", vec![b'x'; 32 * 1024 * 1024]);
+        let mut client = gateway.connect();
+        client.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        gateway.expect_error("client timed out");
+        let mut rest = Vec::new();
+        // The connection ends early, by FIN or by reset.
+        let _ = client.read_to_end(&mut rest);
+        assert!(rest.len() < 32 * 1024 * 1024, "{} bytes", rest.len());
+    }
+}
+
+#[test]
+fn a_file_that_is_shorter_than_it_says_ends_its_connection() {
+    // Files of sysfs say 4096 bytes and have fewer; reading them without waiting is not supported either, so this goes
+    // through the offload pool.
+    if !std::path::Path::new("/sys/kernel/uevent_seqnum").exists() {
+        return;
+    }
+    let gateway = Gateway::start("location / { alias /sys/kernel/; }", "");
+    let mut client = gateway.connect();
+    client.write_all(b"GET /uevent_seqnum HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    let response = Response::parse(&bytes);
+    assert_eq!((response.status, response.field("Content-Length")), (200, Some("4096")));
+    assert!(!response.body.is_empty() && response.body.len() < 4096, "{} bytes", response.body.len());
+    gateway.expect_error("the file was truncated while it was sent");
+}

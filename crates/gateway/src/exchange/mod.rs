@@ -437,3 +437,18 @@ fn store_named(pattern: &Pattern, captures: &Captures, slots: &mut Vec<Option<Bo
         slots[index] = captures.group(usize::from(*group)).map(Into::into);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that a function returns.
+    fn size_of_future<F: Future>(_: impl Fn(Begin) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_exchange_is_no_larger_than_was_decided() {
+        assert!(size_of_future(run) <= 4096, "{} bytes", size_of_future(run));
+    }
+}
