@@ -85,7 +85,26 @@ fn a_path_never_leaves_the_root() {
     let response = gateway.get("/none?page=../secret");
     assert_eq!(response.status, 404);
     assert!(!response.text().contains("secret"));
-    gateway.expect_error("unsafe URI \"/../secret\"");
+    gateway.expect_error("html/../secret\" leaves its root");
+}
+
+#[test]
+fn nor_by_way_of_an_alias_a_host_or_an_index() {
+    let server =
+        "location /i { alias html/i/; } location /v/ { root html/$http_x; } location /n/ { root html; index $arg_n; }";
+    let gateway = Gateway::start(server, "");
+    gateway.write("html/secret", "secret");
+    gateway.write("html/i/a", "A");
+    gateway.write("html/n/a", "A");
+    gateway.write("v/a", "secret");
+    assert_eq!(gateway.get("/i/a").text(), "A");
+    for (target, field) in [("/i../secret", ""), ("/v/a", "X: ..\r\n"), ("/n/?n=../secret", "")] {
+        let response = gateway.request("GET", target, field);
+        assert_eq!(response.status, 404, "{target}");
+        assert!(!response.text().contains("secret"), "{target}");
+    }
+    gateway.expect_error("html/i/../secret\" leaves its root");
+    gateway.expect_error("html/../v/a\" leaves its root");
 }
 
 #[test]

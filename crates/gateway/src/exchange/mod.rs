@@ -278,6 +278,10 @@ impl Exchange {
         {
             return step;
         }
+        if !matches!(location.content, Content::Files(_)) {
+            // An index was found for somebody who does not read it.
+            self.prefetched = None;
+        }
         match &location.content {
             Content::Proxy(plan) => self.proxy(plan).await,
             Content::Return(plan) => Step::Reply(self.return_reply(plan)),
