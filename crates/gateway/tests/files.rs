@@ -92,8 +92,8 @@ fn a_path_never_leaves_the_root() {
 
 #[test]
 fn nor_by_way_of_an_alias_a_host_or_an_index() {
-    let server =
-        "location /i { alias html/i/; } location /v/ { root html/$http_x; } location /n/ { root html; index $arg_n; }";
+    let server = "location /t/ { root html; try_files /../v/a =403; } location /i { alias html/i/; } \
+        location /v/ { root html/$http_x; } location /n/ { root html; index $arg_n; }";
     let gateway = Gateway::start(server, "");
     gateway.write("html/secret", "secret");
     gateway.write("html/i/a", "A");
@@ -105,6 +105,7 @@ fn nor_by_way_of_an_alias_a_host_or_an_index() {
         assert_eq!(response.status, 404, "{target}");
         assert!(!response.text().contains("secret"), "{target}");
     }
+    assert_eq!(gateway.get("/t/x").status, 403, "not even whether it is there");
     gateway.expect_error("html/i/../secret\" leaves its root");
     gateway.expect_error("html/../v/a\" leaves its root");
 }

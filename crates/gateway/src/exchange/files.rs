@@ -16,8 +16,8 @@ use std::io::{self, ErrorKind};
 
 /// A file that was opened to see whether it is there. The internal redirect that follows nearly always comes back for it.
 pub(super) struct Prefetched {
-    path: Vec<u8>,
-    file: OpenFile,
+    pub(super) path: Vec<u8>,
+    pub(super) file: OpenFile,
 }
 
 /// What looking for one index file came to.
