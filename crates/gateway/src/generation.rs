@@ -2,6 +2,7 @@
 //! compare. Immutable; workers hold it by reference count, exchanges pin it. Built by `lower`.
 
 use crate::access_log::AccessLog;
+use crate::body_file::BodyFiles;
 use crate::files::{FilesPlan, RootPlan};
 use crate::tunnel::TunnelPlan;
 use conf::value::words::KeepaliveDisable;
@@ -119,6 +120,8 @@ pub(crate) struct ClientPlan {
     /// Bytes; 0 for no limit.
     pub(crate) body_size_max: u64,
     pub(crate) body_buffer_bytes: usize,
+    /// Where bodies go that do not fit it.
+    pub(crate) body_files: Arc<BodyFiles>,
     pub(crate) body_timeout: Duration,
     pub(crate) send_timeout: Duration,
     pub(crate) lingering_time: Duration,

@@ -3,6 +3,7 @@
 //! plane's.
 
 mod access_log;
+mod body_file;
 mod buffer;
 mod close;
 mod connection;

@@ -16,6 +16,8 @@ use crate::pool::{IdleSocket, Leased};
 use crate::shared::wake_token;
 use crate::tunnel::TunnelStart;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
+use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
@@ -23,6 +25,9 @@ use upstream::shared::{Connecting, Full, Grant, Open};
 
 /// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
 const STREAM_BYTES: usize = 16 * 1024;
+
+/// Bytes of a body in a file that one turn sends: a millisecond at 10 Gbit/s.
+const FILE_TURN_BYTES: usize = 1 << 20;
 
 /// How an attempt ended.
 pub(super) enum AttemptEnd {
@@ -49,6 +54,8 @@ pub(super) struct Sent {
 /// A request on its way to the upstream.
 struct Sending {
     spill: Spill,
+    /// How far the body's file has been sent.
+    offset: u64,
     /// Everything has been given to the socket or the spill.
     complete: bool,
     /// A write failed: only reading can tell more.
@@ -204,7 +211,8 @@ impl Exchange {
 
     /// Sends the request, awaits the head, relays the response.
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
-        let mut sending = Sending { spill: Spill::default(), complete: body.is_complete(), broken: false };
+        let complete = !body.is_streamed() && body.file().is_none();
+        let mut sending = Sending { spill: Spill::default(), offset: 0, complete, broken: false };
         self.request.response_bytes.clear();
         let head = &self.request.upstream_head[..];
         let began = match body.bytes() {
@@ -240,18 +248,19 @@ impl Exchange {
                 }
             }
             let unsent = sending.spill.len();
-            let awaiting_client = !sending.complete && unsent == 0 && !sending.broken;
-            let timeout = match (awaiting_client, unsent) {
+            let awaiting_client = body.is_streamed() && !sending.complete && unsent == 0 && !sending.broken;
+            let all_sent = sending.complete && unsent == 0;
+            let timeout = match (awaiting_client, all_sent) {
                 (true, _) => self.client_plan().body_timeout,
-                (false, 0) => plan.read_timeout,
-                (false, _) => plan.send_timeout,
+                (false, true) => plan.read_timeout,
+                (false, false) => plan.send_timeout,
             };
             if self.wait(timeout).await {
                 if awaiting_client && !self.down.connection.stream.is_readable() {
                     up.discard(DiscardReason::RequestBodyUnsent);
                     return AttemptEnd::Reply(self.body_timed_out());
                 }
-                if !up.stream().is_readable() && (unsent == 0 || !up.stream().is_writable()) {
+                if !up.stream().is_readable() && (all_sent || !up.stream().is_writable()) {
                     return self.lost(up, "upstream timed out (110: Connection timed out)", Failure::Timeout);
                 }
             }
@@ -282,6 +291,10 @@ impl Exchange {
             if sending.complete || !sending.spill.is_empty() {
                 return Ok(());
             }
+            if let Some((file, length)) = body.file() {
+                self.send_body_file(sending, up, file, length);
+                return Ok(());
+            }
             let spill = &mut sending.spill;
             let mut failed = false;
             let mut room = match self.client_plan().body_size_max {
@@ -300,6 +313,7 @@ impl Exchange {
             });
             sending.broken |= failed;
             if let Some(reply) = self.check_received_size() {
+                // Without its last chunk the upstream does not take what it has for a whole request.
                 return Err(AttemptEnd::Reply(reply));
             }
             match read {
@@ -315,6 +329,22 @@ impl Exchange {
                 }
                 Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
             }
+        }
+    }
+
+    /// Sends what the socket takes of a body that is in a file. After a turn's share others are due first.
+    fn send_body_file(&self, sending: &mut Sending, up: &Leased, file: &File, length: u64) {
+        let left = usize::try_from(length - sending.offset).unwrap_or(usize::MAX);
+        let mut offset = sending.offset as i64;
+        match up.stream().write_file(file.as_fd(), &mut offset, left.min(FILE_TURN_BYTES)) {
+            // Nobody but us writes to it, so it ends where its length says.
+            Ok(0) if up.stream().is_writable() => sending.broken = true,
+            Ok(sent) => sending.offset += sent as u64,
+            Err(_) => sending.broken = true,
+        }
+        sending.complete = sending.offset == length;
+        if !sending.complete && up.stream().is_writable() {
+            self.worker.reactor.wake(self.task());
         }
     }
 

@@ -5,9 +5,10 @@ use super::redirect::Redirect;
 use super::reply::{Reply, ReplyBody};
 use super::send_file::FileReply;
 use super::{Exchange, ExchangeView, Step};
+use crate::error_log::errno;
 use crate::files::precondition::{Conditions, Validators, Verdict, evaluate, parse_date};
 use crate::files::range::{Wanted, parse_range};
-use crate::files::{FilesPlan, entity_tag, leaves_its_root};
+use crate::files::{FilesPlan, entity_tag};
 use http1::{FieldId, Method};
 use reactor::{FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached};
 use rules::time_format::Moment;
@@ -15,8 +16,8 @@ use std::io::{self, ErrorKind};
 
 /// A file that was opened to see whether it is there. The internal redirect that follows nearly always comes back for it.
 pub(super) struct Prefetched {
-    path: Vec<u8>,
-    file: OpenFile,
+    pub(super) path: Vec<u8>,
+    pub(super) file: OpenFile,
 }
 
 /// What looking for one index file came to.
@@ -24,15 +25,6 @@ enum Index {
     Found,
     Missing,
     Failed(Reply),
-}
-
-/// An error as nginx prints it: `2: No such file or directory`.
-fn errno_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    match error.raw_os_error() {
-        Some(code) => format!("{code}: {}", text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text)),
-        None => text,
-    }
 }
 
 /// A path in a log line: what a client has decoded into it must not end the line.
@@ -54,20 +46,22 @@ impl Exchange {
         if !matches!(self.method, Method::Get | Method::Head | Method::Post) {
             return Step::Reply(Reply::error(405));
         }
-        if self.target.uri_replaced && leaves_its_root(self.uri()) {
-            self.error_log(&format!("unsafe URI \"{}\" was detected", self.uri().escape_ascii()));
-            return Step::Reply(Reply::error(404));
-        }
         if self.uri().ends_with(b"/") { self.index(plan).await } else { Step::Reply(self.file(plan).await) }
     }
 
-    /// The path of the present URI, with something behind it, in the request's buffer for it.
-    fn path_of(&mut self, index: Option<&[u8]>) -> Vec<u8> {
+    /// The path of the present URI, with something behind it, in the request's buffer for it; or the answer to a path that
+    /// leaves its root.
+    fn path_of(&mut self, index: Option<&[u8]>) -> Result<Vec<u8>, Reply> {
         let mut path = std::mem::take(&mut self.request.path);
         path.clear();
-        self.location().root.write_path(&ExchangeView::of(self), self.uri(), &mut path);
+        let root = &self.location().root;
+        root.write_path(&ExchangeView::of(self), self.uri(), &mut path);
         path.extend_from_slice(index.unwrap_or_default());
-        path
+        if root.holds(&path) {
+            return Ok(path);
+        }
+        self.error_log(&format!("\"{}\" leaves its root: it is not opened", shown(&path)));
+        Err(Reply::error(404))
     }
 
     /// Opens a file, on another thread if it is not cached.
@@ -100,14 +94,20 @@ impl Exchange {
         if self.method == Method::Post {
             return Step::Reply(Reply::error(405));
         }
-        let path = self.path_of(None);
+        let path = match self.path_of(None) {
+            Ok(path) => path,
+            Err(reply) => return Step::Reply(reply),
+        };
         self.error_log(&format!("directory index of \"{}\" is forbidden", shown(&path)));
         self.request.path = path;
         Step::Reply(Reply::error(403))
     }
 
     async fn find_index(&mut self, plan: &FilesPlan, name: &[u8], tested: &mut bool) -> Index {
-        let path = self.path_of(Some(name));
+        let path = match self.path_of(Some(name)) {
+            Ok(path) => path,
+            Err(reply) => return Index::Failed(reply),
+        };
         let error = match self.open(&path).await {
             Ok(file) => {
                 self.prefetched = Some(Prefetched { path, file });
@@ -136,13 +136,16 @@ impl Exchange {
 
     fn index_not_found(&self, plan: &FilesPlan, path: &[u8], error: &io::Error) -> Index {
         if plan.log_not_found {
-            self.error_log(&format!("\"{}\" is not found ({})", shown(path), errno_text(error)));
+            self.error_log(&format!("\"{}\" is not found ({})", shown(path), errno(error)));
         }
         Index::Failed(Reply::error(404))
     }
 
     async fn file(&mut self, plan: &FilesPlan) -> Reply {
-        let path = self.path_of(None);
+        let path = match self.path_of(None) {
+            Ok(path) => path,
+            Err(reply) => return reply,
+        };
         let opened = match self.prefetched.take() {
             Some(Prefetched { path: known, file }) if known == path => Ok(file),
             _ => self.open(&path).await,
@@ -171,7 +174,7 @@ impl Exchange {
             _ => 500,
         };
         if status != 404 || plan.log_not_found {
-            self.error_log(&format!("open() \"{}\" failed ({})", shown(path), errno_text(error)));
+            self.error_log(&format!("open() \"{}\" failed ({})", shown(path), errno(error)));
         }
         Reply::error(status)
     }

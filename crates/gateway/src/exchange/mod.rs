@@ -34,6 +34,7 @@ use proxy::Attempts;
 use reactor::{Millis, TaskId};
 use redirect::Redirect;
 use reply::Reply;
+use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
 use rules::pattern::Pattern;
@@ -110,6 +111,8 @@ pub(crate) struct Exchange {
     pub(crate) error_pages_done: bool,
     /// The request's body was refused: it is neither measured again nor passed on.
     pub(crate) body_refused: bool,
+    /// The request's body, for further attempts and proxies.
+    pub(crate) replay: ReplayBody,
     /// A file that was opened while an index was looked for.
     prefetched: Option<Prefetched>,
     /// The status that was, or will be, sent; 0 until it is known.
@@ -174,6 +177,7 @@ impl Exchange {
             shown_status: None,
             error_pages_done: false,
             body_refused: false,
+            replay: ReplayBody::None,
             prefetched: None,
             status: 0,
             began_at,
@@ -273,6 +277,10 @@ impl Exchange {
             && let Some(step) = self.try_files(plan).await
         {
             return step;
+        }
+        if !matches!(location.content, Content::Files(_)) {
+            // An index was found for somebody who does not read it.
+            self.prefetched = None;
         }
         match &location.content {
             Content::Proxy(plan) => self.proxy(plan).await,
@@ -431,5 +439,20 @@ fn store_named(pattern: &Pattern, captures: &Captures, slots: &mut Vec<Option<Bo
             slots.resize(index + 1, None);
         }
         slots[index] = captures.group(usize::from(*group)).map(Into::into);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that a function returns.
+    fn size_of_future<F: Future>(_: impl Fn(Begin) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_exchange_is_no_larger_than_was_decided() {
+        assert!(size_of_future(run) <= 4096, "{} bytes", size_of_future(run));
     }
 }

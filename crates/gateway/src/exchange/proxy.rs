@@ -64,7 +64,6 @@ pub(super) struct Tries {
     pub(super) fresh_on: Option<usize>,
     pub(super) fresh_used: bool,
     pub(super) idempotent: bool,
-    pub(super) replayable: bool,
 }
 
 /// `$upstream_status` of an attempt that failed: as in nginx what the client would get if it were the last one. `None`
@@ -96,7 +95,6 @@ impl Exchange {
             fresh_on: None,
             fresh_used: false,
             idempotent: retry::is_idempotent(self.method_name()),
-            replayable: body.is_complete(),
         };
         loop {
             let Some(peer) = self.pick_peer(plan, &mut tries) else {
@@ -145,7 +143,7 @@ impl Exchange {
             sent: sent.some,
             idempotent: tries.idempotent,
             downstream_started: self.down.head_begun,
-            body_replayable: tries.replayable,
+            body_replayable: self.replay.can_replay(self.body.received),
             proved_unsent: sent.proved_unsent,
             fresh_retry_used: tries.fresh_used,
             attempts_left: tries_max.saturating_sub(tries.made),

@@ -4,35 +4,84 @@ use super::body::{BodyError, BodyRead};
 use super::proxied_head::has_line_end;
 use super::reply::Reply;
 use super::{Exchange, ExchangeView};
+use crate::body_file;
 use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::generation::{PassUriPlan, ProxyPlan};
 use http1::encode::{encode_fields, encode_head_end, encode_number_field};
-use http1::{BodyFraming, UpgradeKind};
+use http1::{BodyFraming, Method, UpgradeKind};
 use rules::uri::{PassUri, ProxyUri};
+use std::fs::File;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Bytes read from the client at once while a body is collected.
 const READ_BYTES: usize = 64 * 1024;
 
+/// Bytes of a body that goes into a file which are collected before they are written: the offload pool is asked once for
+/// many reads.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// What there is of a body for another attempt.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum ReplayBody {
+    /// There is none, or it was not read yet.
+    #[default]
+    None,
+    /// All of it.
+    Memory(Rc<Vec<u8>>),
+    /// All of it, in a temporary file of this length.
+    File(Arc<File>, u64),
+    /// It goes to the upstream as it comes from the client.
+    Streaming,
+}
+
+impl ReplayBody {
+    /// Whether it can be sent (again), when this many bytes of it have been taken from the client.
+    pub(super) fn can_replay(&self, received: u64) -> bool {
+        !matches!(self, Self::Streaming) || received == 0
+    }
+}
+
 /// The body as the upstream gets it.
 #[derive(Debug)]
 pub(super) struct OutgoingBody {
-    bytes: Vec<u8>,
-    complete: bool,
+    pub(super) replay: ReplayBody,
     /// Its whole length, where that is known.
     length: Option<u64>,
     present: bool,
 }
 
 impl OutgoingBody {
-    /// What of it was read before the first attempt.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    const ABSENT: Self = Self { replay: ReplayBody::None, length: None, present: false };
+
+    fn complete(replay: ReplayBody) -> Self {
+        let length = match &replay {
+            ReplayBody::Memory(bytes) => bytes.len() as u64,
+            ReplayBody::File(_, length) => *length,
+            ReplayBody::None | ReplayBody::Streaming => 0,
+        };
+        Self { replay, length: Some(length), present: true }
     }
 
-    /// All of it is in memory: it can be sent again.
-    pub(super) fn is_complete(&self) -> bool {
-        self.complete
+    /// What goes out with the head.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match &self.replay {
+            ReplayBody::Memory(bytes) => bytes,
+            _ => &[],
+        }
+    }
+
+    /// The file behind the head, and its length.
+    pub(super) fn file(&self) -> Option<(&File, u64)> {
+        match &self.replay {
+            ReplayBody::File(file, length) => Some((file, *length)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_streamed(&self) -> bool {
+        matches!(self.replay, ReplayBody::Streaming)
     }
 
     /// It is sent in chunks, because its length is not known.
@@ -49,27 +98,46 @@ impl Exchange {
             BodyFraming::Length(length) => Some(length),
             BodyFraming::None | BodyFraming::Chunked => None,
         };
-        if !plan.pass_request_body {
-            return Ok(OutgoingBody { bytes: Vec::new(), complete: true, length: None, present: false });
+        if !plan.pass_request_body || framing == BodyFraming::None || self.body_refused {
+            return Ok(OutgoingBody::ABSENT);
         }
-        let mut body = OutgoingBody {
-            bytes: Vec::new(),
-            complete: self.body.is_done(),
-            length,
-            present: framing != BodyFraming::None,
-        };
-        if self.body.is_done() {
-            return Ok(body);
+        match &self.replay {
+            // An internal redirect has led from one proxy to another.
+            kept @ (ReplayBody::Memory(_) | ReplayBody::File(..)) => return Ok(OutgoingBody::complete(kept.clone())),
+            ReplayBody::None if self.body.is_done() => return Ok(OutgoingBody::complete(ReplayBody::None)),
+            replay if replay.can_replay(self.body.received) => {}
+            // The first proxy has passed a part of it on: an error page does without, another request cannot.
+            _ if self.method == Method::Get || self.method == Method::Head => return Ok(OutgoingBody::ABSENT),
+            _ => {
+                self.error_log("the request body was streamed to an upstream and cannot be sent again");
+                return Err(Reply::error(500));
+            }
         }
         self.send_continue()?;
-        let limit = self.client_plan().body_buffer_bytes;
-        // A body that does not fit the buffer is streamed; so is every body with `proxy_request_buffering off`.
-        if !plan.request_buffering || length.is_some_and(|length| length > limit as u64) {
-            return Ok(body);
+        if !plan.request_buffering {
+            self.replay = ReplayBody::Streaming;
+            return Ok(OutgoingBody { replay: ReplayBody::Streaming, length, present: true });
         }
-        while !self.body.is_done() && body.bytes.len() < limit {
-            let room = (limit - body.bytes.len()).min(READ_BYTES);
-            match self.body.read(&mut self.down.connection, room, |data| body.bytes.extend_from_slice(data)) {
+        let limit = self.client_plan().body_buffer_bytes;
+        let mut bytes = Vec::new();
+        let to_file = self.client_plan().body_files.always || length.is_some_and(|length| length > limit as u64);
+        if !to_file {
+            // One byte more than fits tells a chunked body that does from one that does not.
+            self.collect_body(&mut bytes, limit + 1).await?;
+        }
+        self.replay = if to_file || bytes.len() > limit {
+            self.body_to_file(bytes).await?
+        } else {
+            ReplayBody::Memory(Rc::new(bytes))
+        };
+        Ok(OutgoingBody::complete(self.replay.clone()))
+    }
+
+    /// Reads until the body is complete or this many bytes of it are there.
+    async fn collect_body(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Reply> {
+        while !self.body.is_done() && bytes.len() < most {
+            let room = (most - bytes.len()).min(READ_BYTES);
+            match self.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
                 Ok(BodyRead::Data | BodyRead::Done) => {
                     if let Some(reply) = self.check_received_size() {
                         return Err(reply);
@@ -83,11 +151,42 @@ impl Exchange {
                 Err(error) => return Err(self.refuse_body(&error)),
             }
         }
-        body.complete = self.body.is_done();
-        if body.complete {
-            body.length = Some(body.bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Reads the whole body into a temporary file, `piece` being its beginning. A disk that is full fails this request
+    /// alone.
+    async fn body_to_file(&mut self, mut piece: Vec<u8>) -> Result<ReplayBody, Reply> {
+        let files = Arc::clone(&self.client_plan().body_files);
+        let created = self.offload(move || files.create()).await.flatten();
+        let file = Arc::new(created.map_err(|error| self.body_file_failed("creating", &error))?);
+        let mut length = 0;
+        loop {
+            self.collect_body(&mut piece, PIECE_BYTES).await?;
+            if piece.is_empty() {
+                break;
+            }
+            let (file, whole, offset) = (Arc::clone(&file), piece, length);
+            length += whole.len() as u64;
+            let write = move || {
+                body_file::write_piece(&file, &whole, offset).map(|()| {
+                    let mut spare = whole;
+                    spare.clear();
+                    spare
+                })
+            };
+            piece = self.offload(write).await.flatten().map_err(|error| self.body_file_failed("writing", &error))?;
         }
-        Ok(body)
+        Ok(ReplayBody::File(file, length))
+    }
+
+    fn body_file_failed(&self, doing: &str, error: &std::io::Error) -> Reply {
+        let directory = self.client_plan().body_files.directory.display();
+        self.error_log(&format!(
+            "{doing} a temporary file in \"{directory}\" failed ({}) while reading client request body",
+            errno(error)
+        ));
+        Reply::error(500)
     }
 
     /// Tells a client that waits for it to go on.
@@ -108,6 +207,7 @@ impl Exchange {
         }
         self.error_log(&format!("client intended to send too large chunked body: {} bytes", self.body.received));
         self.down.keepalive = false;
+        self.body_refused = true;
         Some(Reply::error(413))
     }
 

@@ -1,6 +1,7 @@
 //! `try_files`: the first of several paths that exists becomes the URI; the last one is where the request goes otherwise.
 //! Called before a location's content.
 
+use super::files::Prefetched;
 use super::redirect::Redirect;
 use super::reply::Reply;
 use super::{Exchange, ExchangeView, Step};
@@ -17,15 +18,21 @@ impl Exchange {
             let mut path = std::mem::take(&mut self.request.path);
             path.clear();
             self.location().root.write_path(&ExchangeView::of(self), &uri, &mut path);
-            let found = self.open(&path).await;
-            self.request.path = path;
             let wanted = if candidate.directory { FileKind::Directory } else { FileKind::Regular };
-            if found.is_ok_and(|file| file.status.kind == wanted) {
-                if candidate.directory {
-                    uri.push(b'/');
+            let safe = self.location().root.holds(&path);
+            match if safe { self.open(&path).await.ok() } else { None } {
+                Some(file) if file.status.kind == wanted => {
+                    if candidate.directory {
+                        uri.push(b'/');
+                        self.request.path = path;
+                    } else {
+                        // The content that is next nearly always comes for it.
+                        self.prefetched = Some(Prefetched { path, file });
+                    }
+                    self.replace_uri(uri);
+                    return None;
                 }
-                self.replace_uri(uri);
-                return None;
+                _ => self.request.path = path,
             }
         }
         Some(match &plan.fallback {

@@ -17,6 +17,8 @@ pub(crate) struct RootPlan {
     /// Where the path begins with a variable, what goes before it if it turns out to be relative; ends in a slash.
     pub(crate) prefix: Box<[u8]>,
     pub(crate) alias: Option<Alias>,
+    /// `..` segments that the configuration itself has in the path.
+    pub(crate) parents: usize,
 }
 
 /// What an `alias` stands for.
@@ -36,6 +38,13 @@ impl RootPlan {
         if out.get(start) != Some(&b'/') {
             out.splice(start..start, self.prefix.iter().copied());
         }
+    }
+
+    /// Whether a path that was built from this root has no more `..` segments than the configuration wrote. URIs of clients
+    /// are normalised, but an alias may cut one in the middle of a segment (`location /i { alias /data/; }` and `/i../x`),
+    /// and variables may bring anything.
+    pub(crate) fn holds(&self, path: &[u8]) -> bool {
+        !path.contains(&0) && parent_segments(path) <= self.parents
     }
 
     /// `$request_filename`: the file that a URI stands for.
@@ -72,10 +81,9 @@ pub(crate) fn entity_tag(modified: i64, size: u64) -> String {
     tag
 }
 
-/// Whether a path leads out of where it begins. URIs of clients are normalised and never do; those that a configuration
-/// composes of variables may.
-pub(crate) fn leaves_its_root(uri: &[u8]) -> bool {
-    uri.contains(&0) || uri.split(|&byte| byte == b'/').any(|segment| segment == b"..")
+/// How many segments of a path lead to its parent.
+pub(crate) fn parent_segments(path: &[u8]) -> usize {
+    path.split(|&byte| byte == b'/').filter(|segment| *segment == b"..").count()
 }
 
 #[cfg(test)]
@@ -96,7 +104,7 @@ mod tests {
 
     fn path(root: Template, alias: Option<Alias>, uri: &str) -> String {
         let mut out = Vec::new();
-        RootPlan { path: root, prefix: b"/etc/x/".as_slice().into(), alias }.write_path(
+        RootPlan { path: root, prefix: b"/etc/x/".as_slice().into(), alias, parents: 0 }.write_path(
             &Host,
             uri.as_bytes(),
             &mut out,
@@ -120,11 +128,19 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_dot_segments_lead_out() {
-        for (uri, leaves) in
-            [("/a/../b", true), ("/..", true), ("..", true), ("/a..b/..c/...", false), ("/", false), ("/a\0b", true)]
+    fn a_path_has_no_more_parents_than_its_root() {
+        let root = |path: &[u8], parents| RootPlan {
+            path: Template::constant(path),
+            prefix: Box::default(),
+            alias: None,
+            parents,
+        };
+        for (path, holds) in
+            [("/data/a..b/..c/...", true), ("/data/../x", false), ("/data/..", false), ("/data/a\0b", false)]
         {
-            assert_eq!(leaves_its_root(uri.as_bytes()), leaves, "{uri:?}");
+            assert_eq!(root(b"/data", 0).holds(path.as_bytes()), holds, "{path:?}");
         }
+        assert!(root(b"/etc/x/../html", 1).holds(b"/etc/x/../html/a"));
+        assert!(!root(b"/etc/x/../html", 1).holds(b"/etc/x/../html/../a"));
     }
 }

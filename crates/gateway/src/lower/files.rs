@@ -2,7 +2,7 @@
 
 use super::Lowering;
 use crate::files::precondition::ModifiedSince;
-use crate::files::{Alias, FilesPlan, RootPlan};
+use crate::files::{Alias, FilesPlan, RootPlan, parent_segments};
 use conf::model::{
     ErrorStatus, ErrorTarget, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings, Root, Types,
 };
@@ -51,9 +51,14 @@ impl Lowering<'_> {
             // Whether a path that begins with a variable is absolute shows when it is evaluated.
             Some(Part::Variable(_) | Part::Capture(_)) | None => {}
         }
+        let written = path.parts.iter().map(|part| match part {
+            Part::Text(text) => parent_segments(text),
+            Part::Variable(_) | Part::Capture(_) => 0,
+        });
+        let parents = parent_segments(&prefix) + written.sum::<usize>();
         let path = self.template(&path);
         let alias = self.alias.filter(|_| root.alias).map(|(_, alias)| alias);
-        RootPlan { path, prefix: prefix.into(), alias }
+        RootPlan { path, prefix: prefix.into(), alias, parents }
     }
 
     pub(super) fn files_plan(&mut self, settings: &LocationSettings) -> FilesPlan {

@@ -2,17 +2,20 @@
 
 use super::Lowering;
 use crate::access_log::AccessLog;
+use crate::body_file::BodyFiles;
 use crate::files::Alias;
 use crate::generation::{
     ClientPlan, Content, LocationId, LocationPlan, ReturnPlan, TryFallbackPlan, TryFilePlan, TryFilesPlan,
 };
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    self, Instruction, LingeringClose, Location, LocationSettings, LogTarget, Matcher, Program, ReturnBody, Server,
-    ServerTokens, TryFallback, TryFiles,
+    self, BodyInFile, Instruction, LingeringClose, Location, LocationSettings, LogTarget, Matcher, Program, ReturnBody,
+    Server, ServerTokens, TryFallback, TryFiles,
 };
 use conf::value::Part;
 use rules::location::{LocationMatch, LocationSpec};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +62,7 @@ impl Lowering<'_> {
         self.locations.push(LocationPlan {
             name: name.into(),
             content,
-            client: client_plan(settings),
+            client: self.client_plan(settings),
             access_logs,
             server_token: server_token(&settings.response.server_tokens).into(),
             root,
@@ -174,22 +177,30 @@ fn server_token(tokens: &ServerTokens) -> Vec<u8> {
     }
 }
 
-fn client_plan(settings: &LocationSettings) -> ClientPlan {
-    let client = &settings.client;
-    let lingers = client.lingering_close != LingeringClose::Off;
-    ClientPlan {
-        keepalive_timeout: client.keepalive_timeout.idle,
-        keepalive_header: client.keepalive_timeout.header.map(|time| time.as_secs()),
-        keepalive_min: client.keepalive_min_timeout,
-        keepalive_disable: client.keepalive_disable,
-        keepalive_requests: client.keepalive_requests,
-        keepalive_time: client.keepalive_time,
-        body_size_max: client.body_size_max,
-        body_buffer_bytes: client.body_buffer_size as usize,
-        body_timeout: client.body_timeout,
-        send_timeout: client.send_timeout,
-        lingering_time: if lingers { client.lingering_time } else { Duration::ZERO },
-        lingering_timeout: client.lingering_timeout,
-        chunked_transfer_encoding: client.chunked_transfer_encoding,
+impl Lowering<'_> {
+    fn client_plan(&self, settings: &LocationSettings) -> ClientPlan {
+        let client = &settings.client;
+        let lingers = client.lingering_close != LingeringClose::Off;
+        ClientPlan {
+            keepalive_timeout: client.keepalive_timeout.idle,
+            keepalive_header: client.keepalive_timeout.header.map(|time| time.as_secs()),
+            keepalive_min: client.keepalive_min_timeout,
+            keepalive_disable: client.keepalive_disable,
+            keepalive_requests: client.keepalive_requests,
+            keepalive_time: client.keepalive_time,
+            body_size_max: client.body_size_max,
+            body_buffer_bytes: client.body_buffer_size as usize,
+            body_files: Arc::new(BodyFiles {
+                directory: self.options.prefix.join(OsStr::from_bytes(&client.body_temp_path.path)),
+                levels: client.body_temp_path.levels,
+                always: client.body_in_file != BodyInFile::Off,
+                keep: client.body_in_file == BodyInFile::On,
+            }),
+            body_timeout: client.body_timeout,
+            send_timeout: client.send_timeout,
+            lingering_time: if lingers { client.lingering_time } else { Duration::ZERO },
+            lingering_timeout: client.lingering_timeout,
+            chunked_transfer_encoding: client.chunked_transfer_encoding,
+        }
     }
 }

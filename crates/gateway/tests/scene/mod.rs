@@ -36,6 +36,19 @@ impl Gateway {
         std::fs::write(path, content).unwrap();
     }
 
+    /// How many files a directory of the prefix and the directories in it have.
+    pub fn files_below(&self, path: &str) -> usize {
+        let mut directories = vec![self.directory.join(path)];
+        let mut files = 0;
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_type().unwrap().is_dir() { directories.push(entry.path()) } else { files += 1 }
+            }
+        }
+        files
+    }
+
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();

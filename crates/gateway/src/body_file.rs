@@ -1,0 +1,109 @@
+//! Request bodies that do not fit their buffer, in temporary files. The functions here block: they run on the offload pool.
+//! The name of a file is removed as soon as it is open, so that nothing is left behind whatever happens to the process,
+//! unless `client_body_in_file_only on` asks for the file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Names tried before giving up: another process may have left files of the same numbers.
+const NAMES_MAX: u32 = 100;
+/// Only this user may read what clients send.
+const MODE: u32 = 0o600;
+
+/// `client_body_temp_path` and `client_body_in_file_only`.
+#[derive(Debug)]
+pub(crate) struct BodyFiles {
+    pub(crate) directory: PathBuf,
+    /// Digits of each level of directories; 0 for none.
+    pub(crate) levels: [u8; 3],
+    /// Every body goes into a file.
+    pub(crate) always: bool,
+    /// Its name stays.
+    pub(crate) keep: bool,
+}
+
+/// Number of the next file of this process.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl BodyFiles {
+    /// Creates a file and its directories.
+    pub(crate) fn create(&self) -> io::Result<File> {
+        for _ in 0..NAMES_MAX {
+            let path = self.path(NEXT.fetch_add(1, Ordering::Relaxed));
+            let opened = match open_new(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    std::fs::create_dir_all(path.parent().unwrap_or(&self.directory))?;
+                    open_new(&path)
+                }
+                opened => opened,
+            };
+            match opened {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Ok(file) => {
+                    if !self.keep {
+                        std::fs::remove_file(&path)?;
+                    }
+                    return Ok(file);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+
+    /// As nginx names them: ten digits, and the directories after the last of them.
+    fn path(&self, number: u64) -> PathBuf {
+        let name = format!("{number:010}");
+        let mut path = self.directory.clone();
+        let mut end = name.len();
+        for level in self.levels.map(usize::from).into_iter().filter(|&level| level > 0) {
+            path.push(&name[end - level..end]);
+            end -= level;
+        }
+        path.push(name);
+        path
+    }
+}
+
+fn open_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(path)
+}
+
+/// Writes all of a piece.
+pub(crate) fn write_piece(file: &File, piece: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(piece, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_levels_are_the_last_digits() {
+        let files = BodyFiles { directory: "/t".into(), levels: [1, 2, 0], always: false, keep: false };
+        assert_eq!(files.path(123_456), Path::new("/t/6/45/0000123456"));
+        let flat = BodyFiles { levels: [0; 3], ..files };
+        assert_eq!(flat.path(12_345_678_901), Path::new("/t/12345678901"));
+    }
+
+    #[test]
+    fn a_file_has_no_name_unless_it_is_to_be_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files =
+            BodyFiles { directory: directory.path().join("new"), levels: [1, 0, 0], always: false, keep: false };
+        let names = |files: &BodyFiles| {
+            let levels = std::fs::read_dir(&files.directory).unwrap();
+            levels.map(|level| std::fs::read_dir(level.unwrap().path()).unwrap().count()).sum::<usize>()
+        };
+        let file = files.create().unwrap();
+        write_piece(&file, b"bc", 1).unwrap();
+        assert_eq!(reactor::read_at(&file, 0, 10).unwrap(), b"\0bc");
+        assert_eq!(names(&files), 0);
+        files.keep = true;
+        files.create().unwrap();
+        assert_eq!(names(&files), 1);
+    }
+}
