@@ -223,9 +223,8 @@ impl Exchange {
                 return end;
             }
             match self.receive_head(plan, &up, tries, &mut interims) {
-                HeadStep::Waiting if sending.broken => {
-                    return self.lost(up, "sendmsg() failed", Failure::ClosedBeforeHead);
-                }
+                // After a write that failed an event is on its way: the upstream may have answered before it closed, and
+                // that answer is worth more than the news that it did not listen to the end.
                 HeadStep::Waiting => {}
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
@@ -239,7 +238,7 @@ impl Exchange {
                     return AttemptEnd::Failed { failure, sent };
                 }
             }
-            let unsent = sending.spill.len();
+            let unsent = if sending.broken { 0 } else { sending.spill.len() };
             let awaiting_client = !sending.complete && unsent == 0 && !sending.broken;
             let timeout = match (awaiting_client, unsent) {
                 (true, _) => self.client_plan().body_timeout,
@@ -252,7 +251,7 @@ impl Exchange {
                     return AttemptEnd::Reply(self.body_timed_out());
                 }
                 if !up.stream().is_readable() && (unsent == 0 || !up.stream().is_writable()) {
-                    return self.lost(up, "upstream timed out (110: Connection timed out)", Failure::Timeout);
+                    return self.timed_out(up, unsent);
                 }
             }
             if self.client_is_gone() && !plan.ignore_client_abort {
@@ -262,11 +261,12 @@ impl Exchange {
         }
     }
 
-    fn lost(&mut self, up: Leased, what: &str, failure: Failure) -> AttemptEnd {
+    fn timed_out(&mut self, up: Leased, unsent: usize) -> AttemptEnd {
         let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
-        self.error_log(&format!("{what} while reading response header from upstream"));
+        let place = if unsent > 0 { "sending request to upstream" } else { "reading response header from upstream" };
+        self.error_log(&format!("upstream timed out (110: Connection timed out) while {place}"));
         up.discard(DiscardReason::Error);
-        AttemptEnd::Failed { failure, sent }
+        AttemptEnd::Failed { failure: Failure::Timeout, sent }
     }
 
     /// Sends what the socket takes, and, where the body is streamed, what the client has sent meanwhile.
