@@ -319,3 +319,17 @@ fn u12_a_name_without_an_address_is_a_configuration_error() {
     let conf = text(1, "", "").replace("{upstream:0}", "no-such-host.example");
     Gateway::start(&conf, &[]);
 }
+
+#[test]
+fn u05_an_upstream_that_does_not_take_the_request() {
+    // proxy_send_timeout: between two writes that went through.
+    let peer = Peer::script(|talk| talk.sits_still());
+    let location = "proxy_send_timeout 300ms; client_body_buffer_size 64m;";
+    let gateway = Gateway::start(&text(1, "", location), &[peer.address()]);
+    let mut client = gateway.client();
+    client.send(post("Content-Length: 33554432\r\n"));
+    client.send(vec![b'x'; 32 << 20]);
+    assert_eq!(client.response().status(), 504);
+    gateway.logged("upstream timed out (110: Connection timed out) while sending request to upstream");
+    is_alive(&gateway);
+}
