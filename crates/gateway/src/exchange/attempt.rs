@@ -3,6 +3,7 @@
 
 use super::Exchange;
 use super::body::BodyRead;
+use super::patience::Patience;
 use super::proxied_head::HeadStep;
 use super::proxy::{AttemptRecord, Tries};
 use super::relay::{Relay, RelayEnd, RelayPlan};
@@ -173,8 +174,10 @@ impl Exchange {
                 return Err(Failure::ConnectFailed);
             }
         };
+        let mut patience = Patience::new((), began);
         while !stream.is_writable() && !stream.is_failed() {
-            if self.wait(plan.connect_timeout).await {
+            let left = patience.left((), plan.connect_timeout, self.worker.reactor.now());
+            if self.wait(left).await {
                 self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
                 return Err(Failure::ConnectTimeout);
             }
@@ -217,6 +220,7 @@ impl Exchange {
         };
         sending.broken = began.is_err();
         let mut interims = 0;
+        let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
             if let Err(end) = self.send_more(&mut sending, &up, body) {
                 up.discard(DiscardReason::RequestBodyUnsent);
@@ -245,7 +249,9 @@ impl Exchange {
                 (false, 0) => plan.read_timeout,
                 (false, _) => plan.send_timeout,
             };
-            if self.wait(timeout).await {
+            let mark = (unsent, self.body.received, self.request.response_bytes.len(), interims, awaiting_client);
+            let left = patience.left(mark, timeout, self.worker.reactor.now());
+            if self.wait(left).await {
                 if awaiting_client && !self.down.connection.stream.is_readable() {
                     up.discard(DiscardReason::RequestBodyUnsent);
                     return AttemptEnd::Reply(self.body_timed_out());
