@@ -185,6 +185,12 @@ impl Talk {
         Some(std::mem::take(&mut self.pending))
     }
 
+    /// Reads nothing and says nothing until the test is over.
+    #[track_caller]
+    pub fn sits_still(&self) {
+        crate::until("the end of the test", || self.record.over.load(Ordering::Acquire).then_some(()));
+    }
+
     /// Exactly this many bytes.
     #[track_caller]
     pub fn read(&mut self, count: usize) -> Vec<u8> {

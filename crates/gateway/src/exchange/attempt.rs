@@ -3,6 +3,7 @@
 
 use super::Exchange;
 use super::body::BodyRead;
+use super::patience::Patience;
 use super::proxied_head::HeadStep;
 use super::proxy::{AttemptRecord, Tries};
 use super::relay::{Relay, RelayEnd, RelayPlan};
@@ -180,8 +181,10 @@ impl Exchange {
                 return Err(Failure::ConnectFailed);
             }
         };
+        let mut patience = Patience::new((), began);
         while !stream.is_writable() && !stream.is_failed() {
-            if self.wait(plan.connect_timeout).await {
+            let left = patience.left((), plan.connect_timeout, self.worker.reactor.now());
+            if self.wait(left).await {
                 self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
                 return Err(Failure::ConnectTimeout);
             }
@@ -225,15 +228,15 @@ impl Exchange {
         };
         sending.broken = began.is_err();
         let mut interims = 0;
+        let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
             if let Err(end) = self.send_more(&mut sending, &up, body) {
                 up.discard(DiscardReason::RequestBodyUnsent);
                 return end;
             }
             match self.receive_head(plan, &up, tries, &mut interims) {
-                HeadStep::Waiting if sending.broken => {
-                    return self.lost(up, "sendmsg() failed", Failure::ClosedBeforeHead);
-                }
+                // After a write that failed an event is on its way: the upstream may have answered before it closed, and
+                // that answer is worth more than the news that it did not listen to the end.
                 HeadStep::Waiting => {}
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
@@ -247,21 +250,23 @@ impl Exchange {
                     return AttemptEnd::Failed { failure, sent };
                 }
             }
-            let unsent = sending.spill.len();
+            let unsent = if sending.broken { 0 } else { sending.spill.len() };
             let awaiting_client = body.is_streamed() && !sending.complete && unsent == 0 && !sending.broken;
-            let all_sent = sending.complete && unsent == 0;
+            let all_sent = sending.broken || (sending.complete && unsent == 0);
             let timeout = match (awaiting_client, all_sent) {
                 (true, _) => self.client_plan().body_timeout,
                 (false, true) => plan.read_timeout,
                 (false, false) => plan.send_timeout,
             };
-            if self.wait(timeout).await {
+            let mark = (unsent, self.body.received, self.request.response_bytes.len(), interims, awaiting_client);
+            let left = patience.left(mark, timeout, self.worker.reactor.now());
+            if self.wait(left).await {
                 if awaiting_client && !self.down.connection.stream.is_readable() {
                     up.discard(DiscardReason::RequestBodyUnsent);
                     return AttemptEnd::Reply(self.body_timed_out());
                 }
                 if !up.stream().is_readable() && (all_sent || !up.stream().is_writable()) {
-                    return self.lost(up, "upstream timed out (110: Connection timed out)", Failure::Timeout);
+                    return self.timed_out(up, unsent);
                 }
             }
             if self.client_is_gone() && !plan.ignore_client_abort {
@@ -271,11 +276,12 @@ impl Exchange {
         }
     }
 
-    fn lost(&mut self, up: Leased, what: &str, failure: Failure) -> AttemptEnd {
+    fn timed_out(&mut self, up: Leased, unsent: usize) -> AttemptEnd {
         let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
-        self.error_log(&format!("{what} while reading response header from upstream"));
+        let place = if unsent > 0 { "sending request to upstream" } else { "reading response header from upstream" };
+        self.error_log(&format!("upstream timed out (110: Connection timed out) while {place}"));
         up.discard(DiscardReason::Error);
-        AttemptEnd::Failed { failure, sent }
+        AttemptEnd::Failed { failure: Failure::Timeout, sent }
     }
 
     /// Sends what the socket takes, and, where the body is streamed, what the client has sent meanwhile.

@@ -6,6 +6,7 @@ mod body;
 mod downstream;
 mod files;
 mod offload;
+mod patience;
 mod proxied_head;
 mod proxy;
 mod redirect;

@@ -3,6 +3,7 @@
 
 use super::Exchange;
 use super::downstream::{Downstream, Framing};
+use super::patience::Patience;
 use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::pool::Leased;
@@ -147,6 +148,7 @@ impl Exchange {
     /// Moves the body until it is complete on the client's side of the socket, or cannot be completed.
     pub(super) async fn relay(&mut self, relay: &mut Relay, up: &Leased, plan: &RelayPlan) -> RelayEnd {
         let mut ask = plan.buffer_bytes;
+        let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
             let (timeout, client_full) = match step(&mut self.down, relay, up, plan, &mut ask) {
                 Step::End(end) => return end,
@@ -157,12 +159,16 @@ impl Exchange {
                 Step::ClientFull => (plan.send_timeout, true),
                 Step::UpstreamEmpty => (plan.read_timeout, false),
             };
-            let waiting = self.down.waiting_bytes();
-            if self.wait(timeout).await {
-                match (client_full, self.down.waiting_bytes() < waiting) {
-                    (_, true) => {}
-                    (true, false) => return RelayEnd::ClientGone(CloseReason::SendTimeout),
-                    (false, false) => return RelayEnd::UpstreamTimeout,
+            let mark = (relay.received, self.down.bytes_sent, client_full);
+            let left = patience.left(mark, timeout, self.worker.reactor.now());
+            if self.wait(left).await {
+                // What was waited for may have come in the same turn as the deadline.
+                match client_full {
+                    true if !self.down.connection.stream.is_writable() => {
+                        return RelayEnd::ClientGone(CloseReason::SendTimeout);
+                    }
+                    false if !up.stream().is_readable() => return RelayEnd::UpstreamTimeout,
+                    _ => {}
                 }
             }
             if self.down.connection.stream.is_failed() {

@@ -1,6 +1,7 @@
 //! The end of an exchange: the rest of the response is sent, the line is logged, and the connection is kept, lingered on or
 //! closed.
 
+use super::patience::Patience;
 use super::{Exchange, Next, Served};
 use crate::access_log::AccessLog;
 use crate::close::CloseReason;
@@ -105,16 +106,16 @@ impl Exchange {
         if let Some(reason @ (CloseReason::ClientAborted | CloseReason::SendTimeout)) = self.close {
             return Err(reason);
         }
+        let mut patience = Patience::new(0, self.worker.reactor.now());
         loop {
-            let waiting = self.down.waiting_bytes();
             match self.down.flush() {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
             let timeout = self.client_plan().send_timeout;
-            let progressed = self.down.waiting_bytes() < waiting;
-            if self.wait(timeout).await && !progressed {
+            let left = patience.left(self.down.waiting_bytes(), timeout, self.worker.reactor.now());
+            if self.wait(left).await && !self.down.connection.stream.is_writable() {
                 self.error_log("client timed out (110: Connection timed out) while sending to client");
                 return Err(CloseReason::SendTimeout);
             }

@@ -140,3 +140,17 @@ fn u14_a_long_response_to_a_client_that_half_closed() {
     assert_eq!(client.response().body.len(), body.len());
     assert_eq!(client.end(), End::Fin);
 }
+
+#[test]
+fn u13_a_client_that_leaves_while_the_upstream_is_connected_to() {
+    let deaf = testkit::Deaf::new();
+    let conf = crate::site::text(1, "", "proxy_connect_timeout 20s;");
+    let gateway = testkit::Gateway::start(&conf, &[deaf.address()]);
+    let mut client = gateway.client();
+    client.send(GET);
+    gateway.until_totals("the exchange", |totals| totals.writing == 1);
+    client.reset();
+    let lines = gateway.access_lines(1);
+    assert!(lines[0].starts_with("499 side=client"), "{lines:?}");
+    gateway.until_totals("nobody", |totals| totals.active == 0);
+}

@@ -14,4 +14,5 @@ mod responses_body;
 mod responses_head;
 mod retry;
 mod site;
+mod splits;
 mod tunnels;

@@ -185,3 +185,68 @@ fn s00_bodies_of_every_framing_arrive_whole() {
         }
     }
 }
+
+#[test]
+fn s16_an_upstream_that_stops_in_the_middle_of_a_body() {
+    let over = Signal::new();
+    let peer = Peer::script({
+        let over = over.clone();
+        move |mut talk| {
+            talk.request();
+            talk.send(LENGTH);
+            talk.rest();
+            over.raise();
+        }
+    });
+    let site = Site::with(peer, "proxy_read_timeout 300ms;");
+    let mut client = site.client();
+    client.send(GET);
+    let (response, _) = client.cut_response();
+    assert_eq!(response.text(), "hel");
+    over.wait();
+    site.gateway.logged("upstream timed out (110: Connection timed out) while reading upstream");
+}
+
+#[test]
+fn s00_an_early_refusal_arrives_although_the_upload_cannot_go_on() {
+    // A usual upstream: it answers 413 and closes, with most of the body unread, which the kernel makes a reset.
+    let refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!";
+    for buffering in ["on", "off"] {
+        let peer = Peer::script(move |mut talk| {
+            talk.head();
+            talk.send(refusal);
+        });
+        let location = format!("proxy_request_buffering {buffering}; client_body_buffer_size 64k;");
+        let site = Site::with(peer, &location);
+        let mut client = site.client();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n\r\n");
+        client.send("x".repeat(1_000_000));
+        let response = client.response();
+        assert_eq!((response.status(), response.text()), (413, "no!".into()));
+        site.is_alive();
+    }
+}
+
+#[test]
+fn s00_keepalive_of_an_http10_client() {
+    let peer = Peer::answering(|request| {
+        let body = "5\r\nhello\r\n0\r\n\r\n";
+        if request.target() == "/chunked" {
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}").into_bytes()
+        } else {
+            HELLO.into()
+        }
+    });
+    let site = Site::of(peer);
+    let mut client = site.client();
+    for _ in 0..3 {
+        client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let response = client.response();
+        assert_eq!((response.text(), response.value("Connection")), ("hello".into(), Some("keep-alive")));
+    }
+    // Without a length only the end of the connection ends the body.
+    client.send("GET /chunked HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.text(), response.says_close()), ("hello".into(), true));
+    assert_eq!(client.end(), End::Fin);
+}

@@ -3,6 +3,7 @@
 
 use crate::site::{GET, HELLO, is_alive, post, text};
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 use testkit::{Deaf, Gateway, Peer, Refusing, Response, Talk};
 
 /// What a first peer does with its connections.
@@ -318,4 +319,47 @@ fn u11_a_peer_that_failed_is_asked_again_after_its_time() {
 fn u12_a_name_without_an_address_is_a_configuration_error() {
     let conf = text(1, "", "").replace("{upstream:0}", "no-such-host.example");
     Gateway::start(&conf, &[]);
+}
+
+#[test]
+fn u05_an_upstream_that_does_not_take_the_request() {
+    // proxy_send_timeout: between two writes that went through.
+    let peer = Peer::script(|talk| talk.sits_still());
+    let location = "proxy_send_timeout 300ms; client_body_buffer_size 64m;";
+    let gateway = Gateway::start(&text(1, "", location), &[peer.address()]);
+    let mut client = gateway.client();
+    client.send(post("Content-Length: 33554432\r\n"));
+    client.send(vec![b'x'; 32 << 20]);
+    assert_eq!(client.response().status(), 504);
+    gateway.logged("upstream timed out (110: Connection timed out) while sending request to upstream");
+    is_alive(&gateway);
+}
+
+/// A client that goes on talking while it waits: bytes of a next request, whenever nothing has come for a moment.
+fn keeps_talking(client: &mut Talk, at_most: Duration) {
+    let begun = Instant::now();
+    while !client.hears_within(Duration::from_millis(30)) {
+        assert!(begun.elapsed() < at_most, "still waiting after {at_most:?}, because the client talks");
+        client.send("G");
+    }
+}
+
+#[test]
+fn u05_a_client_that_talks_does_not_prolong_the_wait_for_the_upstream() {
+    let peer = Peer::script(silence);
+    let gateway = Gateway::start(&text(1, "", "proxy_read_timeout 300ms;"), &[peer.address()]);
+    let mut client = gateway.client();
+    client.send(GET);
+    keeps_talking(&mut client, Duration::from_secs(10));
+    assert_eq!(client.response().status(), 504);
+}
+
+#[test]
+fn u02_a_client_that_talks_does_not_prolong_connecting() {
+    let deaf = Deaf::new();
+    let gateway = Gateway::start(&text(1, "", "proxy_connect_timeout 300ms;"), &[deaf.address()]);
+    let mut client = gateway.client();
+    client.send(GET);
+    keeps_talking(&mut client, Duration::from_secs(10));
+    assert_eq!(client.response().status(), 504);
 }

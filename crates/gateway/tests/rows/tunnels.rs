@@ -356,3 +356,23 @@ fn w10_a_tunnel_is_counted_and_logged_once_it_has_ended() {
     assert!(sent > SWITCHING.len(), "the bytes of the tunnel are among those sent: {lines:?}");
     ended(&site);
 }
+
+#[test]
+fn w08_a_tunnel_survives_a_reload() {
+    let mut site = switching("", echo);
+    let mut client = tunnelled(&site);
+    client.send("before");
+    client.expect("before");
+    let conf = crate::site::text(1, "", "").replace("return 200 alive", "return 200 renewed");
+    site.gateway.reload(&conf);
+    testkit::until("the new configuration", || {
+        let mut other = site.client();
+        other.send("GET /alive HTTP/1.1\r\nHost: a\r\n\r\n");
+        (other.response().text() == "renewed").then_some(())
+    });
+    client.send("after");
+    client.expect("after");
+    client.half_close();
+    assert_eq!(client.end(), End::Fin);
+    site.gateway.until_totals("no tunnel is left", |totals| totals.active == 0);
+}
