@@ -29,6 +29,8 @@ pub enum CloseReason {
     ClientAsked,
     /// The response's end is the end of the connection.
     CloseDelimited,
+    /// The configuration says to close without an answer (`return 444`).
+    Unanswered,
     /// The request was refused as malformed.
     BadRequest,
     /// `client_header_timeout` passed before the head was complete.
@@ -64,6 +66,7 @@ impl CloseReason {
             Self::KeepaliveLimit => "keepalive_limit",
             Self::ClientAsked => "client_asked",
             Self::CloseDelimited => "close_delimited",
+            Self::Unanswered => "unanswered",
             Self::BadRequest => "bad_request",
             Self::HeadTimeout => "head_timeout",
             Self::BodyTimeout => "body_timeout",

@@ -9,6 +9,7 @@ use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Limits};
 use reactor::{ConnectOptions, PeerAddress};
 use rules::location::Locations;
+use rules::mime::MimeTypes;
 use rules::redirect::Redirects;
 use rules::reply::ErrorPages;
 use rules::server_name::ServerNames;
@@ -165,7 +166,7 @@ pub(crate) enum Content {
 pub(crate) struct ReturnPlan {
     pub(crate) status: u16,
     pub(crate) text: Option<Template>,
-    pub(crate) content_type: Box<[u8]>,
+    pub(crate) types: Arc<MimeTypes>,
 }
 
 /// `proxy_pass` and everything around it.

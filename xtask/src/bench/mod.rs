@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: what the product costs, beside its peers in the same run. One file per experiment, and what they share.
 
 mod arms;
+mod conf;
 mod holders;
 mod machine;
 mod memory;
@@ -25,6 +26,11 @@ pub(crate) struct Args {
 enum Experiment {
     /// CPU and latency per proxied request, and memory per connection: Holdfast, nginx, `HAProxy` and the floor.
     Proxy(proxy::Args),
+    /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
+    Conf(conf::Args),
+    /// One reading by ours: what `conf` starts and measures.
+    #[command(hide = true)]
+    ConfRead(conf::ReadArgs),
 }
 
 /// Runs the task.
@@ -32,5 +38,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     process::end_all_when_interrupted()?;
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
+        Experiment::Conf(args) => conf::run(workspace, args),
+        Experiment::ConfRead(args) => conf::read(args),
     }
 }

@@ -189,6 +189,21 @@ pub(super) fn rss_kib_of_tree(root: u32) -> u64 {
     tree(root).iter().map(rss).sum()
 }
 
+/// The most memory that a process has had resident, in KiB; 0 once it has ended.
+pub(super) fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+/// Whether a child has ended. It stays a zombie, whose times can still be read, until it is waited for.
+pub(super) fn wait_without_reaping(child: u32) -> Result<bool> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let pid = Pid::from_raw(child as i32).context("a child has a pid")?;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+}
+
 /// Open descriptors of a process tree.
 pub(super) fn descriptors_of_tree(root: u32) -> usize {
     tree(root).iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).ok()).map(Iterator::count).sum()

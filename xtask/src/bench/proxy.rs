@@ -310,7 +310,8 @@ fn result_file(workspace: &Workspace, args: &Args, date: &str) -> PathBuf {
     folder.join(format!("{}-proxy.json", date.replace(':', "")))
 }
 
-fn now_utc() -> String {
+/// The present minute, for names and records.
+pub(super) fn now_utc() -> String {
     let now = time::OffsetDateTime::now_utc();
     let (hour, minute) = (now.hour(), now.minute());
     format!("{}T{hour:02}:{minute:02}Z", now.date())

@@ -134,7 +134,7 @@ pub(super) fn memory_markdown(memory: &[Memory]) -> String {
     text
 }
 
-fn median(values: &[f64]) -> f64 {
+pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -146,7 +146,7 @@ fn median(values: &[f64]) -> f64 {
 }
 
 /// `median [min–max]` with that many decimals.
-fn spread(values: &[f64], decimals: usize) -> String {
+pub(super) fn spread(values: &[f64], decimals: usize) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if values.is_empty() {

@@ -40,6 +40,7 @@ use rules::captures::Captures;
 use rules::location::Found;
 use rules::pattern::Pattern;
 use rules::uri::{ParsedTarget, parse_target};
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -258,7 +259,7 @@ impl Exchange {
     fn route_uri(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
         if let Some(plan) = &generation.server(self.target.server).answer {
-            return Step::Reply(self.return_reply(plan));
+            return self.return_step(plan);
         }
         if let Err(reply) = self.find_location() {
             return Step::Reply(reply);
@@ -285,7 +286,7 @@ impl Exchange {
         }
         match &location.content {
             Content::Proxy(plan) => self.proxy(plan).await,
-            Content::Return(plan) => Step::Reply(self.return_reply(plan)),
+            Content::Return(plan) => self.return_step(plan),
             Content::Files(plan) => self.files(plan).await,
             Content::StubStatus => Step::Reply(self.stub_status()),
             Content::Nothing => Step::Reply(Reply::error(404)),
@@ -322,7 +323,14 @@ impl Exchange {
         let listener = generation.listener(self.down.connection.listener).ok_or_else(|| Reply::error(500))?;
         let head = &self.request.head;
         let name = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
-        match listener.names.lookup(name, &mut self.captures) {
+        // Names compare without case and without the root's dot, as in nginx; few clients send either.
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        let name = if name.iter().any(u8::is_ascii_uppercase) {
+            Cow::Owned(name.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(name)
+        };
+        match listener.names.lookup(&name, &mut self.captures) {
             Ok(found) => {
                 self.target.server = found.server;
                 if let Some(pattern) = found.pattern {
@@ -345,8 +353,7 @@ impl Exchange {
             // `OPTIONS *` asks about the server as a whole.
             return Err(Reply::empty(204));
         }
-        let start = head.target.path.start as usize;
-        let raw = bytes.get(start..head.target.raw.end()).unwrap_or_default();
+        let raw = bytes.get(path_start(&head.target)..head.target.raw.end()).unwrap_or_default();
         let merge_slashes = generation.server(self.target.server).merge_slashes;
         match parse_target(raw, merge_slashes, uri) {
             Ok(parsed) => {
@@ -374,7 +381,17 @@ impl Exchange {
     /// The target from its path on, as the client sent it.
     pub(crate) fn raw_target(&self) -> &[u8] {
         let target = &self.request.head.target;
-        self.request.bytes.get(target.path.start as usize..target.raw.end()).unwrap_or_default()
+        self.request.bytes.get(path_start(target)..target.raw.end()).unwrap_or_default()
+    }
+
+    /// `$request_uri`: the target, without the host of an absolute one.
+    pub(crate) fn request_uri(&self) -> &[u8] {
+        let target = &self.request.head.target;
+        match target.form {
+            TargetForm::Absolute if self.raw_target().is_empty() => b"/",
+            TargetForm::Absolute => self.raw_target(),
+            _ => target.raw.of(&self.request.bytes),
+        }
     }
 
     /// `$args`.
@@ -440,6 +457,15 @@ fn store_named(pattern: &Pattern, captures: &Captures, slots: &mut Vec<Option<Bo
             slots.resize(index + 1, None);
         }
         slots[index] = captures.group(usize::from(*group)).map(Into::into);
+    }
+}
+
+/// Where path and query begin; an absolute target may have no path (`http://host?query`).
+fn path_start(target: &http1::Target) -> usize {
+    match target.query {
+        _ if !target.path.is_empty() => target.path.start as usize,
+        Some(query) => (query.start as usize).saturating_sub(1),
+        None => target.raw.end(),
     }
 }
 

@@ -226,7 +226,12 @@ impl Exchange {
                 _ => Ok(false),
             };
             match changed {
-                Ok(true) if !has_line_end(&rewritten) => encode_field(field.name.of(bytes), &rewritten, out),
+                Ok(true) if !has_line_end(&rewritten) => {
+                    // A rewritten Location that is a path becomes absolute, as one of our own does.
+                    let is_location = field.id == FieldId::Location;
+                    let value = if is_location { self.absolute_location(rewritten) } else { rewritten };
+                    encode_field(field.name.of(bytes), &value, out);
+                }
                 Ok(_) => encode_field(field.name.of(bytes), value, out),
                 Err(error) => {
                     self.error_log(&error.message);

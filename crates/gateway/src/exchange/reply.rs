@@ -2,11 +2,12 @@
 
 use super::downstream::Framing;
 use super::send_file::FileReply;
-use super::{Exchange, ExchangeView, Served};
+use super::{Exchange, ExchangeView, Served, Step};
 use crate::close::CloseReason;
 use crate::generation::ReturnPlan;
 use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
 use http1::{FieldId, Method, Version};
+use std::net::IpAddr;
 
 /// A response that is complete in memory.
 #[derive(Debug, Default)]
@@ -49,8 +50,18 @@ fn is_bodiless(status: u16) -> bool {
 }
 
 impl Exchange {
-    /// What `return` says.
-    pub(super) fn return_reply(&self, plan: &ReturnPlan) -> Reply {
+    /// What `return` does: 444 closes without an answer, and so does 499, which says that nobody is there to hear one.
+    pub(super) fn return_step(&mut self, plan: &ReturnPlan) -> Step {
+        if matches!(plan.status, 444 | 499) {
+            self.status = plan.status;
+            self.close = Some(CloseReason::Unanswered);
+            self.down.keepalive = false;
+            return Step::Served(Served::Responded);
+        }
+        Step::Reply(self.return_reply(plan))
+    }
+
+    fn return_reply(&self, plan: &ReturnPlan) -> Reply {
         let mut text = Vec::new();
         if let Some(template) = &plan.text {
             template.write(&ExchangeView::of(self), &mut text);
@@ -59,9 +70,11 @@ impl Exchange {
             301 | 302 | 303 | 307 | 308 => {
                 Reply { fields: vec![(b"Location", self.absolute_location(text))], ..Reply::error(plan.status) }
             }
-            status if plan.text.is_some() => Reply {
+            status if plan.text.is_some() || status < 400 => Reply {
                 status,
-                content_type: Some(plan.content_type.clone()),
+                content_type: Some(plan.types.type_of(self.uri()))
+                    .filter(|media| !media.is_empty() && !is_bodiless(status))
+                    .map(Into::into),
                 body: ReplyBody::Bytes(text),
                 ..Reply::default()
             },
@@ -106,9 +119,15 @@ impl Exchange {
         if location.first() != Some(&b'/') {
             return location;
         }
-        let Some(host) = self.request.head.host else { return location };
         let mut absolute = b"http://".to_vec();
-        absolute.extend_from_slice(host.name.of(&self.request.bytes));
+        match (self.request.head.host, self.down.connection.stream.local_address()) {
+            (Some(host), _) => absolute.extend_from_slice(host.name.of(&self.request.bytes)),
+            (None, Ok(Some(own))) => match own.ip() {
+                IpAddr::V4(ip) => absolute.extend_from_slice(ip.to_string().as_bytes()),
+                IpAddr::V6(ip) => absolute.extend_from_slice(format!("[{ip}]").as_bytes()),
+            },
+            (None, _) => return location,
+        }
         if let Some(port) = self.server_port().filter(|port| *port != 80) {
             absolute.push(b':');
             absolute.extend_from_slice(port.to_string().as_bytes());
@@ -125,6 +144,10 @@ impl Exchange {
     /// Sends a reply.
     pub(super) fn respond(&mut self, reply: &Reply) -> Served {
         self.status = reply.status;
+        // What went wrong may have left more than this request behind, so nginx closes after these pages.
+        if matches!(reply.body, ReplyBody::ErrorPage) && matches!(reply.status, 400 | 413 | 414 | 500 | 501) {
+            self.down.keepalive = false;
+        }
         self.settle_keepalive();
         let mut head = std::mem::take(&mut self.request.scratch);
         head.clear();

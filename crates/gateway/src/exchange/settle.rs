@@ -86,7 +86,7 @@ impl Exchange {
                 connection.stream.reset();
                 Next::Gone(task, CloseReason::Truncated)
             }
-            Some(CloseReason::Truncated) => Next::Close(connection, CloseReason::Truncated),
+            Some(reason @ (CloseReason::Truncated | CloseReason::Unanswered)) => Next::Close(connection, reason),
             _ if !complete => Next::Close(connection, close.unwrap_or(CloseReason::Truncated)),
             _ if keepalive => Next::KeepAlive(connection, timeout),
             reason => {

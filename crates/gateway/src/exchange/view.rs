@@ -104,7 +104,7 @@ impl View for ExchangeView<'_> {
             Variable::ProxyHost => optional(self.proxy_host(), out),
             Variable::Scheme => bytes(b"http", out),
             Variable::Https => true,
-            Variable::RequestUri => bytes(self.head_span(exchange.request.head.target.raw), out),
+            Variable::RequestUri => bytes(exchange.request_uri(), out),
             Variable::Uri => bytes(exchange.uri(), out),
             Variable::Args => optional(exchange.args(), out),
             Variable::IsArgs => exchange.args().is_none_or(<[u8]>::is_empty) || bytes(b"?", out),

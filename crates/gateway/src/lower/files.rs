@@ -84,7 +84,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn mime_types(&mut self, files: &FileSettings) -> Arc<MimeTypes> {
+    /// The types of responses by the extension of the URI.
+    pub(super) fn mime_types(&mut self, files: &FileSettings) -> Arc<MimeTypes> {
         let known =
             |known: &&KnownTypes| Arc::ptr_eq(&known.written, &files.types) && known.default_type == files.default_type;
         if let Some(known) = self.types.iter().find(known) {

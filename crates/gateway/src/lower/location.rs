@@ -142,7 +142,7 @@ impl Lowering<'_> {
             ReturnBody::None => None,
             ReturnBody::Text(text) | ReturnBody::Redirect(text) => Some(self.template(text)),
         };
-        Some(ReturnPlan { status: answer.status, text, content_type: settings.files.default_type.as_slice().into() })
+        Some(ReturnPlan { status: answer.status, text, types: self.mime_types(&settings.files) })
     }
 
     fn access_logs(&mut self, settings: &LocationSettings) -> Vec<AccessLog> {

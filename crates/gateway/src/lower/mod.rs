@@ -12,8 +12,9 @@ use crate::files::Alias;
 use crate::generation::{Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::model::{Http, Model, Server, ServerId};
+use conf::model::{Http, Location, Matcher, Model, NameForm, Server, ServerId};
 use conf::source::Span;
+use conf::value::Regex;
 use files::KnownTypes;
 use group::Groups;
 use reactor::{ListenOptions, PeerAddress};
@@ -147,6 +148,32 @@ impl Lowering<'_> {
                 self.found.push(Diagnostic::error(map.span, message));
             }
         }
+        for server in &self.http.servers {
+            for name in &server.names {
+                if let NameForm::Regex(regex) = &name.form {
+                    self.declare_groups(regex);
+                }
+            }
+            self.declare_groups_of(&server.locations);
+        }
+    }
+
+    fn declare_groups_of(&mut self, locations: &[Location]) {
+        for location in locations {
+            if let Matcher::Regex(regex) = &location.matcher {
+                self.declare_groups(regex);
+            }
+            self.declare_groups_of(&location.locations);
+        }
+    }
+
+    /// The named groups of an expression.
+    fn declare_groups(&mut self, regex: &Regex) {
+        for name in regex.names.iter().flatten() {
+            if let Err(message) = self.users.declare(name) {
+                self.found.push(Diagnostic::error(regex.span, message));
+            }
+        }
     }
 
     fn server(&mut self, server: &Server) -> ServerPlan {
@@ -163,7 +190,12 @@ impl Lowering<'_> {
             }
         };
         ServerPlan {
-            name: server.names.first().map(|name| name.text.as_slice()).unwrap_or_default().into(),
+            // `.example.com` is called `example.com`.
+            name: server
+                .names
+                .first()
+                .map_or(&b""[..], |name| name.text.strip_prefix(b".").unwrap_or(&name.text))
+                .into(),
             locations,
             merge_slashes: server.settings.head.merge_slashes,
             answer: self.program_return(&server.program, &server.location),

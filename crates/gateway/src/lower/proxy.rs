@@ -29,7 +29,7 @@ const REPLACED: [&[u8]; 9] = [
     b"Proxy-Connection",
 ];
 /// Fields of the upstream's that do not go on unless `proxy_pass_header` says so.
-const HIDDEN: [&[u8]; 10] = [
+const HIDDEN: [&[u8]; 9] = [
     b"Date",
     b"Server",
     b"X-Pad",
@@ -38,7 +38,6 @@ const HIDDEN: [&[u8]; 10] = [
     b"X-Accel-Limit-Rate",
     b"X-Accel-Buffering",
     b"X-Accel-Charset",
-    b"Status",
     b"Proxy-Connection",
 ];
 

@@ -1,0 +1,88 @@
+//! What is asked: suites of cases, each suite with one configuration for both sides. A case is a line in a table; how a
+//! table becomes bytes stands here.
+
+mod choosing;
+mod heads;
+mod keeping;
+mod proxying;
+
+/// One conversation on one connection.
+pub(crate) struct Case {
+    /// Unique in its suite; printable, and the key of `accepted.txt`.
+    pub(crate) name: String,
+    /// Number of the listener.
+    pub(crate) listener: usize,
+    /// Everything the client says.
+    pub(crate) bytes: Vec<u8>,
+    /// One entry for each request in it: whether its answer is one to HEAD.
+    pub(crate) to_head: Vec<bool>,
+}
+
+/// Cases with the configuration that they are about.
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    /// The inside of `http {}`.
+    pub(crate) text: &'static str,
+    pub(crate) cases: Vec<Case>,
+    /// Files in the prefix folder.
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// Every suite.
+pub(crate) fn suites() -> Vec<Suite> {
+    vec![
+        Suite { name: "heads", text: include_str!("heads.conf"), cases: heads::cases(), files: Vec::new() },
+        Suite { name: "proxying", text: include_str!("proxying.conf"), cases: proxying::cases(), files: Vec::new() },
+        Suite { name: "choosing", text: include_str!("choosing.conf"), cases: choosing::cases(), files: Vec::new() },
+        Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
+    ]
+}
+
+impl Case {
+    /// A request as it stands, byte by byte.
+    pub(crate) fn raw(name: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
+        Self::pipeline(name, &[bytes.as_ref()])
+    }
+
+    /// Several requests in one go.
+    pub(crate) fn pipeline(name: impl Into<String>, requests: &[&[u8]]) -> Self {
+        Self {
+            name: name.into().escape_debug().to_string(),
+            listener: 0,
+            bytes: requests.concat(),
+            to_head: requests.iter().map(|request| request.starts_with(b"HEAD ")).collect(),
+        }
+    }
+
+    /// A request line and a Host field.
+    pub(crate) fn simple(method: &str, host: &str, target: &str) -> Self {
+        Self::raw(format!("{method} {target}"), format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+    }
+
+    /// The same for another listener.
+    pub(crate) fn on(self, listener: usize) -> Self {
+        Self { listener, ..self }
+    }
+
+    /// The same with something before its name.
+    pub(crate) fn named(self, prefix: &str) -> Self {
+        Self { name: format!("{prefix}: {}", self.name), ..self }
+    }
+}
+
+/// A body that shows any loss or doubling.
+pub(crate) fn pattern(count: usize) -> Vec<u8> {
+    (0..count).map(|at| b'a' + (at % 23) as u8).collect()
+}
+
+/// A chunked body with chunks of this size.
+pub(crate) fn chunked(body: &[u8], chunk: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for piece in body.chunks(chunk.max(1)) {
+        bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+        bytes.extend_from_slice(piece);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
+}

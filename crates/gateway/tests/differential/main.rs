@@ -1,0 +1,105 @@
+//! Real nginx beside the gateway: the same configuration, the same bytes from a client, the same origin behind both. Status,
+//! fields, body, what the upstream received and whether the connection goes on must be equal; what is meant to differ stands
+//! in `accepted.txt` with its reason. What is made equal before comparing stands in `compare`.
+//!
+//! `DIFFERENTIAL=part of a name` runs the cases with that part only, and prints what both sides said.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+#![allow(clippy::print_stdout)] // what was skipped, and what was asked for, is said
+
+mod accepted;
+mod cases;
+mod compare;
+mod sides;
+mod talk;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use accepted::Accepted;
+use cases::Suite;
+use sides::{Side, Sides};
+
+/// Differences that a failure prints at most.
+const SHOWN_MAX: usize = 200;
+
+#[test]
+fn nginx_and_the_gateway_answer_alike() {
+    let Some(nginx) = sides::find_nginx() else {
+        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
+        println!("SKIPPED differential: there is no nginx; `cargo xtask peers` provides one");
+        return;
+    };
+    let origin = origin::Origin::bind(origin::Options { server: "origin".to_owned(), ..origin::Options::default() })
+        .unwrap()
+        .start()
+        .unwrap();
+    let silent = origin::Options { silent: true, ..origin::Options::default() };
+    let silent = origin::Origin::bind(silent).unwrap().start().unwrap();
+    let dead = dead_port();
+    let dead_address = dead.local_addr().unwrap().as_socket().unwrap();
+    let upstreams = [origin.address(), dead_address, silent.address()];
+
+    let accepted = accepted::read(include_str!("accepted.txt"));
+    let only = std::env::var("DIFFERENTIAL").ok();
+    let mut report = String::new();
+    let (mut run, mut differing) = (0, 0);
+    for suite in cases::suites() {
+        assert_distinct(&suite);
+        let sides = Sides::start(&nginx, suite.text, &upstreams, &suite.files);
+        let wrong = compare_suite(&suite, &sides, &accepted, only.as_deref());
+        run += suite.cases.len();
+        differing += wrong.len();
+        for line in wrong.iter().take(SHOWN_MAX) {
+            let _ = writeln!(report, "    {line}");
+        }
+        if !wrong.is_empty() {
+            let _ = writeln!(report, "{}", sides.logs());
+        }
+    }
+    assert!(report.is_empty(), "{differing} differences in {run} cases (nginx's -> ours):\n{report}");
+}
+
+/// Differences that nobody accepted, and accepted ones that are no more.
+fn compare_suite(suite: &Suite, sides: &Sides, accepted: &[Accepted], only: Option<&str>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for case in &suite.cases {
+        if only.is_some_and(|part| !case.name.contains(part)) {
+            continue;
+        }
+        let theirs = talk::run(sides.address(Side::Nginx, case.listener), case);
+        let ours = talk::run(sides.address(Side::Ours, case.listener), case);
+        let log = sides.our_log();
+        if only.is_some() {
+            println!("{}/{}\n  nginx: {theirs:?}\n  ours:  {ours:?}", suite.name, case.name);
+        }
+        assert!(!log.contains("bug in holdfast"), "{}/{}:\n{log}", suite.name, case.name);
+        for difference in compare::differences(&theirs, &ours) {
+            // Every line that fits is used, so that two of them for one thing do not hide each other.
+            let covering = accepted.iter().filter(|line| line.covers(suite.name, &case.name, &difference)).count();
+            if covering == 0 {
+                wrong.push(format!("{}/{} :: {difference}", suite.name, case.name));
+            }
+        }
+    }
+    if only.is_none() {
+        let unused = accepted.iter().filter_map(|line| line.unused(suite.name));
+        wrong.extend(unused.map(|line| format!("no difference any more, take it out of accepted.txt: {line}")));
+    }
+    wrong
+}
+
+fn assert_distinct(suite: &Suite) {
+    let mut names = BTreeSet::new();
+    for case in &suite.cases {
+        assert!(names.insert(&case.name), "two cases of {} are called {}", suite.name, case.name);
+    }
+}
+
+/// A port that is taken and on which nobody listens: connections are refused.
+fn dead_port() -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket
+}

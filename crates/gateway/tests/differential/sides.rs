@@ -1,0 +1,134 @@
+//! The two sides: a real nginx as a process, and the gateway on a thread of this one (`testkit`), with the same configuration text and
+//! the same ports. nginx listens on 127.0.0.2 and the gateway on 127.0.0.1, so that ports, and with them lengths, are equal.
+
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testkit::Gateway;
+
+/// nginx is up within some hundredths of a second; a loaded machine takes longer.
+const START_MAX: Duration = Duration::from_secs(20);
+
+const OURS: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const THEIRS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Where nginx is: among the peers, or installed.
+pub(crate) fn find_nginx() -> Option<PathBuf> {
+    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join("nginx"));
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin/nginx");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let installed: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join("nginx")).collect();
+    peers.into_iter().chain([ours]).chain(installed).find(|path| path.is_file())
+}
+
+/// nginx and the gateway, serving. Dropping it stops both.
+pub(crate) struct Sides {
+    nginx: Child,
+    gateway: Gateway,
+    /// One for each listener, the same on both sides.
+    ports: Vec<u16>,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Nginx,
+    Ours,
+}
+
+impl Sides {
+    /// Starts both. `text` is the inside of `http {}`: `{listen}`, `{listen:1}` … are addresses to listen on,
+    /// `{upstream:0}` … the given ones. Relative paths are relative to one folder, which holds `files`.
+    pub(crate) fn start(nginx: &Path, text: &str, upstreams: &[SocketAddr], files: &[(&str, Vec<u8>)]) -> Self {
+        let gateway = Gateway::start(&format!("events {{}}\nhttp {{\n{text}}}\n"), upstreams);
+        let home = gateway.prefix();
+        for (path, bytes) in files {
+            let path = home.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let mut text = text.replace("{listen}", "{listen:0}");
+        for (index, address) in upstreams.iter().enumerate() {
+            text = text.replace(&format!("{{upstream:{index}}}"), &address.to_string());
+        }
+        let mut ports = Vec::new();
+        while text.contains(&format!("{{listen:{}}}", ports.len())) {
+            let port = gateway.address_of(ports.len()).port();
+            text = text.replace(&format!("{{listen:{}}}", ports.len()), &format!("{THEIRS}:{port}"));
+            ports.push(port);
+        }
+        let nginx = start_nginx(nginx, &home, &text, ports[0]);
+        Self { nginx, gateway, ports }
+    }
+
+    /// The address of a listener by its number in the text.
+    pub(crate) fn address(&self, side: Side, listener: usize) -> SocketAddr {
+        let ip = if side == Side::Ours { OURS } else { THEIRS };
+        SocketAddr::new(IpAddr::V4(ip), self.ports[listener])
+    }
+
+    /// Our error log so far. It is bounded, so somebody has to ask now and then.
+    pub(crate) fn our_log(&self) -> String {
+        self.gateway.error_log()
+    }
+
+    /// The last lines of both error logs, for a failure's message.
+    pub(crate) fn logs(&self) -> String {
+        const LINES: usize = 40;
+        let nginx = fs::read_to_string(self.gateway.prefix().join("error.log")).unwrap_or_default();
+        let last = |text: &str| {
+            let lines: Vec<_> = text.lines().collect();
+            lines[lines.len().saturating_sub(LINES)..].join("\n")
+        };
+        format!("nginx logged last:\n{}\nwe logged last:\n{}", last(&nginx), last(&self.our_log()))
+    }
+}
+
+impl Drop for Sides {
+    fn drop(&mut self) {
+        let _ = self.nginx.kill();
+        let _ = self.nginx.wait();
+    }
+}
+
+fn start_nginx(program: &Path, home: &Path, http: &str, port: u16) -> Child {
+    // Debian's build wants its temporary folders in the system. As root it would serve as nobody, who may not enter ours.
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let user = if is_root { "user root;\n" } else { "" };
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {}/temp-{kind};\n", home.display()))
+        .concat();
+    let text = format!(
+        "{user}daemon off;\nmaster_process off;\npid {home}/nginx.pid;\nerror_log {home}/error.log info;\n\
+         events {{}}\nhttp {{\n{folders}{http}}}\n",
+        home = home.display()
+    );
+    let file = home.join("theirs.conf");
+    fs::write(&file, text).unwrap();
+    let said = home.join("nginx.out");
+    let mut child = Command::new(program)
+        .arg("-p")
+        .arg(home)
+        .arg("-c")
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&said).unwrap())
+        .spawn()
+        .expect("nginx can be started");
+    let begun = Instant::now();
+    while TcpStream::connect((THEIRS, port)).is_err() {
+        let ended = child.try_wait().unwrap();
+        let words = || fs::read_to_string(&said).unwrap_or_default();
+        assert!(ended.is_none(), "nginx ended with {ended:?}: {}", words());
+        if begun.elapsed() > START_MAX {
+            let _ = child.kill();
+            panic!("nginx did not listen within {START_MAX:?}: {}", words());
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    child
+}
