@@ -16,7 +16,7 @@ mod text;
 
 use crate::{exit, report};
 use machine::Machine;
-use measure::{Measuring, Sample, Stage};
+use measure::{Measured, Measuring, Stage};
 use plan::Plan;
 use signals::Signals;
 use std::io::IsTerminal as _;
@@ -35,8 +35,8 @@ const DESCRIPTORS_BESIDE: u64 = 128;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Load for so many seconds altogether
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=600))]
+    /// Load for so many seconds altogether; counting sockets takes some more
+    #[arg(long, default_value_t = 18, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
     /// Load over so many connections at a time
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -115,12 +115,11 @@ fn demonstrate(args: &Args, signals: &Signals) -> Result<Report, Failure> {
     let stage = Stage::build(&plan, folder.path()).map_err(because)?;
     let measured = measure_all(plan, &stage, signals);
     stage.strike();
-    let samples = measured?;
-    let found = Report::of(machine, &plan, warnings, &samples);
+    let found = Report::of(machine, &plan, warnings, &measured?);
     found.ok_or_else(|| because("in one of the rows no request was completed".to_owned()))
 }
 
-fn measure_all(plan: Plan, stage: &Stage, signals: &Signals) -> Result<Vec<Sample>, Failure> {
+fn measure_all(plan: Plan, stage: &Stage, signals: &Signals) -> Result<Measured, Failure> {
     let mut measuring = Measuring::new(plan, stage, signals);
     let mut samples = Vec::new();
     let progress = Progress::new();
@@ -128,11 +127,16 @@ fn measure_all(plan: Plan, stage: &Stage, signals: &Signals) -> Result<Vec<Sampl
         progress.show(&format!("round {} of {}", round + 1, plan.rounds));
         for row in Plan::order(round) {
             let sample = measuring.segment(round, row);
-            let sample = sample.map_err(|error| Failure::Because(format!("measuring failed: {error}")))?;
+            let sample = sample.map_err(|error| measuring_failed(&error))?;
             samples.push(sample.ok_or(Failure::Interrupted)?);
         }
     }
-    Ok(samples)
+    let at_end = stage.all_sockets().map_err(|error| measuring_failed(&error))?;
+    Ok(Measured { samples, at_end })
+}
+
+fn measuring_failed(error: &std::io::Error) -> Failure {
+    Failure::Because(format!("measuring failed: {error}"))
 }
 
 /// The children inherit the limit.

@@ -18,8 +18,6 @@ use std::time::{Duration, Instant};
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// After a failure a connection rests for so long, or a server that refuses would make the loop spin.
 const FAULT_PAUSE: Duration = Duration::from_millis(20);
-/// How long requests under way have to finish when the load ends.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Between two looks at the phase when nothing happens on the sockets.
 const LOOK_PERIOD_MS: u64 = 20;
 /// Longest response head; the origin's and the gateway's have some 200 bytes.
@@ -321,7 +319,8 @@ impl Worker {
                 }
             }
             if self.is_ending() {
-                let until = *until.get_or_insert_with(|| self.reactor.now().after(END_TIMEOUT));
+                // No request under way lasts longer than that; if one does, it is cut short.
+                let until = *until.get_or_insert_with(|| self.reactor.now().after(RESPONSE_TIMEOUT));
                 let busy = |flow: &Flow| matches!(flow, Flow::Connecting { .. } | Flow::Exchanging { .. });
                 if !self.flows.iter().any(busy) || self.reactor.now() >= until {
                     return Ok(self.tally);

@@ -101,39 +101,20 @@ fn parse_stat(text: &str) -> Option<Thread> {
     Some(Thread { run: times.next()?? + times.next()??, queued: Duration::ZERO })
 }
 
-/// The whole machine so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Cores {
-    /// All processes.
-    pub(super) busy: Duration,
-    /// Interrupts, where the kernel keeps them apart from the process that they interrupt; most of TCP on loopback runs
-    /// in them.
-    pub(super) interrupts: Duration,
-    /// Taken by the hypervisor for others.
-    pub(super) stolen: Duration,
-}
-
-impl Cores {
-    pub(super) fn read() -> io::Result<Self> {
-        let text = fs::read_to_string("/proc/stat")?;
-        text.lines().next().and_then(parse_cores).ok_or_else(|| io::Error::other("/proc/stat cannot be understood"))
-    }
-
-    pub(super) fn since(self, earlier: Self) -> Self {
-        Self {
-            busy: self.busy.saturating_sub(earlier.busy),
-            interrupts: self.interrupts.saturating_sub(earlier.interrupts),
-            stolen: self.stolen.saturating_sub(earlier.stolen),
-        }
-    }
+/// What all cores of the machine have had so far: every process, interrupts, and what the hypervisor took for others. Some
+/// kernels account interrupts, in which most of TCP on loopback runs, to the process that they interrupt and some do not;
+/// here they are always included.
+pub(super) fn cores_used() -> io::Result<Duration> {
+    let text = fs::read_to_string("/proc/stat")?;
+    text.lines().next().and_then(parse_cores).ok_or_else(|| io::Error::other("/proc/stat cannot be understood"))
 }
 
 /// `cpu user nice system idle iowait irq softirq steal …` in ticks (`proc_stat(5)`).
-fn parse_cores(line: &str) -> Option<Cores> {
+fn parse_cores(line: &str) -> Option<Duration> {
     let numbers = line.strip_prefix("cpu ")?.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
     let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
     let &[user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = numbers.as_slice() else { return None };
-    Some(Cores { busy: ticks(user + nice + system), interrupts: ticks(irq + softirq), stolen: ticks(steal) })
+    Some(ticks(user + nice + system + irq + softirq + steal))
 }
 
 #[cfg(test)]
@@ -162,9 +143,7 @@ mod tests {
         assert_eq!(parse_schedstat("657790 7881193 2\n"), Some(thread(657_790, 7_881_193)));
         let stat = "7 (a) b) c) S 1 7 7 0 -1 4194304 1 2 3 4 20 30 0 0 20 0 1 0 5 6 7";
         assert_eq!(parse_stat(stat), Some(thread(500_000_000, 0)));
-        let cores = parse_cores("cpu  1 2 3 40 50 6 7 8 0 0").expect("a line of /proc/stat");
-        assert_eq!(cores.busy, ticks(6));
-        assert_eq!((cores.interrupts, cores.stolen), (ticks(13), ticks(8)));
+        assert_eq!(parse_cores("cpu  1 2 3 40 50 6 7 8 0 0"), Some(ticks(27)));
         assert_eq!(parse_cores("cpu0 1 2 3"), None);
         assert_eq!(parse_schedstat(""), None);
     }

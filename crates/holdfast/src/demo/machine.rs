@@ -79,8 +79,8 @@ impl Machine {
         let mut warnings = Vec::new();
         if other_cores > self.cores as f64 * OTHERS_SHARE_MAX {
             warnings.push(format!(
-                "Other work used {other_cores:.2} of {} cores while it was measured (median of all segments): requests/s \
-                 are too low, and the spread is wide.",
+                "{other_cores:.2} of {} cores were used for something else while it was measured (median of all segments): \
+                 requests/s are too low, and the spread is wide.",
                 self.cores
             ));
         }

@@ -2,7 +2,7 @@
 //! have counted. Raw numbers out; `summary` makes the table of them.
 
 use super::client::{Load, Phase, Tally, Target};
-use super::cpu::{Cores, Source, Spent, Usage};
+use super::cpu::{self, Source, Spent, Usage};
 use super::plan::{Arm, Plan, ROWS};
 use super::server::{OriginCounts, Server};
 use super::signals::Signals;
@@ -12,8 +12,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What all looks at the sockets together may take, but for those of the last round, which are always made.
-const CENSUS_BUDGET: Duration = Duration::from_secs(2);
+/// What looks at the sockets of a load may take altogether. Each one takes longer than the one before, because more sockets
+/// are in `TIME_WAIT`: all of them in five rounds might take longer than the load.
+const LOOKS_BUDGET: Duration = Duration::from_secs(4);
 
 /// The servers of all rows. Each row has a port of the origin and, but for the direct ones, a gateway for itself, so that
 /// sockets in `TIME_WAIT`, which stay for a minute, can be told apart.
@@ -54,16 +55,44 @@ impl Stage {
         self.origin.addresses.get(row).copied().ok_or_else(|| io::Error::other("the origin has a port for each row"))
     }
 
+    /// Counts the sockets of these rows, in one reading.
+    fn sockets(&self, rows: &[usize]) -> io::Result<Vec<Sockets>> {
+        let gateway = |row| self.gateway(row).and_then(|gateway| gateway.addresses.first());
+        let mut ports = Vec::new();
+        for row in rows {
+            ports.extend([self.origin_address(*row)?].iter().chain(gateway(*row)).map(SocketAddr::port));
+        }
+        let mut all = sockets::count(&ports)?.into_iter();
+        let mut next = |row: &usize| Sockets {
+            origin_port: all.next().unwrap_or_default(),
+            gateway_port: gateway(*row).and_then(|_| all.next()),
+        };
+        Ok(rows.iter().map(&mut next).collect())
+    }
+
+    /// Counts the sockets of all rows.
+    pub(super) fn all_sockets(&self) -> io::Result<Vec<Sockets>> {
+        self.sockets(&(0..ROWS.len()).collect::<Vec<_>>())
+    }
+
     fn ask_origin(&self) -> io::Result<OriginCounts> {
         OriginCounts::ask(self.origin_address(ROWS.len())?)
     }
 }
 
-/// Sockets of a row while it was under load.
+/// Sockets of a row at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sockets {
     pub(super) origin_port: Census,
     pub(super) gateway_port: Option<Census>,
+}
+
+/// Everything that a demo measured.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    pub(super) samples: Vec<Sample>,
+    /// By index of row, in the end: those in `TIME_WAIT` are the sum of all rounds.
+    pub(super) at_end: Vec<Sockets>,
 }
 
 /// What a segment gave.
@@ -78,7 +107,8 @@ pub(super) struct Sample {
     pub(super) client: Spent,
     pub(super) gateway: Option<Spent>,
     pub(super) origin: Spent,
-    pub(super) cores: Cores,
+    /// All cores, whoever used them.
+    pub(super) cores_used: Duration,
     pub(super) source: Source,
     /// Connections and requests that the origin had in the whole segment.
     pub(super) at_origin: OriginCounts,
@@ -91,7 +121,7 @@ struct Reading {
     client: Usage,
     gateway: Option<Usage>,
     origin: Usage,
-    cores: Cores,
+    cores_used: Duration,
 }
 
 impl Reading {
@@ -101,7 +131,7 @@ impl Reading {
             client: Usage::read(std::process::id())?,
             gateway,
             origin: Usage::read(stage.origin.pid())?,
-            cores: Cores::read()?,
+            cores_used: cpu::cores_used()?,
             at: Instant::now(),
         })
     }
@@ -113,12 +143,12 @@ pub(super) struct Measuring<'a> {
     plan: Plan,
     stage: &'a Stage,
     signals: &'a Signals,
-    census_left: Duration,
+    looks_left: Duration,
 }
 
 impl<'a> Measuring<'a> {
     pub(super) fn new(plan: Plan, stage: &'a Stage, signals: &'a Signals) -> Self {
-        Self { plan, stage, signals, census_left: CENSUS_BUDGET }
+        Self { plan, stage, signals, looks_left: LOOKS_BUDGET }
     }
 
     /// One segment; `None` if somebody wants the demo to end.
@@ -142,7 +172,7 @@ impl<'a> Measuring<'a> {
         }
         load.enter(Phase::Watched);
         let last = Reading::take(stage, row)?;
-        let sockets = self.look_at_sockets(round, row)?;
+        let sockets = self.look_at_sockets(row)?;
         let tally = load.end()?;
         let gateway = last.gateway.as_ref().zip(first.gateway.as_ref());
         Ok(Some(Sample {
@@ -153,7 +183,7 @@ impl<'a> Measuring<'a> {
             client: last.client.since(&first.client),
             gateway: gateway.map(|(last, first)| last.since(first)),
             origin: last.origin.since(&first.origin),
-            cores: last.cores.since(first.cores),
+            cores_used: last.cores_used.saturating_sub(first.cores_used),
             source: last.origin.source(),
             at_origin: stage.ask_origin()?.since(before),
             sockets,
@@ -161,15 +191,13 @@ impl<'a> Measuring<'a> {
     }
 
     /// Counts sockets while the load goes on, after the window: a reading costs CPU in proportion to all sockets there are.
-    fn look_at_sockets(&mut self, round: u32, row: usize) -> io::Result<Option<Sockets>> {
-        if round + 1 < self.plan.rounds && self.census_left.is_zero() {
+    fn look_at_sockets(&mut self, row: usize) -> io::Result<Option<Sockets>> {
+        if self.looks_left.is_zero() {
             return Ok(None);
         }
         let begun = Instant::now();
-        let gateway = self.stage.gateway(row).and_then(|gateway| gateway.addresses.first());
-        let ports: Vec<u16> = [self.stage.origin_address(row)?].iter().chain(gateway).map(SocketAddr::port).collect();
-        let mut all = sockets::count(&ports)?.into_iter();
-        self.census_left = self.census_left.saturating_sub(begun.elapsed());
-        Ok(Some(Sockets { origin_port: all.next().unwrap_or_default(), gateway_port: all.next() }))
+        let sockets = self.stage.sockets(&[row])?.pop();
+        self.looks_left = self.looks_left.saturating_sub(begun.elapsed());
+        Ok(sockets)
     }
 }

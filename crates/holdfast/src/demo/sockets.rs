@@ -8,12 +8,12 @@ use std::io::{self, BufRead as _, BufReader};
 
 /// The kernel's numbers (`include/net/tcp_states.h`), from 1. A listener is not a connection and is not counted.
 const STATES: [&str; 12] = [
-    "ESTABLISHED",
+    ESTABLISHED,
     "SYN_SENT",
     "SYN_RECV",
     "FIN_WAIT1",
     "FIN_WAIT2",
-    "TIME_WAIT",
+    TIME_WAIT,
     "CLOSE",
     "CLOSE_WAIT",
     "LAST_ACK",
@@ -22,6 +22,9 @@ const STATES: [&str; 12] = [
     "NEW_SYN_RECV",
 ];
 const LISTEN: usize = 10;
+/// Names of the two states that are looked at by themselves.
+pub(super) const ESTABLISHED: &str = "ESTABLISHED";
+pub(super) const TIME_WAIT: &str = "TIME_WAIT";
 
 /// Sockets of one state. A connection within a machine has two, one at each end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -48,7 +51,7 @@ impl Census {
         self.0.get(state).copied().unwrap_or_default()
     }
 
-    /// All but these states.
+    /// Sockets in all but these states.
     pub(super) fn others(&self, named: &[&str]) -> u64 {
         self.0.iter().filter(|(state, _)| !named.contains(state)).map(|(_, ends)| ends.sum()).sum()
     }
@@ -80,16 +83,16 @@ fn count_in(mut lines: impl io::BufRead, ports: &[u16]) -> io::Result<Vec<Census
     }
 }
 
-/// Local port, remote port and state of `sl: ADDRESS:PORT ADDRESS:PORT STATE …`, all hexadecimal. The head line has none.
+/// Local port, remote port and state of `sl: ADDRESS:PORT ADDRESS:PORT STATE …`, all hexadecimal and, behind the first colon,
+/// of fixed width (`net/ipv4/tcp_ipv4.c`, `get_tcp4_sock`). The head line has none.
 fn parse_line(line: &[u8]) -> Option<(u16, u16, usize)> {
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1);
-    let mut port = || {
-        let word = std::str::from_utf8(words.next()?).ok()?;
-        u16::from_str_radix(word.split_once(':')?.1, 16).ok()
+    let start = line.iter().position(|byte| *byte == b':')? + 2;
+    let hexadecimal = |from: usize, length: usize| {
+        let digits = line.get(start + from..start + from + length)?;
+        usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     };
-    let (local, remote) = (port()?, port()?);
-    let state = usize::from_str_radix(std::str::from_utf8(words.next()?).ok()?, 16).ok()?;
-    Some((local, remote, state))
+    let port = |from| hexadecimal(from, 4)?.try_into().ok();
+    Some((port(9)?, port(23)?, hexadecimal(28, 2)?))
 }
 
 #[cfg(test)]

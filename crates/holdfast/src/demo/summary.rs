@@ -4,9 +4,9 @@
 use super::client::Faults;
 use super::cpu::{Source, Spent};
 use super::machine::Machine;
-use super::measure::Sample;
+use super::measure::{Measured, Sample, Sockets};
 use super::plan::{Arm, Plan, ROWS, Row};
-use super::sockets::Census;
+use super::sockets::{Census, ESTABLISHED, TIME_WAIT};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -57,17 +57,22 @@ pub(super) struct Bottleneck {
     pub(super) short_of_cores: bool,
 }
 
-/// Sockets of a row under load.
+/// Sockets of a port; a connection within one machine has two.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct PortReport {
+    /// In `ESTABLISHED` while the load ran; nothing if there was no time to look.
+    pub(super) established: Option<Spread>,
+    /// In other states but `TIME_WAIT` while the load ran.
+    pub(super) other: Option<Spread>,
+    /// In the end, when nothing was sent any more.
+    pub(super) at_end: Census,
+}
+
+/// Sockets of a row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct SocketsReport {
-    /// All sockets of the origin's port, in the last reading.
-    pub(super) origin_port: Census,
-    /// All sockets of the gateway's port, in the last reading.
-    pub(super) gateway_port: Option<Census>,
-    /// Sockets in ESTABLISHED of the origin's port, over all readings.
-    pub(super) origin_port_established: Spread,
-    /// Sockets in ESTABLISHED of the gateway's port, over all readings.
-    pub(super) gateway_port_established: Option<Spread>,
+    pub(super) origin_port: PortReport,
+    pub(super) gateway_port: Option<PortReport>,
 }
 
 /// One line of the table. Sums and counts are over all rounds.
@@ -93,7 +98,7 @@ pub(super) struct RowReport {
     pub(super) connections_opened_by_client: u64,
     pub(super) connections_accepted_by_origin: u64,
     pub(super) requests_at_origin: u64,
-    pub(super) sockets: Option<SocketsReport>,
+    pub(super) sockets: SocketsReport,
 }
 
 /// Everything that a demo found out.
@@ -108,28 +113,25 @@ pub(super) struct Report {
     pub(super) window_ms: u64,
     pub(super) warm_up_ms: u64,
     pub(super) cpu_source: Source,
-    /// CPU time of other processes and what the hypervisor took, in cores.
+    /// CPU time that was not accounted to the demo's processes, in cores: other processes, what the hypervisor took, and
+    /// interrupts where the kernel keeps them apart.
     pub(super) other_work_cores: Spread,
-    /// CPU time of interrupts that the kernel keeps apart from processes, in cores.
-    pub(super) interrupts_cores: Spread,
     pub(super) rows: Vec<RowReport>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Report {
     /// `None` if a row has no sample, which is only so if the demo was ended early.
-    pub(super) fn of(machine: Machine, plan: &Plan, mut warnings: Vec<String>, samples: &[Sample]) -> Option<Self> {
-        let rows = ROWS.iter().enumerate().map(|(index, row)| row_report(index, *row, samples));
+    pub(super) fn of(machine: Machine, plan: &Plan, mut warnings: Vec<String>, measured: &Measured) -> Option<Self> {
+        let samples = &measured.samples;
+        let rows = ROWS.iter().enumerate().map(|(index, row)| row_report(index, *row, measured));
         let rows = rows.collect::<Option<Vec<_>>>()?;
-        let cores = |time: fn(&Sample) -> Duration| {
-            Spread::of(samples.iter().map(|sample| time(sample).div_duration_f64(sample.window)))
-        };
-        let other_work_cores = cores(|sample| {
+        let other = |sample: &Sample| {
             let ours = sample.client.run + sample.origin.run + sample.gateway.unwrap_or_default().run;
-            sample.cores.busy.saturating_sub(ours) + sample.cores.stolen
-        })?;
-        let interrupts_cores = cores(|sample| sample.cores.interrupts)?;
-        let time_wait = rows.iter().filter_map(|row| row.sockets.as_ref()).map(SocketsReport::time_wait).sum();
+            sample.cores_used.saturating_sub(ours).div_duration_f64(sample.window)
+        };
+        let other_work_cores = Spread::of(samples.iter().map(other))?;
+        let time_wait = rows.iter().map(|row| row.sockets.time_wait()).sum();
         warnings.extend(machine.afterthoughts(other_work_cores.median, time_wait));
         Some(Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -142,7 +144,6 @@ impl Report {
             warm_up_ms: plan.warm_up.as_millis() as u64,
             cpu_source: samples.first()?.source,
             other_work_cores,
-            interrupts_cores,
             rows,
             warnings,
         })
@@ -155,23 +156,31 @@ impl Report {
 }
 
 impl SocketsReport {
-    fn of(samples: &[&Sample]) -> Option<Self> {
-        let all: Vec<_> = samples.iter().filter_map(|sample| sample.sockets.as_ref()).collect();
-        let last = all.last()?;
-        let established = |census: &Census| census.of("ESTABLISHED").sum() as f64;
-        let gateway = all.iter().filter_map(|sockets| sockets.gateway_port.as_ref());
-        Some(Self {
-            origin_port: last.origin_port.clone(),
-            gateway_port: last.gateway_port.clone(),
-            origin_port_established: Spread::of(all.iter().map(|sockets| established(&sockets.origin_port)))?,
-            gateway_port_established: Spread::of(gateway.map(established)),
-        })
+    fn of(samples: &[&Sample], at_end: &Sockets) -> Self {
+        let looks = || samples.iter().filter_map(|sample| sample.sockets.as_ref());
+        let gateway_port = at_end.gateway_port.as_ref();
+        Self {
+            origin_port: PortReport::of(looks().map(|look| &look.origin_port), &at_end.origin_port),
+            gateway_port: gateway_port
+                .map(|at_end| PortReport::of(looks().filter_map(|look| look.gateway_port.as_ref()), at_end)),
+        }
     }
 
     /// On both ports together.
     fn time_wait(&self) -> u64 {
-        let gateway = self.gateway_port.as_ref().map_or(0, |census| census.of("TIME_WAIT").sum());
-        self.origin_port.of("TIME_WAIT").sum() + gateway
+        let ports = [Some(&self.origin_port), self.gateway_port.as_ref()];
+        ports.into_iter().flatten().map(|port| port.at_end.of(TIME_WAIT).sum()).sum()
+    }
+}
+
+impl PortReport {
+    fn of<'a>(looks: impl Iterator<Item = &'a Census> + Clone, at_end: &Census) -> Self {
+        let other = |look: &Census| look.others(&[ESTABLISHED, TIME_WAIT]) as f64;
+        Self {
+            established: Spread::of(looks.clone().map(|look| look.of(ESTABLISHED).sum() as f64)),
+            other: Spread::of(looks.map(other)),
+            at_end: at_end.clone(),
+        }
     }
 }
 
@@ -179,7 +188,8 @@ fn rate(sample: &Sample) -> f64 {
     sample.tally.measured as f64 / sample.window.as_secs_f64()
 }
 
-fn row_report(index: usize, row: Row, samples: &[Sample]) -> Option<RowReport> {
+fn row_report(index: usize, row: Row, measured: &Measured) -> Option<RowReport> {
+    let samples = &measured.samples;
     let mut own: Vec<&Sample> = samples.iter().filter(|sample| sample.row == index).collect();
     own.sort_by_key(|sample| sample.round);
     let direct = ROWS.iter().position(|other| other.arm == Arm::Direct && other.keepalive == row.keepalive)?;
@@ -214,7 +224,7 @@ fn row_report(index: usize, row: Row, samples: &[Sample]) -> Option<RowReport> {
         connections_opened_by_client: sum(|sample| sample.tally.opened),
         connections_accepted_by_origin: sum(|sample| sample.at_origin.connections_accepted),
         requests_at_origin: sum(|sample| sample.at_origin.requests),
-        sockets: SocketsReport::of(&own),
+        sockets: SocketsReport::of(&own, measured.at_end.get(index)?),
     })
 }
 

@@ -3,12 +3,9 @@
 use super::configuration;
 use super::cpu::Source;
 use super::plan::Arm;
-use super::sockets::{Census, Ends};
-use super::summary::{Report, RowReport, Side, SocketsReport, Spread};
+use super::sockets::{Ends, TIME_WAIT};
+use super::summary::{PortReport, Report, RowReport, Side, SocketsReport, Spread};
 use std::fmt::Write as _;
-
-/// States with a column of their own.
-const SHOWN: [&str; 2] = ["ESTABLISHED", "TIME_WAIT"];
 
 /// The whole report.
 pub(super) fn render(report: &Report) -> String {
@@ -104,38 +101,33 @@ fn busy(side: Option<&Side>) -> String {
 }
 
 fn sockets(out: &mut String, report: &Report) {
-    out.push_str("\nSockets under load, and connections opened in all rounds\n\n");
+    out.push_str(
+        "\nConnections opened in all rounds, and sockets by TCP state: under load, and in TIME_WAIT in the end\n\n",
+    );
     let titles =
-        ["client", "arm", "to port of", "opened", "requests", "ESTABLISHED", "TIME_WAIT", "closed first by", "other"];
+        ["client", "arm", "to port of", "opened", "requests", "ESTABLISHED", "other", "TIME_WAIT", "closed first by"];
     let mut lines = vec![titles.map(str::to_owned).to_vec()];
     for row in &report.rows {
         let client = if row.client_keepalive { "keeps" } else { "per request" };
-        let Some(SocketsReport { origin_port, gateway_port, origin_port_established, gateway_port_established }) =
-            &row.sockets
-        else {
-            continue;
-        };
+        let SocketsReport { origin_port, gateway_port } = &row.sockets;
         let opener = if gateway_port.is_some() { "gateway" } else { "client" };
-        let mut line =
-            |port: &str, [opened, requests]: [u64; 2], census: &Census, established: &Spread, ends: [&str; 2]| {
-                lines.push(vec![
-                    client.to_owned(),
-                    row.arm.name().to_owned(),
-                    port.to_owned(),
-                    thousands(opened),
-                    thousands(requests),
-                    spread(established, 0),
-                    thousands(census.of("TIME_WAIT").sum()),
-                    closers(census.of("TIME_WAIT"), ends),
-                    thousands(census.others(&SHOWN)),
-                ]);
-            };
-        if let (Some(census), Some(established)) = (gateway_port, gateway_port_established) {
-            let counts = [row.connections_opened_by_client, row.requests];
-            line("gateway", counts, census, established, ["client", "gateway"]);
+        let mut line = |ends: [&str; 2], [opened, requests]: [u64; 2], port: &PortReport| {
+            lines.push(vec![
+                client.to_owned(),
+                row.arm.name().to_owned(),
+                ends[1].to_owned(),
+                thousands(opened),
+                thousands(requests),
+                port.established.as_ref().map_or_else(|| "-".to_owned(), |seen| spread(seen, 0)),
+                port.other.as_ref().map_or_else(|| "-".to_owned(), |seen| spread(seen, 0)),
+                thousands(port.at_end.of(TIME_WAIT).sum()),
+                closers(port.at_end.of(TIME_WAIT), ends),
+            ]);
+        };
+        if let Some(port) = gateway_port {
+            line(["client", "gateway"], [row.connections_opened_by_client, row.requests], port);
         }
-        let counts = [row.connections_accepted_by_origin, row.requests_at_origin];
-        line("origin", counts, origin_port, origin_port_established, [opener, "origin"]);
+        line([opener, "origin"], [row.connections_accepted_by_origin, row.requests_at_origin], origin_port);
     }
     table(out, &lines);
 }
@@ -171,19 +163,27 @@ fn notes(out: &mut String, report: &Report) {
         |(first, last)| format!("{first}-{last} ({} ports)", thousands(u64::from((last + 1).saturating_sub(first)))),
     );
     let buckets = machine.tcp_max_tw_buckets.map_or_else(|| "unknown".to_owned(), thousands);
+    let cores = plural(machine.cores as u64, "core");
     let _ = write!(
         out,
         "\n\
          CPU         user and system time of each process in the measured windows, from {source}.\n\
          bottleneck  the side whose busiest thread was idle least, if that is under 15 %: `90+8` is a thread that ran for\n            \
          90 % of the time and waited for a core for 8 %. `waits for a core`: 15 % or more.\n\
-         sockets     from /proc/net/tcp, ESTABLISHED as median of all readings, the rest from the reading in the last\n            \
-         round. A connection within one machine has two sockets. Those in TIME_WAIT stay for 60 s, so all rounds\n            \
-         add up, but a port that is used again takes the place of its predecessor.\n\
+         sockets     from /proc/net/tcp; {} or more readings per row under load, one in the end. A connection within one machine\n            \
+         has two sockets, one at each end. TIME_WAIT stays for 60 s at the end that closed first, so all rounds add\n            \
+         up; but a connection from a port that is still in TIME_WAIT there takes its place, so the half of the ports\n            \
+         that connect() tries first is where the count stops.\n\
          kernel      tcp_tw_reuse {reuse}, ip_local_port_range {ports}, tcp_max_tw_buckets {buckets}\n\
-         others      other processes and the hypervisor used {} cores; interrupts that are no process's {}\n",
+         others      {} of {cores} used by other processes, the hypervisor, and interrupts where the kernel keeps them apart
+",
+        report
+            .rows
+            .iter()
+            .map(|row| row.sockets.origin_port.established.map_or(0, |seen| seen.n))
+            .min()
+            .unwrap_or_default(),
         spread(&report.other_work_cores, 2),
-        spread(&report.interrupts_cores, 2),
     );
     for warning in &report.warnings {
         let _ = write!(out, "\nwarning: {warning}");
