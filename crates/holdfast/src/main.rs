@@ -2,6 +2,7 @@
 //! (one file each), nginx's flags in `nginx`.
 
 mod command;
+mod demo;
 mod files;
 mod instance;
 mod nginx;

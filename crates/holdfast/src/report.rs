@@ -28,6 +28,11 @@ pub(crate) fn say(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
+/// What goes on at the moment, on a terminal: each word takes the place of the one before, the empty one only removes it.
+pub(crate) fn overwrite(message: &str) {
+    let _ = write!(io::stderr(), "\r\x1b[K{message}").and_then(|()| io::stderr().flush());
+}
+
 /// A result on the standard output stream.
 pub(crate) fn print(bytes: &[u8]) {
     let mut out = io::stdout().lock();

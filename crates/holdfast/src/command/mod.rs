@@ -5,6 +5,7 @@ mod man;
 mod origin;
 mod serve;
 
+use crate::demo;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -34,6 +35,7 @@ enum Command {
     Serve(serve::Args),
     // Large, as it has a flag for everything that an origin can do.
     Origin(Box<origin::Args>),
+    Demo(demo::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -51,6 +53,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
     match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Origin(args) => origin::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
         Command::Man(args) => man::run(&args, &Cli::command()),
     }
