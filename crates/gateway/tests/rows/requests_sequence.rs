@@ -150,3 +150,28 @@ fn r52_an_upstream_that_answers_early_is_not_used_again() {
     let lines = site.gateway.access_lines(1);
     assert!(lines[0].contains("closed=request body not fully sent"), "{lines:?}");
 }
+
+/// What follows each of these says whether the connection goes on.
+#[test]
+fn r00_a_connection_goes_on_as_its_limits_and_the_client_say() {
+    for (directive, fields, closes) in [
+        ("", "", [false, false, false]),
+        ("keepalive_requests 2;", "", [false, true, true]),
+        ("keepalive_timeout 0;", "", [true, true, true]),
+        ("", "Connection: close\r\n", [true, true, true]),
+        ("", "Connection: keep-alive\r\n", [false, false, false]),
+    ] {
+        let site = Site::with(Peer::saying(HELLO), directive);
+        let mut client = site.client();
+        for (number, closes) in closes.into_iter().enumerate() {
+            client.send(format!("GET /{number} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+            let response = client.response();
+            assert_eq!((response.text(), response.says_close()), ("hello".into(), closes), "{directive}{fields}");
+            if closes {
+                // Said and done.
+                assert_eq!(client.end(), End::Fin);
+                break;
+            }
+        }
+    }
+}
