@@ -182,7 +182,9 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(Case::simple(method, "errors.test", path).named("error").on(1));
         }
     }
-    for (path, length) in [("/small/x", 9), ("/none", 9), ("/403", 9), ("/418", 9)] {
+    for (path, length) in
+        [("/small/x", 9), ("/none", 9), ("/403", 9), ("/418", 9), ("/echo/dead/x?a", 9), ("/echo/dead-to-page/x?a", 9)]
+    {
         let text = format!("POST {path} HTTP/1.1\r\nHost: errors.test\r\nContent-Length: {length}\r\n\r\n123456789");
         cases.push(Case::raw(format!("error with a body: {path}"), text).on(1));
     }
