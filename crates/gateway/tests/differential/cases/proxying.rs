@@ -223,10 +223,12 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(Case::raw(format!("{name}: {target}"), text));
         }
     }
-    for length in [5, 20_000] {
-        let head = b"POST /one-zero/x HTTP/1.1\r\nHost: first.test\r\nTransfer-Encoding: chunked\r\n\r\n";
-        let bytes = [&head[..], &chunked(&pattern(length), 1000)].concat();
-        cases.push(Case::raw(format!("chunked body of {length} to an upstream of version 1.0"), bytes));
+    for (path, length) in
+        [("one-zero", 5), ("one-zero", 20_000), ("one-zero-streamed", 5), ("one-zero-streamed", 20_000)]
+    {
+        let head = format!("POST /{path}/x HTTP/1.1\r\nHost: first.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let bytes = [head.as_bytes(), &chunked(&pattern(length), 1000)].concat();
+        cases.push(Case::raw(format!("chunked body of {length} to {path}"), bytes));
     }
     for (name, target, length) in [
         ("kept", "/dead-then-good/x", 20_000),
