@@ -25,6 +25,10 @@ impl Exchange {
         if reply.status < 300 || !matches!(reply.body, ReplyBody::ErrorPage) {
             return None;
         }
+        // What went wrong may have left more than this request behind, so nginx closes after these, whatever page is shown.
+        if matches!(reply.status, 400 | 413 | 414 | 500 | 501) {
+            self.down.keepalive = false;
+        }
         // An error of an error page is shown as what it is.
         self.shown_status = None;
         let gone = matches!(self.close, Some(CloseReason::ClientAborted | CloseReason::SendTimeout));

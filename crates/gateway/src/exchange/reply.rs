@@ -144,10 +144,6 @@ impl Exchange {
     /// Sends a reply.
     pub(super) fn respond(&mut self, reply: &Reply) -> Served {
         self.status = reply.status;
-        // What went wrong may have left more than this request behind, so nginx closes after these pages.
-        if matches!(reply.body, ReplyBody::ErrorPage) && matches!(reply.status, 400 | 413 | 414 | 500 | 501) {
-            self.down.keepalive = false;
-        }
         self.settle_keepalive();
         let mut head = std::mem::take(&mut self.request.scratch);
         head.clear();

@@ -114,7 +114,8 @@ impl Exchange {
             }
         }
         self.send_continue()?;
-        if !plan.request_buffering {
+        // An upstream of version 1.0 knows no chunks and must be told the length, so all of such a body is read first.
+        if !plan.request_buffering && (plan.http_1_1 || length.is_some()) {
             self.replay = ReplayBody::Streaming;
             return Ok(OutgoingBody { replay: ReplayBody::Streaming, length, present: true });
         }

@@ -196,7 +196,10 @@ impl Exchange {
         self.encode_server_and_date(head);
         encode_field(b"Content-Type", reply.content_type.as_deref().unwrap_or_default(), head);
         encode_number_field(b"Content-Length", part.end - part.start, head);
-        encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
+        // The date of an error page is not that of what was asked for.
+        if matches!(reply.status, 200 | 206) {
+            encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
+        }
         self.encode_connection(head);
         if let Some(tag) = &file.tag {
             encode_field(b"ETag", tag.as_bytes(), head);

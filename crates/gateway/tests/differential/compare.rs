@@ -6,6 +6,7 @@
 //! * nginx's address 127.0.0.2 reads 127.0.0.1, as ours is;
 //! * `Content-Length` is compared as "that of the body" where it is, so that a page with a shorter name counts as equal; for
 //!   HEAD of such a page the length of the name is taken off;
+//! * the boundary between several ranges: `(boundary)`;
 //! * the order of fields of different names, and the boundaries of chunks;
 //! * in what the origin echoes: the number of the connection, of the request on it, and the port it came from.
 
@@ -56,9 +57,14 @@ fn normalised(side: Side, answer: &Answer) -> Answer {
             _ => *value = value.replace("127.0.0.2", "127.0.0.1"),
         }
     }
+    let boundary = answer.fields.iter().find_map(|(_, value)| value.strip_prefix("multipart/byteranges; boundary="));
+    let boundary = boundary.unwrap_or("(no boundary)").to_owned();
+    for (_, value) in &mut answer.fields {
+        *value = value.replace(&boundary, "(boundary)");
+    }
     let foot = |name: &str| format!("<hr><center>{name}</center>\r\n");
     let text: String = answer.body.iter().copied().map(char::from).collect();
-    let text = text.replace("127.0.0.2", "127.0.0.1");
+    let text = text.replace("127.0.0.2", "127.0.0.1").replace(&boundary, "(boundary)");
     let text = if is_own_name { text.replace(&foot(&name), &foot("(server)")) } else { text };
     answer.body = text.chars().map(|char| char as u8).collect();
     answer

@@ -2,6 +2,7 @@
 //! table becomes bytes stands here.
 
 mod choosing;
+mod files;
 mod heads;
 mod keeping;
 mod proxying;
@@ -34,6 +35,7 @@ pub(crate) fn suites() -> Vec<Suite> {
         Suite { name: "heads", text: include_str!("heads.conf"), cases: heads::cases(), files: Vec::new() },
         Suite { name: "proxying", text: include_str!("proxying.conf"), cases: proxying::cases(), files: Vec::new() },
         Suite { name: "choosing", text: include_str!("choosing.conf"), cases: choosing::cases(), files: Vec::new() },
+        Suite { name: "files", text: include_str!("files.conf"), cases: files::cases(), files: files::files() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
 }

@@ -1,6 +1,6 @@
 //! What goes to the upstream and what comes back.
 
-use super::Case;
+use super::{Case, chunked, pattern};
 
 /// GETs, told by their target.
 const GETS: &[&str] = &[
@@ -148,6 +148,10 @@ const GETS: &[&str] = &[
     "/backup/x",
     "/down/x",
     "/never-next/x",
+    "/next-404/404",
+    "/next-404/200",
+    "/next-500/500",
+    "/next-500/503",
     "/silent/x",
     "/late/delay/600",
     "/late/slow/20?step=5&every=400",
@@ -169,6 +173,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("POST", "/dead/x"),
     ("POST", "/two-dead/x"),
     ("POST", "/dead-then-good/x"),
+    ("POST", "/next-500/500"),
     ("POST", "/status/302?header=Location:http://origin/x"),
     ("POST", "/reset/at?point=request"),
     ("PUT", "/status/201?header=Location:http://origin/status/x"),
@@ -217,6 +222,21 @@ pub(super) fn cases() -> Vec<Case> {
             let text = format!("GET {target} HTTP/1.0\r\nHost: first.test\r\n{connection}\r\n");
             cases.push(Case::raw(format!("{name}: {target}"), text));
         }
+    }
+    for (path, length) in
+        [("one-zero", 5), ("one-zero", 20_000), ("one-zero-streamed", 5), ("one-zero-streamed", 20_000)]
+    {
+        let head = format!("POST /{path}/x HTTP/1.1\r\nHost: first.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let bytes = [head.as_bytes(), &chunked(&pattern(length), 1000)].concat();
+        cases.push(Case::raw(format!("chunked body of {length} to {path}"), bytes));
+    }
+    for (name, target, length) in [
+        ("kept", "/dead-then-good/x", 20_000),
+        ("sent twice", "/next-500/500", 5000),
+        ("streamed", "/unbuffered/echo", 5000),
+    ] {
+        let head = format!("POST {target} HTTP/1.1\r\nHost: first.test\r\nContent-Length: {length}\r\n\r\n");
+        cases.push(Case::raw(format!("body {name}"), [head.as_bytes(), &pattern(length)].concat()));
     }
     for condition in CONDITIONS {
         for path in ["page", "bytes/1000"] {
