@@ -56,7 +56,7 @@ fn is_complete(row: &Value) {
     let faults = row["faults"].as_object().expect("faults by reason");
     assert!(faults.values().all(|count| count == 0), "{row:#}");
     let named = row.pointer("/bottleneck/side").and_then(Value::as_str);
-    assert!(named.is_some_and(|side| side == "none" || sides.contains(&side)), "{row:#}");
+    assert!(named.is_some_and(|side| ["none", "cores"].contains(&side) || sides.contains(&side)), "{row:#}");
     assert_eq!(count(row, "/requests"), count(row, "/requests_at_origin"), "{row:#}");
 }
 

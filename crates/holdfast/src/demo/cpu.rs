@@ -101,20 +101,38 @@ fn parse_stat(text: &str) -> Option<Thread> {
     Some(Thread { run: times.next()?? + times.next()??, queued: Duration::ZERO })
 }
 
-/// What all cores of the machine have had so far: every process, interrupts, and what the hypervisor took for others. Some
-/// kernels account interrupts, in which most of TCP on loopback runs, to the process that they interrupt and some do not;
-/// here they are always included.
-pub(super) fn cores_used() -> io::Result<Duration> {
-    let text = fs::read_to_string("/proc/stat")?;
-    text.lines().next().and_then(parse_cores).ok_or_else(|| io::Error::other("/proc/stat cannot be understood"))
+/// What all cores of the machine have had so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Cores {
+    /// Every process, interrupts, and what the hypervisor took for others. Some kernels account interrupts, in which most of
+    /// TCP on loopback runs, to the process that they interrupt and some do not; here they are always included.
+    pub(super) used: Duration,
+    /// Nothing to do.
+    pub(super) idle: Duration,
+}
+
+impl Cores {
+    pub(super) fn read() -> io::Result<Self> {
+        let text = fs::read_to_string("/proc/stat")?;
+        text.lines().next().and_then(parse_cores).ok_or_else(|| io::Error::other("/proc/stat cannot be understood"))
+    }
+
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self { used: self.used.saturating_sub(earlier.used), idle: self.idle.saturating_sub(earlier.idle) }
+    }
+
+    /// From 0 to 1.
+    pub(super) fn used_share(self) -> f64 {
+        self.used.div_duration_f64(self.used + self.idle)
+    }
 }
 
 /// `cpu user nice system idle iowait irq softirq steal …` in ticks (`proc_stat(5)`).
-fn parse_cores(line: &str) -> Option<Duration> {
+fn parse_cores(line: &str) -> Option<Cores> {
     let numbers = line.strip_prefix("cpu ")?.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
     let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
-    let &[user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = numbers.as_slice() else { return None };
-    Some(ticks(user + nice + system + irq + softirq + steal))
+    let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = numbers.as_slice() else { return None };
+    Some(Cores { used: ticks(user + nice + system + irq + softirq + steal), idle: ticks(idle + iowait) })
 }
 
 #[cfg(test)]
@@ -143,7 +161,7 @@ mod tests {
         assert_eq!(parse_schedstat("657790 7881193 2\n"), Some(thread(657_790, 7_881_193)));
         let stat = "7 (a) b) c) S 1 7 7 0 -1 4194304 1 2 3 4 20 30 0 0 20 0 1 0 5 6 7";
         assert_eq!(parse_stat(stat), Some(thread(500_000_000, 0)));
-        assert_eq!(parse_cores("cpu  1 2 3 40 50 6 7 8 0 0"), Some(ticks(27)));
+        assert_eq!(parse_cores("cpu  1 2 3 40 50 6 7 8 0 0"), Some(Cores { used: ticks(27), idle: ticks(90) }));
         assert_eq!(parse_cores("cpu0 1 2 3"), None);
         assert_eq!(parse_schedstat(""), None);
     }

@@ -2,7 +2,7 @@
 //! have counted. Raw numbers out; `summary` makes the table of them.
 
 use super::client::{Load, Phase, Tally, Target};
-use super::cpu::{self, Source, Spent, Usage};
+use super::cpu::{Cores, Source, Spent, Usage};
 use super::plan::{Arm, Plan, ROWS};
 use super::server::{OriginCounts, Server};
 use super::signals::Signals;
@@ -108,7 +108,7 @@ pub(super) struct Sample {
     pub(super) gateway: Option<Spent>,
     pub(super) origin: Spent,
     /// All cores, whoever used them.
-    pub(super) cores_used: Duration,
+    pub(super) cores: Cores,
     pub(super) source: Source,
     /// Connections and requests that the origin had in the whole segment.
     pub(super) at_origin: OriginCounts,
@@ -121,7 +121,7 @@ struct Reading {
     client: Usage,
     gateway: Option<Usage>,
     origin: Usage,
-    cores_used: Duration,
+    cores: Cores,
 }
 
 impl Reading {
@@ -131,7 +131,7 @@ impl Reading {
             client: Usage::read(std::process::id())?,
             gateway,
             origin: Usage::read(stage.origin.pid())?,
-            cores_used: cpu::cores_used()?,
+            cores: Cores::read()?,
             at: Instant::now(),
         })
     }
@@ -183,7 +183,7 @@ impl<'a> Measuring<'a> {
             client: last.client.since(&first.client),
             gateway: gateway.map(|(last, first)| last.since(first)),
             origin: last.origin.since(&first.origin),
-            cores_used: last.cores_used.saturating_sub(first.cores_used),
+            cores: last.cores.since(first.cores),
             source: last.origin.source(),
             at_origin: stage.ask_origin()?.since(before),
             sockets,

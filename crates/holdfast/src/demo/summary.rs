@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// A side whose busiest thread ran, or waited for a core, for this share of the time was never idle to speak of.
 const NEVER_IDLE: f64 = 0.85;
+/// Cores of which this share was used leave no room for a thread that wakes.
+const CORES_FULL: f64 = 0.9;
 /// A bottleneck that waited for a core for this share of the time would be faster on more cores.
 const SHORT_OF_CORES: f64 = 0.15;
 
@@ -48,10 +50,11 @@ pub(super) struct Side {
     pub(super) busiest_queued_percent: Spread,
 }
 
-/// Which side was never idle.
+/// What held the rest up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Bottleneck {
-    /// `client`, `gateway`, `origin`, or `none` if all were idle at times.
+    /// `client`, `gateway` or `origin`: it was never idle. `cores`: all of them were idle at times, but the cores were not.
+    /// `none`: neither.
     pub(super) side: &'static str,
     /// It would have been faster if it had not waited for a core.
     pub(super) short_of_cores: bool,
@@ -128,7 +131,7 @@ impl Report {
         let rows = rows.collect::<Option<Vec<_>>>()?;
         let other = |sample: &Sample| {
             let ours = sample.client.run + sample.origin.run + sample.gateway.unwrap_or_default().run;
-            sample.cores_used.saturating_sub(ours).div_duration_f64(sample.window)
+            sample.cores.used.saturating_sub(ours).div_duration_f64(sample.window)
         };
         let other_work_cores = Spread::of(samples.iter().map(other))?;
         let time_wait = rows.iter().map(|row| row.sockets.time_wait()).sum();
@@ -199,6 +202,7 @@ fn row_report(index: usize, row: Row, measured: &Measured) -> Option<RowReport> 
     let side = |spent: fn(&Sample) -> Option<Spent>| Side::of(&own, spent);
     let (client, gateway) = (side(|sample| Some(sample.client))?, side(|sample| sample.gateway));
     let origin = side(|sample| Some(sample.origin))?;
+    let cores_used = Spread::of(own.iter().map(|sample| sample.cores.used_share()))?.median;
     let mut faults = Faults::default();
     for sample in &own {
         faults.add(&sample.tally.faults);
@@ -214,7 +218,7 @@ fn row_report(index: usize, row: Row, measured: &Measured) -> Option<RowReport> 
         latency_ms_p99: Spread::of(
             own.iter().map(|sample| sample.tally.latency_us.value_at_quantile(0.99) as f64 / 1e3),
         )?,
-        bottleneck: bottleneck(&[("client", Some(client)), ("gateway", gateway), ("origin", Some(origin))]),
+        bottleneck: bottleneck(&[("client", Some(client)), ("gateway", gateway), ("origin", Some(origin))], cores_used),
         client,
         gateway,
         origin,
@@ -244,7 +248,7 @@ impl Side {
 
 /// The side whose busiest thread was idle least. Running counts, and so does waiting for a core: a thread that waits for
 /// one has work.
-fn bottleneck(sides: &[(&'static str, Option<Side>)]) -> Bottleneck {
+fn bottleneck(sides: &[(&'static str, Option<Side>)], cores_used: f64) -> Bottleneck {
     let shares =
         |side: &Side| (side.busiest_running_percent.median / 100.0, side.busiest_queued_percent.median / 100.0);
     let sides = sides.iter().filter_map(|(name, side)| Some((*name, shares(side.as_ref()?))));
@@ -253,6 +257,7 @@ fn bottleneck(sides: &[(&'static str, Option<Side>)]) -> Bottleneck {
         Some((side, (running, queued))) if running + queued >= NEVER_IDLE => {
             Bottleneck { side, short_of_cores: queued >= SHORT_OF_CORES }
         }
+        _ if cores_used >= CORES_FULL => Bottleneck { side: "cores", short_of_cores: true },
         _ => Bottleneck { side: "none", short_of_cores: false },
     }
 }
@@ -284,14 +289,15 @@ mod tests {
 
     #[test]
     fn the_bottleneck_is_who_was_never_idle() {
-        let found = |client, gateway, origin| {
-            bottleneck(&[("client", Some(client)), ("gateway", gateway), ("origin", Some(origin))])
+        let found = |client, gateway, origin, cores_used| {
+            bottleneck(&[("client", Some(client)), ("gateway", gateway), ("origin", Some(origin))], cores_used)
         };
-        let clear = found(side(60.0, 2.0), Some(side(97.0, 2.0)), side(40.0, 2.0));
+        let clear = found(side(60.0, 2.0), Some(side(97.0, 2.0)), side(40.0, 2.0), 0.99);
         assert_eq!(clear, Bottleneck { side: "gateway", short_of_cores: false });
         // Two of three share a core: the one that waits for it is never idle.
-        let short = found(side(50.0, 10.0), Some(side(70.0, 28.0)), side(45.0, 20.0));
+        let short = found(side(50.0, 10.0), Some(side(70.0, 28.0)), side(45.0, 20.0), 0.99);
         assert_eq!(short, Bottleneck { side: "gateway", short_of_cores: true });
-        assert_eq!(found(side(60.0, 2.0), None, side(40.0, 2.0)).side, "none");
+        assert_eq!(found(side(60.0, 2.0), None, side(40.0, 2.0), 0.5).side, "none");
+        assert_eq!(found(side(60.0, 20.0), None, side(40.0, 2.0), 0.97).side, "cores");
     }
 }

@@ -80,13 +80,15 @@ fn cpu(out: &mut String, rows: &[&RowReport]) {
     let mut lines = vec![titles.map(str::to_owned).to_vec()];
     lines.extend(rows.iter().map(|row| {
         let gateway = row.gateway.as_ref();
+        let waits = row.bottleneck.short_of_cores && row.bottleneck.side != "cores";
+        let suffix = if waits { ", waits for a core" } else { "" };
         vec![
             row.arm.name().to_owned(),
             spread(&row.client.cpu_us_per_request, 1),
             gateway.map_or_else(|| "-".to_owned(), |side| spread(&side.cpu_us_per_request, 1)),
             spread(&row.origin.cpu_us_per_request, 1),
             [Some(&row.client), gateway, Some(&row.origin)].map(busy).join(" "),
-            format!("{}{}", row.bottleneck.side, if row.bottleneck.short_of_cores { ", waits for a core" } else { "" }),
+            format!("{}{suffix}", row.bottleneck.side),
         ]
     }));
     table(out, &lines);
@@ -169,7 +171,8 @@ fn notes(out: &mut String, report: &Report) {
         "\n\
          CPU         user and system time of each process in the measured windows, from {source}.\n\
          bottleneck  the side whose busiest thread was idle least, if that is under 15 %: `90+8` is a thread that ran for\n            \
-         90 % of the time and waited for a core for 8 %. `waits for a core`: 15 % or more.\n\
+         90 % of the time and waited for a core for 8 %. `waits for a core`: 15 % or more. `cores`: all sides were\n            \
+         idle at times, but 90 % of the cores were in use, by whomever.\n\
          sockets     from /proc/net/tcp; {} or more readings per row under load, one in the end. A connection within one machine\n            \
          has two sockets, one at each end. TIME_WAIT stays for 60 s at the end that closed first, so all rounds add\n            \
          up; but a connection from a port that is still in TIME_WAIT there takes its place, so the half of the ports\n            \
