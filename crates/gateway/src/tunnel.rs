@@ -46,6 +46,8 @@ pub(crate) struct Tunnel {
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
+    /// When bytes, or an end, went through last.
+    moved_at: Millis,
     /// Who ended first; `None` while nobody has.
     ended_by: Option<CloseSide>,
     _permit: TunnelPermit<'static, IdleSocket>,
@@ -90,6 +92,7 @@ impl Tunnel {
         start: TunnelStart,
         unsent: Spill,
         pending: &[u8],
+        now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
         let TunnelStart { upstream, permit, early, plan, record } = start;
         let mut tunnel = Self {
@@ -99,6 +102,7 @@ impl Tunnel {
             plan,
             record,
             directions: [Direction::default(), Direction { spill: unsent, ..Direction::default() }],
+            moved_at: now,
             ended_by: None,
             _permit: permit,
         };
@@ -139,10 +143,15 @@ impl Tunnel {
         if upwards.more || downwards.more {
             return Step::Yield;
         }
-        if fired && !upwards.moved && !downwards.moved {
+        if upwards.moved || downwards.moved {
+            self.moved_at = now;
+        }
+        // Only bytes count: an event that brings none, such as room in a socket, must not prolong a silent tunnel.
+        let deadline = self.moved_at.after(self.plan.idle_max);
+        if fired && deadline <= now {
             return Step::End(CloseReason::TunnelTimeout);
         }
-        Step::Wait(now.after(self.plan.idle_max))
+        Step::Wait(deadline)
     }
 
     /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a good end.

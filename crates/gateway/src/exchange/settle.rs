@@ -195,11 +195,12 @@ impl Exchange {
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
     pub(super) fn hand_to_tunnel(self, mut start: TunnelStart) -> Next {
         start.record = self.tunnel_record();
+        let now = self.worker.reactor.now();
         let Self { worker, request, down, .. } = self;
         worker.recycle(request);
         let (mut connection, unsent) = down.into_parts();
         let pending = std::mem::take(&mut connection.pending);
-        match Tunnel::start(connection.stream, connection.task, start, unsent, &pending) {
+        match Tunnel::start(connection.stream, connection.task, start, unsent, &pending, now) {
             Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
             Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
         }

@@ -20,6 +20,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Smallest status of an answer: below it nothing ends the exchange.
+const RETURN_STATUS_MIN: u16 = 200;
+
 /// What we call ourselves.
 const NAME: &str = "holdfast";
 
@@ -138,6 +141,11 @@ impl Lowering<'_> {
     /// The answer of a program that begins with `return`.
     pub(super) fn program_return(&mut self, program: &Program, settings: &LocationSettings) -> Option<ReturnPlan> {
         let Some(Instruction::Return(answer)) = program.first() else { return None };
+        if answer.status < RETURN_STATUS_MIN {
+            let message = format!("invalid return code \"{}\"", answer.status);
+            let hint = "a final status: 200 to 999, or 444 to close without an answer";
+            self.found.push(Diagnostic::error(answer.span, message).with_hint(hint));
+        }
         let text = match &answer.body {
             ReturnBody::None => None,
             ReturnBody::Text(text) | ReturnBody::Redirect(text) => Some(self.template(text)),
