@@ -10,7 +10,7 @@ use crate::receive::{Receiving, Taken};
 use crate::reply::{Announced, Content, PagePart, Reply};
 use crate::worker::Site;
 use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
-use reactor::{Millis, PeerAddress, Read, Stream, TaskId};
+use reactor::{Millis, PeerAddress, Read, Stream, TaskId, monotonic_millis};
 use std::io::{self, IoSlice};
 
 /// Bytes per read: a body of 1 MB takes some reads, and other connections get their turn between them.
@@ -217,7 +217,7 @@ impl Dialogue {
             return self.end(CloseReason::ClientReset, EndBy::Fin);
         }
         self.state = State::Discard(reason);
-        self.set_due(site, Some(Millis(site.reactor.now().0.saturating_add(wait_ms))));
+        self.set_due(site, Some(pause_end(wait_ms)));
     }
 
     /// In a state that neither reads nor writes: only the client's RST ends it, and its FIN where nothing is owed to it.
@@ -391,7 +391,7 @@ impl Dialogue {
             Action::Reply(reply) => self.respond(reply, site),
             Action::Delay(wait_ms, reply) => {
                 self.state = State::Delayed(Box::new(reply));
-                self.set_due(site, Some(Millis(site.reactor.now().0.saturating_add(wait_ms))));
+                self.set_due(site, Some(pause_end(wait_ms)));
             }
             Action::Echo(json) => self.respond(Reply::json(received.finish_echo(json)), site),
             Action::Reset { .. } => self.end(CloseReason::FaultReset, EndBy::Reset),
@@ -560,4 +560,10 @@ impl Sending {
         self.sent = 0;
         Ok(Some(body.fill(now, &mut self.out)))
     }
+}
+
+/// When a pause of so many milliseconds that begins now is over. The loop's own time is that of the turn's beginning and is
+/// cut to whole milliseconds: counted from there a pause would end early, and a test that measures it would be right.
+fn pause_end(wait_ms: u64) -> Millis {
+    Millis(monotonic_millis().0.saturating_add(wait_ms).saturating_add(1))
 }
