@@ -41,6 +41,8 @@ use rules::location::Found;
 use rules::pattern::Pattern;
 use rules::uri::{ParsedTarget, parse_target};
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -102,6 +104,8 @@ pub(crate) struct Exchange {
     pub(crate) body: RequestBody,
     pub(crate) target: Target,
     pub(crate) captures: Captures,
+    /// `$request_id`, once somebody has asked for it.
+    request_id: Cell<Option<u128>>,
     /// Values of user-defined variables; empty until there is one.
     pub(crate) slots: Vec<Option<Box<[u8]>>>,
     pub(crate) attempts: Attempts,
@@ -173,6 +177,7 @@ impl Exchange {
             body: RequestBody::new(framing),
             target: Target::default(),
             captures: Captures::default(),
+            request_id: Cell::new(None),
             slots: Vec::new(),
             attempts: Attempts::default(),
             method: head.method,
@@ -189,6 +194,18 @@ impl Exchange {
             generation,
             request,
         }
+    }
+
+    /// `$request_id`: 16 random bytes, the same for the whole exchange. Unique, not secret: they come from the standard
+    /// library's hash keys, which are random per thread and differ from one another.
+    pub(crate) fn request_id(&self) -> u128 {
+        if let Some(id) = self.request_id.get() {
+            return id;
+        }
+        let half = || u128::from(RandomState::new().hash_one(self.down.connection.serial));
+        let id = half() << 64 | half();
+        self.request_id.set(Some(id));
+        id
     }
 
     pub(crate) fn task(&self) -> TaskId {

@@ -39,7 +39,6 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
             | Variable::RealpathRoot
             | Variable::RequestBody
             | Variable::RequestBodyFile
-            | Variable::RequestId
             | Variable::RequestPort
             | Variable::SentHttp(_)
             | Variable::SentTrailer(_)
@@ -172,6 +171,7 @@ impl ExchangeView<'_> {
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::RemoteUser => self.remote_user(out),
+            Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
             Variable::User(slot) => optional(exchange.slots.get(usize::from(slot.0)).and_then(Option::as_deref), out),
             _ => false,
         }
