@@ -49,3 +49,15 @@ pub fn reason_phrase(status: u16) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_are_nginxs_also_where_they_differ_from_its_pages() {
+        assert_eq!((reason_phrase(302), reason_phrase(401)), ("Moved Temporarily", "Unauthorized"));
+        assert_eq!((reason_phrase(404), reason_phrase(503)), ("Not Found", "Service Temporarily Unavailable"));
+        assert_eq!(reason_phrase(418), "");
+    }
+}

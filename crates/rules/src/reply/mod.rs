@@ -5,7 +5,7 @@ mod error_page;
 mod page;
 
 pub use error_page::{ErrorPage, ErrorPages, Overwrite, PageTarget};
-pub use page::{pads_error_pages, reason_phrase, write_page};
+pub use page::{pads_error_pages, write_page};
 
 use crate::template::Template;
 use crate::variable::UserVariables;

@@ -1,25 +1,7 @@
-//! Status lines and the built-in pages. Reason phrases and titles are nginx's, because monitoring compares them; the shape
+//! The built-in pages. Their titles are nginx's, because monitoring compares them; the shape
 //! of a page is its too, because clients and tools look for it.
 
-/// The phrase of a status line; empty for a status that nginx has no phrase for (RFC 9112 section 4 allows that).
-pub fn reason_phrase(status: u16) -> &'static str {
-    match status {
-        100 => "Continue",
-        101 => "Switching Protocols",
-        103 => "Early Hints",
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        204 => "No Content",
-        206 => "Partial Content",
-        302 => "Moved Temporarily",
-        304 => "Not Modified",
-        401 => "Unauthorized",
-        _ => title(status).unwrap_or(""),
-    }
-}
-
-/// The title of a built-in page. It differs from the reason phrase in two places, as in nginx.
+/// The title of a built-in page. It differs from the reason phrase (`http1::status`) in two places, as in nginx.
 fn title(status: u16) -> Option<&'static str> {
     Some(match status {
         301 => "Moved Permanently",
@@ -136,15 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn a_status_without_a_page_has_none_and_no_phrase() {
+    fn a_status_without_a_page_has_none() {
         assert!(!write_page(418, "x", false, &mut Vec::new()));
-        assert_eq!(reason_phrase(418), "");
     }
 
     #[test]
-    fn phrases_differ_from_titles_where_nginx_does() {
-        assert_eq!((reason_phrase(302), reason_phrase(401)), ("Moved Temporarily", "Unauthorized"));
-        assert_eq!((reason_phrase(404), reason_phrase(503)), ("Not Found", "Service Temporarily Unavailable"));
+    fn titles_differ_from_reason_phrases_where_nginx_does() {
+        assert_eq!((title(302), title(401)), (Some("Found"), Some("Authorization Required")));
+        assert_eq!((title(404), title(503)), (Some("Not Found"), Some("Service Temporarily Unavailable")));
     }
 
     #[test]
