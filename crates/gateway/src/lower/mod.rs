@@ -266,15 +266,11 @@ impl Lowering<'_> {
     }
 }
 
-/// Kept by number, with gaps for the addresses of other generations.
-fn place<T>(list: &mut Vec<Option<T>>, index: usize, value: T) {
+/// Puts a plan at its listener's number; the list has gaps for the addresses of other generations.
+fn place_listener(list: &mut Vec<Option<ListenerPlan>>, id: ListenerId, plan: ListenerPlan) {
+    let index = id.0 as usize;
     if index >= list.len() {
         list.resize_with(index + 1, || None);
     }
-    list[index] = Some(value);
-}
-
-/// Puts a plan at its listener's number.
-fn place_listener(list: &mut Vec<Option<ListenerPlan>>, id: ListenerId, plan: ListenerPlan) {
-    place(list, id.0 as usize, plan);
+    list[index] = Some(plan);
 }
