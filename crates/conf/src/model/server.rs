@@ -69,6 +69,8 @@ settings! {
         underscores_in_headers: bool = false, "underscores_in_headers" => value(parse_flag);
         /// Whether a field with a bad name is dropped instead of refused.
         ignore_invalid_headers: bool = true, "ignore_invalid_headers" => value(parse_flag);
+        /// Whether a line feed alone ends a line.
+        bare_line_feeds: bool = true, "bare_line_feeds" => value(parse_flag);
         /// Checked; of no effect here.
         connection_pool_size: u64 = 512, "connection_pool_size" => value(parse_size);
         /// Checked; of no effect here.

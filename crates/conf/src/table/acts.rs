@@ -39,6 +39,7 @@ pub(super) const ACTED_ON: &[&str] = &[
     "log_not_found",
     "tcp_nopush",
     "underscores_in_headers",
+    "bare_line_feeds",
     // clients
     "keepalive_timeout",
     "keepalive_requests",

@@ -18,6 +18,9 @@ directives! {
     "proxy_bind_pool" (1..) "address ..." in Http | Server | Location, ListReplaced since "holdfast", Planned =>
         "Local addresses over which upstream connections are spread, by free ports per destination.",
         "proxy_bind_pool 127.0.0.2 127.0.0.3;";
+    "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Planned =>
+        "Whether a line feed without a carriage return ends a line of a request head, as in nginx; `off` answers 400.",
+        "bare_line_feeds off;";
     "memory_budget" (1..=2) "size [shed=policy]" in Main, No since "holdfast", Planned =>
         "One byte budget for all buffers of the process, and what is shed when it is used up.", "memory_budget 2g;";
     "tunnel_timeout" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>

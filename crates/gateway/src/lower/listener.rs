@@ -6,7 +6,7 @@ use conf::diagnostic::Diagnostic;
 use conf::model::{Listener, NameForm, SoKeepalive};
 use conf::source::{FileId, Span};
 use conf::value::{Address, Host};
-use http1::Limits;
+use http1::{BareLf, Limits};
 use reactor::{ListenOptions, PeerAddress};
 use rules::server_name::{NamedServer, ServerName, ServerNames};
 use std::net::SocketAddr;
@@ -55,6 +55,7 @@ impl Lowering<'_> {
         let limits = Limits {
             underscores_in_headers: head.underscores_in_headers,
             ignore_invalid_headers: head.ignore_invalid_headers,
+            bare_lf: if head.bare_line_feeds { BareLf::Accept } else { BareLf::Reject },
             ..Limits::from_buffers(
                 head.client_header_buffer_size as usize,
                 buffers.count as usize,

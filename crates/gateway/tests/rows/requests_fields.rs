@@ -1,7 +1,7 @@
 //! R13–R23 and R37: line ends, the bytes of fields, and Host.
 
-use crate::site::{HELLO, Site, post};
-use testkit::Peer;
+use crate::site::{HELLO, Site, post, text};
+use testkit::{Gateway, Peer};
 
 #[test]
 fn r13_bare_lf_is_a_line_end_and_goes_on_as_crlf() {
@@ -11,6 +11,23 @@ fn r13_bare_lf_is_a_line_end_and_goes_on_as_crlf() {
     // Taking the head apart has shown already that no line has a control character in it.
     assert!(head.starts_with(b"GET /lf HTTP/1.1\r\n") && head.ends_with(b"\r\n\r\n"), "{}", head.escape_ascii());
     assert_eq!(site.peer.only_request().value("X"), Some("y"));
+}
+
+#[test]
+fn r13_a_directive_makes_bare_lf_an_error_of_the_client() {
+    let conf = text(1, "", "").replace("listen {listen};", "listen {listen}; bare_line_feeds off;");
+    let peer = Peer::saying(HELLO);
+    let site = Site { gateway: Gateway::start(&conf, &[peer.address()]), peer };
+    for (request, phrase) in [
+        ("GET / HTTP/1.1\nHost: a\n\n", "client sent invalid request"),
+        ("\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "client sent invalid request"),
+        ("GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", "client sent invalid header line: a line feed without"),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\n", "client sent invalid header line: a line feed without"),
+    ] {
+        site.refuses(request, 400, phrase);
+    }
+    site.is_alive();
+    site.peer_saw_nothing();
 }
 
 #[test]
