@@ -35,6 +35,8 @@ pub struct LogSink {
     path: std::path::PathBuf,
     buffers: Box<[Buffer]>,
     dropped: AtomicU64,
+    /// Those of all times.
+    dropped_total: AtomicU64,
 }
 
 /// One worker's lines. On cache lines of its own, since its worker writes it with every request.
@@ -45,7 +47,8 @@ struct Buffer(Mutex<Vec<u8>>);
 impl LogSink {
     /// A sink for a number of workers.
     pub fn new(path: std::path::PathBuf, workers: usize) -> Self {
-        Self { path, buffers: (0..workers.max(1)).map(|_| Buffer::default()).collect(), dropped: AtomicU64::new(0) }
+        let buffers = (0..workers.max(1)).map(|_| Buffer::default()).collect();
+        Self { path, buffers, dropped: AtomicU64::new(0), dropped_total: AtomicU64::new(0) }
     }
 
     /// Where the lines go.
@@ -59,9 +62,15 @@ impl LogSink {
         let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
         if buffer.len() + line.len() > WAITING_BYTES_MAX {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_total.fetch_add(1, Ordering::Relaxed);
         } else {
             buffer.extend_from_slice(line);
         }
+    }
+
+    /// Lines dropped since the process began.
+    pub(crate) fn dropped_total(&self) -> u64 {
+        self.dropped_total.load(Ordering::Relaxed)
     }
 
     /// Takes all waiting lines, whole, into `into`; returns how many were dropped since the last time.

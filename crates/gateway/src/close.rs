@@ -57,6 +57,27 @@ impl CloseReason {
     /// How many there are, for tables indexed by reason.
     pub const COUNT: usize = Self::Bug as usize + 1;
 
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::ClientClosed,
+        Self::ClientAborted,
+        Self::KeepaliveTimeout,
+        Self::KeepaliveLimit,
+        Self::ClientAsked,
+        Self::CloseDelimited,
+        Self::Unanswered,
+        Self::BadRequest,
+        Self::HeadTimeout,
+        Self::BodyTimeout,
+        Self::SendTimeout,
+        Self::Truncated,
+        Self::TunnelEnded,
+        Self::TunnelTimeout,
+        Self::Displaced,
+        Self::Shutdown,
+        Self::Bug,
+    ];
+
     /// The name in metrics.
     pub fn label(self) -> &'static str {
         match self {
@@ -93,5 +114,19 @@ impl CloseReason {
 impl fmt::Display for CloseReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_stands_at_its_own_place_under_its_own_name() {
+        let mut labels = std::collections::HashSet::new();
+        for (place, reason) in CloseReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place);
+            assert!(labels.insert(reason.label()), "{reason} shares its name");
+        }
     }
 }

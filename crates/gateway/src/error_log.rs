@@ -56,6 +56,8 @@ pub struct ErrorLog {
     threshold: Level,
     waiting: Mutex<Vec<u8>>,
     dropped: AtomicU64,
+    /// Those of all times.
+    dropped_total: AtomicU64,
     utc_offset_minutes: i16,
 }
 
@@ -73,7 +75,13 @@ pub(crate) struct RequestLine<'a> {
 impl ErrorLog {
     /// A log that keeps lines of this level and above.
     pub fn new(threshold: Level, utc_offset_minutes: i16) -> Self {
-        Self { threshold, waiting: Mutex::default(), dropped: AtomicU64::new(0), utc_offset_minutes }
+        Self {
+            threshold,
+            waiting: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            dropped_total: AtomicU64::new(0),
+            utc_offset_minutes,
+        }
     }
 
     /// Offset of local time from UTC, east of Greenwich.
@@ -141,6 +149,11 @@ impl ErrorLog {
         }
     }
 
+    /// Lines dropped since the process began.
+    pub(crate) fn dropped_total(&self) -> u64 {
+        self.dropped_total.load(Ordering::Relaxed)
+    }
+
     fn prefix(&self, level: Level) -> Vec<u8> {
         let now = reactor::wall_clock().as_secs() as i64;
         let mut line = Vec::with_capacity(200);
@@ -154,6 +167,7 @@ impl ErrorLog {
         let mut waiting = self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if waiting.len() + line.len() > WAITING_BYTES_MAX {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_total.fetch_add(1, Ordering::Relaxed);
         } else {
             waiting.extend_from_slice(line);
         }

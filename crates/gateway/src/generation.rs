@@ -4,6 +4,7 @@
 use crate::access_log::AccessLog;
 use crate::body_file::BodyFiles;
 use crate::files::{FilesPlan, RootPlan};
+use crate::status::{GroupCells, PeerCells};
 use crate::tunnel::TunnelPlan;
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Limits};
@@ -157,6 +158,8 @@ pub(crate) enum Content {
     Return(ReturnPlan),
     /// `stub_status`
     StubStatus,
+    /// `status_page`
+    StatusPage,
     Files(Box<FilesPlan>),
     /// Nothing is configured to answer: 404.
     Nothing,
@@ -222,6 +225,8 @@ pub(crate) struct GroupPlan {
     pub(crate) balance: Group,
     /// How long a request waits for a connection when all that are permitted are in use.
     pub(crate) queue_timeout: Duration,
+    /// What is counted about it.
+    pub(crate) cells: Arc<GroupCells>,
 }
 
 /// A server of a group.
@@ -230,6 +235,8 @@ pub(crate) struct PeerPlan {
     /// `$upstream_addr`.
     pub(crate) name: Box<[u8]>,
     pub(crate) key: KeyId,
+    /// What is counted about it.
+    pub(crate) cells: Arc<PeerCells>,
 }
 
 /// A set of field names: the well-known ones as bits, the others as a short list.

@@ -15,6 +15,7 @@ mod lower;
 mod pool;
 mod request;
 mod shared;
+mod status;
 mod tunnel;
 mod worker;
 

@@ -4,6 +4,7 @@
 use crate::error_log::ErrorLog;
 use crate::generation::{Generation, ListenerId};
 use crate::pool::{PoolDriver, UpstreamPool};
+use crate::status::{CLASSES, StatusBook};
 use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -42,6 +43,8 @@ pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
     pub(crate) handled: AtomicU64,
     pub(crate) requests: AtomicU64,
+    /// Responses, by class of their status.
+    pub(crate) responses: [AtomicU64; CLASSES.len()],
     /// Exchanges under way.
     pub(crate) exchanges: AtomicU64,
     /// Connections with a part of a head.
@@ -71,6 +74,10 @@ pub struct Shared {
     pub(crate) error_log: ErrorLog,
     /// For work that may wait for a disk.
     pub(crate) offload: Offload,
+    /// What a status page shows of groups, peers and listeners.
+    pub(crate) status: StatusBook,
+    /// Unix time at which this was made.
+    pub(crate) started_at_s: u64,
     /// Serial number of the next client connection.
     serial: AtomicU64,
 }
@@ -120,6 +127,8 @@ impl Shared {
             pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake })),
             error_log,
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
+            status: StatusBook::new(usize::from(workers)),
+            started_at_s: reactor::wall_clock().as_secs(),
             serial: AtomicU64::new(1),
         }));
         Ok(this.get_or_init(|| shared))

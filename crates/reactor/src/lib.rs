@@ -29,7 +29,7 @@ pub use connect::ConnectOptions;
 pub use file::{
     FileKind, FileStatus, OpenFile, c_path, is_link_loop, open_file, open_file_cached, read_at, read_cached_with,
 };
-pub use listener::{Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
+pub use listener::{AcceptQueue, Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
 pub use mailbox::Mailbox;
 pub use offload::{Offload, Pending};
 pub use parked::{Parked, ParkedId};

@@ -82,6 +82,15 @@ pub struct BacklogGranted {
     pub granted: u32,
 }
 
+/// The accept queue of a listener at one moment, in connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptQueue {
+    /// Connections that wait to be accepted.
+    pub waiting: u32,
+    /// What the kernel keeps.
+    pub backlog: u32,
+}
+
 impl Listener {
     /// Binds and listens.
     pub fn bind(address: &PeerAddress, options: &ListenOptions) -> io::Result<Self> {
@@ -170,6 +179,14 @@ impl Listener {
     /// `TCP_INFO` of a listener has the effective backlog in `tcpi_sacked` (net/ipv4/tcp.c, `tcp_get_info`).
     pub fn backlog_granted(&self, asked: u32) -> Option<BacklogGranted> {
         sys::tcp_info(self.socket.as_fd()).map(|info| BacklogGranted { asked, granted: info.tcpi_sacked })
+    }
+
+    /// How full the accept queue is; `None` for a Unix socket. A queue of `backlog` holds one connection more.
+    ///
+    /// `TCP_INFO` of a listener has the queue in `tcpi_unacked` (net/ipv4/tcp.c, `tcp_get_info`).
+    pub fn accept_queue(&self) -> Option<AcceptQueue> {
+        sys::tcp_info(self.socket.as_fd())
+            .map(|info| AcceptQueue { waiting: info.tcpi_unacked, backlog: info.tcpi_sacked })
     }
 
     /// For registration with a reactor and for passing on.

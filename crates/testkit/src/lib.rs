@@ -8,12 +8,14 @@
 mod gateway;
 mod message;
 mod peer;
+mod program;
 mod signal;
 mod talk;
 
 pub use crate::gateway::Gateway;
 pub use crate::message::{Message, Request, Response};
 pub use crate::peer::{Deaf, Peer, Refusing};
+pub use crate::program::peer_program;
 pub use crate::signal::{Signal, until};
 pub use crate::talk::{End, Talk};
 

@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 /// Changes whenever the wrappers or the layout change, so that an older folder is built anew.
-const LAYOUT: &str = "holdfast-peers 1";
+const LAYOUT: &str = "holdfast-peers 2";
 
 /// A program that tests or benches run beside ours.
 pub(crate) struct Peer {
@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 7] = [
+const PEERS: [Peer; 9] = [
     Peer { name: "nginx", package: "nginx", file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", file: "usr/bin/wrk", version: &["-v"] },
@@ -45,6 +45,8 @@ const PEERS: [Peer; 7] = [
     Peer { name: "siege", package: "siege", file: "usr/bin/siege", version: &["--version"] },
     Peer { name: "hey", package: "hey", file: "usr/bin/hey", version: &["-h"] },
     Peer { name: "h2load", package: "nghttp2-client", file: "usr/bin/h2load", version: &["--version"] },
+    Peer { name: "promtool", package: "prometheus", file: "usr/bin/promtool", version: &["--version"] },
+    Peer { name: "dnsmasq", package: "dnsmasq-base", file: "usr/sbin/dnsmasq", version: &["--version"] },
 ];
 
 /// Runs the task.
@@ -74,7 +76,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     {
         return Ok(bin);
     }
-    heading("peers: nginx, haproxy and the load tools, for tests and benches");
+    heading("peers: nginx, haproxy, load tools and others, for tests and benches");
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| find_program(peer.name).is_none()).collect();
     let unpacked = if missing.is_empty() { Vec::new() } else { unpack(&home, &missing)? };
 

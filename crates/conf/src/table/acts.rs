@@ -62,6 +62,7 @@ pub(super) const ACTED_ON: &[&str] = &[
     "log_format",
     "access_log",
     "stub_status",
+    "status_page",
     // upstreams
     "upstream",
     "keepalive",

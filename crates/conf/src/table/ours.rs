@@ -27,6 +27,7 @@ directives! {
         "Idle limit of tunnels, apart from `proxy_read_timeout`.", "tunnel_timeout 15m;";
     "tunnel_ping" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>
         "How often the gateway pings both sides of an idle WebSocket tunnel.", "tunnel_ping 30s;";
-    "status_page" (0..) "[parameters]" in Location, No since "holdfast", Planned =>
-        "Live page of the gateway, with JSON and Prometheus metrics.", "status_page;";
+    "status_page" (0) "" in Location, No since "holdfast", Planned =>
+        "Live page of the gateway, with JSON (`?format=json`) and Prometheus metrics (`?format=prometheus`).",
+        "status_page;";
 }

@@ -15,6 +15,7 @@ mod reply;
 mod request_body;
 mod send_file;
 mod settle;
+mod status_page;
 mod try_files;
 mod view;
 
@@ -306,6 +307,7 @@ impl Exchange {
             Content::Return(plan) => self.return_step(plan),
             Content::Files(plan) => self.files(plan).await,
             Content::StubStatus => Step::Reply(self.stub_status()),
+            Content::StatusPage => Step::Reply(self.status_page().await),
             Content::Nothing => Step::Reply(Reply::error(404)),
         }
     }

@@ -6,6 +6,7 @@ use super::reply::Reply;
 use super::{Exchange, Served, Step};
 use crate::close::CloseReason;
 use crate::generation::{Content, Generation, GroupPlan, LocationId, ProxyPlan};
+use crate::status::Counted;
 use reactor::Millis;
 use smallvec::SmallVec;
 use upstream::balance::{Inputs, Outcome, Pick, Selection, Standing};
@@ -98,12 +99,15 @@ impl Exchange {
         };
         loop {
             let Some(peer) = self.pick_peer(plan, &mut tries) else {
+                plan.group.cells.count_no_live_peer(self.worker.index);
                 self.error_log("no live upstreams while connecting to upstream");
                 return Step::Reply(Reply::error(502));
             };
             let (index, _seat) = peer;
             tries.made += u32::from(tries.fresh_on.take().is_none());
-            match self.attempt(plan, index, &body, &tries).await {
+            let end = self.attempt(plan, index, &body, &tries).await;
+            self.count_attempt(&plan.group, index, matches!(end, AttemptEnd::Failed { .. }));
+            match end {
                 AttemptEnd::Served => {
                     self.report(&plan.group, index, Outcome::Succeeded);
                     return Step::Served(Served::Responded);
@@ -166,8 +170,12 @@ impl Exchange {
         let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
         self.report(&plan.group, index, outcome);
         match verdict.decision {
-            Decision::NextPeer | Decision::Serve => None,
+            Decision::NextPeer | Decision::Serve => {
+                plan.group.cells.count_retry(self.worker.index, verdict.reason);
+                None
+            }
             Decision::RetrySamePeerFresh => {
+                plan.group.cells.count_retry(self.worker.index, verdict.reason);
                 tries.fresh_on = Some(index);
                 tries.fresh_used = true;
                 None
@@ -186,6 +194,19 @@ impl Exchange {
             }
             Decision::Abort => Some(Step::Served(self.truncate())),
         }
+    }
+
+    /// Counts an attempt that has ended, for the status page.
+    fn count_attempt(&self, group: &GroupPlan, index: usize, failed: bool) {
+        let (Some(peer), Some(record)) = (group.peers.get(index), self.attempts.all.last()) else { return };
+        let counted = Counted {
+            connect_ms: record.connect_ms,
+            reused: record.reused,
+            status: Some(record.status).filter(|&status| status > 0),
+            response_ms: record.response_ms,
+            failed,
+        };
+        peer.cells.count(self.worker.index, counted);
     }
 
     fn report(&self, group: &GroupPlan, index: usize, outcome: Outcome) {

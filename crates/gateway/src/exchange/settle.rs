@@ -7,6 +7,8 @@ use crate::access_log::AccessLog;
 use crate::close::CloseReason;
 use crate::exchange::downstream::Framing;
 use crate::exchange::view::{ExchangeView, TunnelView};
+use crate::shared::bump;
+use crate::status::class_of;
 use crate::tunnel::{Tunnel, TunnelRecord, TunnelStart};
 use crate::worker::{LingerPlan, Worker};
 use conf::value::words::KeepaliveDisable;
@@ -64,6 +66,7 @@ impl Exchange {
             self.down.keepalive = false;
         }
         self.log();
+        self.count_response();
         let plan = self.client_plan();
         let (timeout, linger) =
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
@@ -143,6 +146,11 @@ impl Exchange {
         }
     }
 
+    /// Counts the response by its status. A client that left before there was one has status 499.
+    fn count_response(&self) {
+        bump(&self.worker.counters().responses[class_of(self.status)], 1);
+    }
+
     /// Writes the access-log lines.
     fn log(&mut self) {
         let generation = Rc::clone(&self.generation);
@@ -195,6 +203,7 @@ impl Exchange {
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
     pub(super) fn hand_to_tunnel(self, mut start: TunnelStart) -> Next {
         start.record = self.tunnel_record();
+        self.count_response();
         let now = self.worker.reactor.now();
         let Self { worker, request, down, .. } = self;
         worker.recycle(request);

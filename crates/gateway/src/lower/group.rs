@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::balance::{Group, Method, PeerHealth, PeerSpec};
-use upstream::shared::{GroupId, GroupLimits, PeerLimits, PoolKey};
+use upstream::shared::{GroupId, GroupLimits, KeyId, PeerId, PeerLimits, PoolKey};
 
 /// What makes two proxies use the same connections of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,19 +36,23 @@ impl Lowering<'_> {
         }
         let upstream = self.http.upstreams.get(used.upstream.0 as usize)?;
         let group = self.intern_group(upstream)?;
+        let status = &self.options.shared.status;
+        let cells = status.group(&upstream.name, group);
         let (mut peers, mut members) = (Vec::new(), Vec::new());
         for server in &upstream.servers {
             self.refuse_parameters(server);
             for address in self.addresses(&server.address.address, Some(server.span)) {
-                let Some(key) = self.intern_peer(group, &used, server, &address) else { continue };
+                let Some((peer, key)) = self.intern_peer(group, &used, server, &address) else { continue };
                 let health = self.health(upstream, &address);
                 members.push((peer_spec(server), health));
-                peers.push(PeerPlan { name: address.to_string().into_bytes().into(), address, key });
+                let name = address.to_string();
+                let cells = status.peer(&upstream.name, &name, peer);
+                peers.push(PeerPlan { name: name.into_bytes().into(), address, key, cells });
             }
         }
         let balance = Group::new(self.method(upstream), members);
         let queue_timeout = upstream.settings.max_connections.as_ref().map_or(Duration::ZERO, |cap| cap.timeout);
-        let plan = Arc::new(GroupPlan { host: used.host.as_slice().into(), peers, balance, queue_timeout });
+        let plan = Arc::new(GroupPlan { host: used.host.as_slice().into(), peers, balance, queue_timeout, cells });
         self.groups.0.insert(used, Arc::clone(&plan));
         Some(plan)
     }
@@ -86,7 +90,7 @@ impl Lowering<'_> {
         used: &GroupUse,
         server: &UpstreamServer,
         address: &PeerAddress,
-    ) -> Option<upstream::shared::KeyId> {
+    ) -> Option<(PeerId, KeyId)> {
         let pool = &self.options.shared.pool;
         let peer = pool_address(address);
         let key = PoolKey {
@@ -97,9 +101,10 @@ impl Lowering<'_> {
             proxy_protocol: false,
             location: used.location.as_deref().map(Into::into),
         };
-        let interned = pool.intern_peer(group, &peer, &PeerLimits::default()).and_then(|_| pool.intern_key(&key));
+        let interned =
+            pool.intern_peer(group, &peer, &PeerLimits::default()).and_then(|peer| Ok((peer, pool.intern_key(&key)?)));
         match interned {
-            Ok(key) => Some(key),
+            Ok(interned) => Some(interned),
             Err(error) => {
                 self.found.push(Diagnostic::error(server.span, error.to_string()));
                 None

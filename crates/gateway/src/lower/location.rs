@@ -133,7 +133,8 @@ impl Lowering<'_> {
         match content {
             Some(model::Content::Proxy(pass)) => self.proxy(pass, settings, name),
             Some(model::Content::StubStatus) => Content::StubStatus,
-            Some(model::Content::StatusPage | model::Content::EmptyGif) => Content::Nothing,
+            Some(model::Content::StatusPage) => Content::StatusPage,
+            Some(model::Content::EmptyGif) => Content::Nothing,
             None => Content::Files(Box::new(self.files_plan(settings))),
         }
     }

@@ -30,6 +30,7 @@ pub(super) struct Listeners {
 impl Worker {
     /// Starts to accept from a listener.
     pub(super) fn listen(&self, id: ListenerId, listener: Arc<Listener>) -> io::Result<()> {
+        self.shared.status.listens(&listener);
         let mut listeners = self.listeners.borrow_mut();
         if !listeners.paused {
             // Several workers may watch the same socket: one of them is woken for a connection.

@@ -1,0 +1,248 @@
+//! All numbers of a status page at one moment, as plain data: what the renderings have in common, and what the JSON is.
+//! Gauges are read one after the other, so under load they need not add up.
+
+use super::book::ListedGroup;
+use super::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
+use super::kernel;
+use crate::NGINX_VERSION;
+use crate::access_log::LogSink;
+use crate::close::CloseReason;
+use crate::generation::Generation;
+use crate::shared::Shared;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use upstream::DiscardReason;
+
+/// Counters by their label; every label is there, 0 or not, so that a rate can be taken from the first event on.
+pub(super) type Labelled = BTreeMap<&'static str, u64>;
+
+/// The gateway at one moment.
+#[derive(Debug, Serialize)]
+pub(super) struct Snapshot {
+    pub(super) version: &'static str,
+    pub(super) nginx_version: &'static str,
+    /// Unix time.
+    pub(super) started_at_s: u64,
+    pub(super) uptime_s: u64,
+    /// Counts loaded configurations.
+    pub(super) generation: u64,
+    pub(super) workers: usize,
+    pub(super) connections: Connections,
+    pub(super) requests: Requests,
+    pub(super) listeners: Vec<ListenerStatus>,
+    /// Of the network namespace; absent where the kernel does not say.
+    pub(super) listen_overflows: Option<u64>,
+    pub(super) listen_drops: Option<u64>,
+    /// Lines that were not written, by log.
+    pub(super) log_lines_dropped: BTreeMap<String, u64>,
+    pub(super) groups: Vec<GroupStatus>,
+}
+
+/// Client connections.
+#[derive(Debug, Serialize)]
+pub(super) struct Connections {
+    pub(super) accepted: u64,
+    pub(super) handled: u64,
+    pub(super) dropped: u64,
+    pub(super) active: u64,
+    pub(super) reading: u64,
+    pub(super) writing: u64,
+    pub(super) waiting: u64,
+    pub(super) tunnels: u64,
+    pub(super) closed: Labelled,
+}
+
+/// Requests.
+#[derive(Debug, Serialize)]
+pub(super) struct Requests {
+    pub(super) total: u64,
+    pub(super) under_way: u64,
+    pub(super) panics: u64,
+    pub(super) responses: Labelled,
+}
+
+/// A listening address.
+#[derive(Debug, Serialize)]
+pub(super) struct ListenerStatus {
+    pub(super) address: String,
+    /// Absent for a Unix socket.
+    pub(super) queue: Option<QueueStatus>,
+}
+
+/// An accept queue, in connections.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct QueueStatus {
+    pub(super) waiting: u64,
+    pub(super) backlog: u64,
+}
+
+/// An upstream group.
+#[derive(Debug, Serialize)]
+pub(super) struct GroupStatus {
+    pub(super) name: String,
+    pub(super) idle: u64,
+    /// On a lease, or one side of a tunnel.
+    pub(super) leased: u64,
+    pub(super) connecting: u64,
+    /// Requests in the waiting line.
+    pub(super) waiting: u64,
+    pub(super) opened: u64,
+    pub(super) reused: u64,
+    pub(super) stolen: u64,
+    pub(super) handed_over: u64,
+    pub(super) no_live_peer: u64,
+    pub(super) discarded: Labelled,
+    pub(super) retries: Labelled,
+    pub(super) peers: Vec<PeerStatus>,
+}
+
+/// A peer of a group.
+#[derive(Debug, Serialize)]
+pub(super) struct PeerStatus {
+    pub(super) address: String,
+    pub(super) idle: u64,
+    pub(super) leased: u64,
+    pub(super) connecting: u64,
+    pub(super) attempts: u64,
+    pub(super) failed: u64,
+    pub(super) opened: u64,
+    pub(super) reused: u64,
+    pub(super) responses: Labelled,
+    pub(super) connect_time: Histogram,
+    pub(super) response_time: Histogram,
+}
+
+/// Durations, in buckets.
+#[derive(Debug, Serialize)]
+pub(super) struct Histogram {
+    pub(super) count: u64,
+    pub(super) sum_ms: u64,
+    pub(super) buckets: Vec<Bucket>,
+}
+
+/// How many observations were at most so long; as in Prometheus those of the buckets before are in it.
+#[derive(Debug, Serialize)]
+pub(super) struct Bucket {
+    /// Absent: any.
+    pub(super) at_most_ms: Option<u64>,
+    pub(super) count: u64,
+}
+
+impl Snapshot {
+    /// Gathers everything. It may wait: for the shards' locks, and for files of the kernel.
+    pub(super) fn take(shared: &Shared, generation: &Generation) -> Self {
+        let now_s = reactor::wall_clock().as_secs();
+        let overflows = kernel::overflows();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            nginx_version: NGINX_VERSION,
+            started_at_s: shared.started_at_s,
+            uptime_s: now_s.saturating_sub(shared.started_at_s),
+            generation: generation.number,
+            workers: shared.workers(),
+            connections: connections(shared),
+            requests: requests(shared),
+            listeners: kernel::queues(&shared.status.listed_listeners()),
+            listen_overflows: overflows.map(|found| found.overflows),
+            listen_drops: overflows.map(|found| found.drops),
+            log_lines_dropped: log_lines_dropped(shared, generation),
+            groups: shared.status.listed_groups().iter().map(|group| group_status(shared, group)).collect(),
+        }
+    }
+}
+
+fn sum(shared: &Shared, counter: impl Fn(&crate::shared::Counters) -> &AtomicU64) -> u64 {
+    shared.workers.iter().map(|link| counter(&link.counters).load(Ordering::Relaxed)).sum()
+}
+
+fn connections(shared: &Shared) -> Connections {
+    let totals = shared.totals();
+    let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(shared, |of| &of.closed[reason as usize])));
+    Connections {
+        accepted: totals.accepted,
+        handled: totals.handled,
+        dropped: totals.accepted.saturating_sub(totals.handled),
+        active: totals.active,
+        reading: totals.reading,
+        writing: totals.writing,
+        waiting: totals.waiting,
+        tunnels: sum(shared, |of| &of.tunnels),
+        closed: closed.into(),
+    }
+}
+
+fn requests(shared: &Shared) -> Requests {
+    let classes = CLASSES.iter().enumerate();
+    Requests {
+        total: sum(shared, |of| &of.requests),
+        under_way: sum(shared, |of| &of.exchanges),
+        panics: sum(shared, |of| &of.bugs),
+        responses: classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place]))).collect(),
+    }
+}
+
+fn log_lines_dropped(shared: &Shared, generation: &Generation) -> BTreeMap<String, u64> {
+    let mut dropped = BTreeMap::from([("error_log".to_owned(), shared.error_log.dropped_total())]);
+    let sinks = generation.locations.iter().flat_map(|location| &location.access_logs);
+    let mut seen: Vec<&Arc<LogSink>> = Vec::new();
+    for sink in sinks.map(|log| &log.sink) {
+        if !seen.iter().any(|known| Arc::ptr_eq(known, sink)) {
+            seen.push(sink);
+            *dropped.entry(sink.path().display().to_string()).or_default() += sink.dropped_total();
+        }
+    }
+    dropped
+}
+
+fn group_status(shared: &Shared, group: &ListedGroup) -> GroupStatus {
+    let pooled = shared.pool.snapshot(group.id);
+    let sums = group.cells.sums();
+    let discarded = DiscardReason::ALL.map(|reason| (reason.label(), pooled.counts.discarded[reason.index()]));
+    GroupStatus {
+        name: group.name.to_string(),
+        idle: pooled.idle.into(),
+        leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+        connecting: pooled.connecting.into(),
+        waiting: pooled.waiting.into(),
+        opened: pooled.counts.opened,
+        reused: pooled.counts.reused,
+        stolen: pooled.counts.stolen,
+        handed_over: pooled.counts.handed_over,
+        no_live_peer: sums.no_live_peer,
+        discarded: discarded.into(),
+        retries: RETRY_REASONS.into_iter().zip(sums.retries).collect(),
+        peers: group
+            .peers
+            .iter()
+            .map(|(name, id, cells)| peer_status(name, shared.pool.peer_snapshot(*id), &cells.sums()))
+            .collect(),
+    }
+}
+
+fn peer_status(name: &str, pooled: upstream::shared::PeerSnapshot, sums: &PeerSums) -> PeerStatus {
+    PeerStatus {
+        address: name.to_owned(),
+        idle: pooled.idle.into(),
+        leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+        connecting: pooled.connecting.into(),
+        attempts: sums.attempts,
+        failed: sums.failed,
+        opened: sums.opened,
+        reused: sums.reused,
+        responses: CLASSES.into_iter().zip(sums.responses).collect(),
+        connect_time: histogram(&sums.connect),
+        response_time: histogram(&sums.response),
+    }
+}
+
+fn histogram(sums: &Durations) -> Histogram {
+    let mut count = 0;
+    let bounds = BOUNDS_MS.into_iter().map(Some).chain([None]);
+    let buckets = bounds.zip(sums.buckets).map(|(at_most_ms, here)| {
+        count += here;
+        Bucket { at_most_ms, count }
+    });
+    Histogram { buckets: buckets.collect(), count: sums.count(), sum_ms: sums.sum_ms }
+}

@@ -1,0 +1,166 @@
+//! `status_page`: what a page, a program and Prometheus see of a gateway that has had something to do.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use testkit::{Gateway, Peer, Refusing, Response, Talk, peer_program, until};
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// A gateway before two upstreams, the second of which refuses.
+fn gateway(first: &Peer, refusing: &Refusing) -> Gateway {
+    Gateway::start_workers(
+        2,
+        "events {} http {
+            access_log access.log;
+            upstream both { server {upstream:0}; server {upstream:1} max_fails=0; keepalive 4; }
+            server {
+                listen {listen};
+                location / { proxy_pass http://both; }
+                location /status { status_page; }
+                location /teapot { return 418; }
+            }
+        }",
+        &[first.address(), refusing.address()],
+    )
+}
+
+fn ask(client: &mut Talk, target: &str, fields: &str) -> Response {
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    client.response()
+}
+
+fn status(gateway: &Gateway) -> Value {
+    let response = ask(&mut gateway.client(), "/status?format=json", "");
+    assert_eq!(response.value("Content-Type"), Some("application/json"));
+    assert_eq!(response.value("Cache-Control"), Some("no-store"));
+    serde_json::from_slice(&response.body).unwrap()
+}
+
+#[test]
+fn the_numbers_are_those_of_what_happened() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    for _ in 0..4 {
+        assert_eq!(ask(&mut client, "/", "").status(), 200);
+    }
+    assert_eq!(ask(&mut client, "/teapot", "").status(), 418);
+    let seen = until("an idle connection and all responses counted", || {
+        let seen = status(&gateway);
+        (seen["groups"][0]["idle"] == 1 && seen["requests"]["responses"]["2xx"].as_u64() >= Some(4)).then_some(seen)
+    });
+    assert_eq!(seen["workers"], 2);
+    assert_eq!(seen["generation"], 1);
+    assert_eq!(seen["requests"]["responses"]["4xx"], 1);
+    assert_eq!(seen["connections"]["dropped"], 0);
+    assert_eq!(seen["log_lines_dropped"]["error_log"], 0);
+
+    let group = &seen["groups"][0];
+    assert_eq!(group["name"], "both");
+    assert_eq!((&group["opened"], &group["reused"]), (&1.into(), &3.into()));
+    assert_eq!((&group["leased"], &group["connecting"], &group["waiting"]), (&0.into(), &0.into(), &0.into()));
+    let peers = group["peers"].as_array().unwrap();
+    let answering = peers.iter().find(|one| one["address"] == peer.address().to_string()).unwrap();
+    assert_eq!((&answering["attempts"], &answering["reused"], &answering["failed"]), (&4.into(), &3.into(), &0.into()));
+    assert_eq!(answering["responses"]["2xx"], 4);
+    assert_eq!(answering["connect_time"]["count"], 1);
+    assert_eq!(answering["response_time"]["count"], 4);
+    let last = answering["response_time"]["buckets"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["at_most_ms"], &last["count"]), (&Value::Null, &4.into()));
+    let refusing = peers.iter().find(|one| one["address"] != peer.address().to_string()).unwrap();
+    assert_eq!(refusing["failed"], group["retries"]["listed"]);
+    assert_eq!(refusing["opened"], 0);
+    assert!(refusing["failed"].as_u64() > Some(0));
+
+    let listener = &seen["listeners"][0];
+    assert_eq!(listener["address"], gateway.address().to_string());
+    assert!(listener["queue"]["backlog"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_reload_keeps_the_counters_of_groups_that_stay_and_forgets_those_that_go() {
+    let peer = Peer::saying(HELLO);
+    let text = |name: &str| {
+        format!(
+            "events {{}} http {{ access_log off;
+                upstream stays {{ server {{upstream:0}}; }} upstream {name} {{ server {{upstream:0}}; }}
+                server {{ listen {{listen}}; location / {{ proxy_pass http://stays; }}
+                    location /other {{ proxy_pass http://{name}; }} location = /status {{ status_page; }} }} }}"
+        )
+    };
+    let mut gateway = Gateway::start(&text("goes"), &[peer.address()]);
+    assert_eq!(ask(&mut gateway.client(), "/", "").status(), 200);
+    gateway.reload(&text("comes"));
+    let seen = until("the old group to go", || {
+        let seen = status(&gateway);
+        let names: Vec<_> = seen["groups"].as_array()?.iter().map(|group| group["name"].clone()).collect();
+        (names == ["comes", "stays"]).then_some(seen)
+    });
+    assert_eq!(seen["generation"], 2);
+    assert_eq!(seen["groups"][1]["peers"][0]["attempts"], 1);
+    assert_eq!(seen["groups"][0]["peers"][0]["attempts"], 0);
+}
+
+#[test]
+fn promtool_has_nothing_to_say_about_the_metrics() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    for _ in 0..3 {
+        assert_eq!(ask(&mut client, "/", "").status(), 200);
+    }
+    let response = ask(&mut client, "/status/metrics", "Accept: text/html\r\n");
+    assert_eq!(response.status(), 200);
+    assert!(response.value("Content-Type").unwrap().starts_with("text/plain; version=0.0.4"), "{response:?}");
+    let text = response.text();
+    for line in [
+        "holdfast_upstream_opened_total{group=\"both\"} 1",
+        "holdfast_connections{state=\"writing\"} 1",
+        "holdfast_upstream_discarded_total{group=\"both\",reason=\"pool_full\"} 0",
+        "# TYPE holdfast_peer_response_duration_seconds histogram",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
+    }
+    let mut promtool = Command::new(peer_program("promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn a_browser_gets_a_page_of_its_own() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    assert_eq!(ask(&mut client, "/", "").status(), 200);
+    let page = ask(&mut client, "/status", "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n");
+    assert_eq!(page.value("Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!(page.value("Vary"), Some("Accept"));
+    let text = page.text();
+    assert!(text.contains("<h2>Peers of both</h2>") && text.contains(&peer.address().to_string()), "{text}");
+    // Whoever watches the gateway is told nothing about to others.
+    assert!(!text.contains("://"), "{text}");
+    assert!(text.len() < 16 * 1024, "{} bytes", text.len());
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    assert_eq!(ask(&mut client, "/status?format=xml", "").status(), 400);
+    client.send("POST /status HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let refused = client.response();
+    assert_eq!((refused.status(), refused.value("Allow")), (405, Some("GET, HEAD")));
+    client.send("HEAD /status HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response_to_head().status(), 200);
+}

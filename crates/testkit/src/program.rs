@@ -1,0 +1,20 @@
+//! Foreign programs that tests run beside the gateway: where `cargo xtask peers` has put them, or the system has them.
+
+use std::path::{Path, PathBuf};
+
+/// The peer program of that name: in `$HOLDFAST_PEERS`, in `target/peers/bin`, or installed.
+///
+/// # Panics
+/// When it is nowhere: `cargo xtask peers` fetches it.
+pub fn peer_program(name: &str) -> PathBuf {
+    let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Daemons live where the path of a user need not lead.
+    let system = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let mut folders = given.into_iter().chain([ours]).chain(system.collect::<Vec<_>>());
+    let found = folders.find_map(|folder| Some(folder.join(name)).filter(|file| file.is_file()));
+    found.unwrap_or_else(|| {
+        panic!("no {name} here: `cargo xtask peers` fetches it, and `cargo xtask test` does so itself")
+    })
+}
