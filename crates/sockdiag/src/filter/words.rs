@@ -1,0 +1,434 @@
+//! ss's filter words (man page ss(8), and `misc/ssfilter.y` of iproute2 for what it leaves out), and a few of our own: `port`
+//! and `addr` for either end, `state` and `exclude` anywhere, `process`, `pid`, `cgroup`.
+
+use super::{Compare, Filter, FilterError, Side, Test};
+use crate::{State, StateSet};
+use std::net::IpAddr;
+
+/// What a person types, with room; a program that makes longer ones gets told.
+const WORDS_MAX: usize = 512;
+/// Parentheses and negations within each other: the parser calls itself for each.
+const DEPTH_MAX: usize = 32;
+
+pub(super) fn parse(text: &str, cgroup: &mut dyn FnMut(&str) -> Option<u64>) -> Result<Filter, FilterError> {
+    let words = split(text);
+    if words.len() > WORDS_MAX {
+        return Err(problem(format!("a filter has at most {WORDS_MAX} words, not {}", words.len())));
+    }
+    let mut parser = Parser { words: &words, at: 0, depth: 0, cgroup };
+    let states = parser.leading_states()?;
+    let rest = (parser.at < words.len()).then(|| parser.either()).transpose()?;
+    if let Some(word) = parser.peek() {
+        return Err(problem(format!("`{word}` was not expected here")));
+    }
+    match (states, rest) {
+        (Some(states), Some(rest)) => Ok(Filter::And(Box::new(Filter::Test(Test::State(states))), Box::new(rest))),
+        (Some(states), None) => Ok(Filter::Test(Test::State(states))),
+        (None, Some(rest)) => Ok(rest),
+        (None, None) => Err(problem("a filter has at least one word, such as `state time-wait`".to_owned())),
+    }
+}
+
+fn problem(problem: String) -> FilterError {
+    FilterError { problem }
+}
+
+/// Words, parentheses by themselves, and runs of operator characters by themselves.
+fn split(text: &str) -> Vec<&str> {
+    #[derive(PartialEq, Clone, Copy)]
+    enum Kind {
+        Space,
+        Parenthesis,
+        Operator,
+        Word,
+    }
+    let kind = |c: char| match c {
+        '(' | ')' => Kind::Parenthesis,
+        '=' | '!' | '<' | '>' | '&' | '|' => Kind::Operator,
+        c if c.is_whitespace() => Kind::Space,
+        _ => Kind::Word,
+    };
+    let mut words = Vec::new();
+    let mut begun: Option<(usize, Kind)> = None;
+    for (at, c) in text.char_indices() {
+        let now = kind(c);
+        if let Some((start, before)) = begun
+            && (before != now || now == Kind::Parenthesis)
+        {
+            if before != Kind::Space {
+                words.extend(text.get(start..at));
+            }
+            begun = None;
+        }
+        begun = begun.or(Some((at, now)));
+    }
+    if let Some((start, before)) = begun
+        && before != Kind::Space
+    {
+        words.extend(text.get(start..));
+    }
+    words
+}
+
+struct Parser<'a> {
+    words: &'a [&'a str],
+    at: usize,
+    depth: usize,
+    cgroup: &'a mut dyn FnMut(&str) -> Option<u64>,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a str> {
+        self.words.get(self.at).copied()
+    }
+
+    fn next(&mut self, expected: &str) -> Result<&'a str, FilterError> {
+        let word = self.peek().ok_or_else(|| problem(format!("{expected} is missing at the end")))?;
+        self.at += 1;
+        Ok(word)
+    }
+
+    fn takes(&mut self, words: &[&str]) -> bool {
+        let taken = self.peek().is_some_and(|word| words.contains(&word));
+        self.at += usize::from(taken);
+        taken
+    }
+
+    /// As in ss, states at the beginning add up: `state established state time-wait` is both.
+    fn leading_states(&mut self) -> Result<Option<StateSet>, FilterError> {
+        let mut states = None;
+        loop {
+            if self.takes(&["state"]) {
+                let more = parse_states(self.next("a state")?)?;
+                states = Some(states.unwrap_or(StateSet::NONE).union(more));
+            } else if self.takes(&["exclude"]) {
+                let fewer = parse_states(self.next("a state")?)?;
+                states = Some(states.unwrap_or(StateSet::ALL).without(fewer));
+            } else {
+                let joined = states.is_some() && self.takes(&["and", "&&", "&"]);
+                if joined && self.peek().is_none() {
+                    return Err(problem("a test is missing after `and`".to_owned()));
+                }
+                return Ok(states);
+            }
+            if self.peek().is_some_and(|word| matches!(word, "or" | "||" | "|")) {
+                // An alternative to a state is a test like others; begin again as one.
+                self.at = 0;
+                return Ok(None);
+            }
+        }
+    }
+
+    fn either(&mut self) -> Result<Filter, FilterError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(problem(format!("more than {DEPTH_MAX} parentheses or negations within each other")));
+        }
+        let mut left = self.both()?;
+        while self.takes(&["or", "||", "|"]) {
+            left = Filter::Or(Box::new(left), Box::new(self.both()?));
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    fn both(&mut self) -> Result<Filter, FilterError> {
+        let mut left = self.negated()?;
+        loop {
+            // As in ss, two tests side by side must both pass.
+            let joined = self.takes(&["and", "&&", "&"]);
+            let ends = self.peek().is_none_or(|word| matches!(word, ")" | "or" | "||" | "|"));
+            if !joined && ends {
+                return Ok(left);
+            }
+            left = Filter::And(Box::new(left), Box::new(self.negated()?));
+        }
+    }
+
+    fn negated(&mut self) -> Result<Filter, FilterError> {
+        let mut negations = 0;
+        while self.takes(&["not", "!"]) {
+            negations += 1;
+        }
+        let inner = if self.takes(&["("]) {
+            let inner = self.either()?;
+            if !self.takes(&[")"]) {
+                return Err(problem("a `)` is missing".to_owned()));
+            }
+            inner
+        } else {
+            self.test()?
+        };
+        Ok(if negations % 2 == 1 { Filter::Not(Box::new(inner)) } else { inner })
+    }
+
+    fn test(&mut self) -> Result<Filter, FilterError> {
+        let word = self.next("a test")?;
+        let test = match word {
+            "sport" => return self.port(Side::Local),
+            "dport" => return self.port(Side::Remote),
+            "port" => return self.port(Side::Either),
+            "src" => return self.net(Side::Local),
+            "dst" => return self.net(Side::Remote),
+            "addr" => return self.net(Side::Either),
+            "state" => Test::State(parse_states(self.next("a state")?)?),
+            "exclude" => Test::State(StateSet::ALL.without(parse_states(self.next("a state")?)?)),
+            "pid" => {
+                self.takes(&["=", "=="]);
+                let word = self.next("a process id")?;
+                Test::Pid(word.parse().map_err(|_| problem(format!("`{word}` is no process id")))?)
+            }
+            "process" => {
+                self.takes(&["=", "=="]);
+                Test::Process(self.next("the name of a process")?.to_owned())
+            }
+            "cgroup" => {
+                self.takes(&["=", "=="]);
+                let word = self.next("a control group")?;
+                let inode = (self.cgroup)(word);
+                Test::Cgroup(inode.ok_or_else(|| problem(format!("there is no control group `{word}`")))?)
+            }
+            _ => {
+                return Err(problem(format!(
+                    "`{word}` is no test; known are sport, dport, port, src, dst, addr, state, exclude, process, pid, \
+                     cgroup, and not, and, or, parentheses"
+                )));
+            }
+        };
+        Ok(Filter::Test(test))
+    }
+
+    fn compare(&mut self) -> Compare {
+        for (compare, words) in COMPARISONS {
+            if self.takes(words) {
+                return compare;
+            }
+        }
+        Compare::Equal
+    }
+
+    /// `OP [HOST]:PORT`, or the port alone.
+    fn port(&mut self, side: Side) -> Result<Filter, FilterError> {
+        let compare = self.compare();
+        let word = self.next("a port")?;
+        let (_, digits) = word.rsplit_once(':').unwrap_or(("", word));
+        let port = digits.parse().map_err(|_| problem(format!("`{word}` is no port: write `:80`")))?;
+        Ok(Filter::Test(Test::Port(side, compare, port)))
+    }
+
+    /// `[OP] HOST[/PREFIX][:PORT]`; IPv6 in brackets where a port follows.
+    fn net(&mut self, side: Side) -> Result<Filter, FilterError> {
+        let compare = self.compare();
+        let word = self.next("an address")?;
+        let test = Filter::Test(parse_net(side, word)?);
+        match compare {
+            Compare::Equal => Ok(test),
+            Compare::NotEqual => Ok(Filter::Not(Box::new(test))),
+            _ => Err(problem(format!("addresses have no order: `{word}` can only be `=` or `!=`"))),
+        }
+    }
+}
+
+const COMPARISONS: [(Compare, &[&str]); 6] = [
+    (Compare::Equal, &["=", "==", "eq", "is"]),
+    (Compare::NotEqual, &["!=", "ne", "neq"]),
+    (Compare::AtLeast, &[">=", "ge", "geq"]),
+    (Compare::AtMost, &["<=", "le", "leq"]),
+    (Compare::Above, &[">", "gt"]),
+    (Compare::Below, &["<", "lt"]),
+];
+
+fn parse_net(side: Side, word: &str) -> Result<Test, FilterError> {
+    let wrong = || problem(format!("`{word}` is no address: write 10.0.0.0/8, 10.0.0.1:80, 2001:db8::/32 or [::1]:80"));
+    let (host, port) = if let Some(inner) = word.strip_prefix('[') {
+        let (host, rest) = inner.split_once(']').ok_or_else(wrong)?;
+        // `[::]/0:80` and `[::]:80/0` are both to be met; only the prefix directly behind the bracket is taken.
+        let (prefix, port) = rest.rsplit_once(':').map_or((rest, None), |(prefix, port)| (prefix, Some(port)));
+        (format!("{host}{prefix}"), port)
+    } else if word.matches(':').count() == 1 {
+        let (host, port) = word.split_once(':').ok_or_else(wrong)?;
+        (host.to_owned(), Some(port))
+    } else {
+        (word.to_owned(), None)
+    };
+    let port = match port {
+        None | Some("" | "*") => None,
+        Some(port) => Some(port.parse().map_err(|_| wrong())?),
+    };
+    let (host, prefix) = host.split_once('/').map_or((host.as_str(), None), |(host, prefix)| (host, Some(prefix)));
+    if host.is_empty() || host == "*" {
+        // Any address with this port.
+        return port.map(|port| Test::Port(side, Compare::Equal, port)).ok_or_else(wrong);
+    }
+    let address: IpAddr = host.parse().map_err(|_| wrong())?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let prefix: u8 = prefix.map_or(Ok(longest), str::parse).map_err(|_| wrong())?;
+    if prefix > longest {
+        return Err(wrong());
+    }
+    // IPv4 in its IPv6 form is meant as IPv4, since sockets are shown so.
+    Ok(match address.to_canonical() {
+        plain @ IpAddr::V4(_) if longest == 128 && prefix >= 96 => Test::Net(side, plain, prefix - 96, port),
+        _ => Test::Net(side, address, prefix, port),
+    })
+}
+
+fn parse_states(word: &str) -> Result<StateSet, FilterError> {
+    let listen = StateSet::of(&[State::Listen, State::Close]);
+    let bucket = StateSet::of(&[State::SynRecv, State::TimeWait]);
+    let one = |state| Ok(StateSet::of(&[state]));
+    match word {
+        "all" => Ok(StateSet::ALL),
+        "connected" => Ok(StateSet::ALL.without(listen)),
+        "synchronized" => Ok(StateSet::ALL.without(listen).without(StateSet::of(&[State::SynSent]))),
+        "bucket" => Ok(bucket),
+        "big" => Ok(StateSet::ALL.without(bucket)),
+        "established" => one(State::Established),
+        "syn-sent" => one(State::SynSent),
+        "syn-recv" => one(State::SynRecv),
+        "fin-wait-1" => one(State::FinWait1),
+        "fin-wait-2" => one(State::FinWait2),
+        "time-wait" => one(State::TimeWait),
+        "closed" | "unconnected" => one(State::Close),
+        "close-wait" => one(State::CloseWait),
+        "last-ack" => one(State::LastAck),
+        "listen" | "listening" => one(State::Listen),
+        "closing" => one(State::Closing),
+        name => State::from_name(name).map(|state| StateSet::of(&[state])).ok_or_else(|| {
+            problem(format!(
+                "`{name}` is no state; known are established, syn-sent, syn-recv, fin-wait-1, fin-wait-2, time-wait, closed, \
+                 close-wait, last-ack, listening, closing, all, connected, synchronized, bucket, big"
+            ))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Owner, Socket, Timer};
+    use proptest::prelude::*;
+
+    fn filter(words: &str) -> Filter {
+        parse(words, &mut |name| (name == "/web").then_some(42)).unwrap_or_else(|error| panic!("{words}: {error}"))
+    }
+
+    fn refusal(words: &str) -> String {
+        parse(words, &mut |_| None).expect_err(words).problem
+    }
+
+    fn socket(state: State, local: &str, remote: &str) -> Socket {
+        Socket {
+            state,
+            v6_socket: false,
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            interface: 0,
+            cookie: 0,
+            timer: Timer::Off,
+            retransmits: 0,
+            recv_queue: 0,
+            send_queue: 0,
+            uid: 0,
+            inode: 0,
+            cgroup: Some(42),
+            memory: None,
+            tcp: None,
+        }
+    }
+
+    #[test]
+    fn ss_s_words_mean_what_they_mean_to_ss() {
+        let there = socket(State::TimeWait, "10.0.0.1:40000", "10.2.3.4:10000");
+        let passes = |words| filter(words).matches(&there, None);
+        for words in [
+            "state time-wait dport = :10000",
+            "state time-wait and dport = :10000",
+            "state established state time-wait",
+            "exclude established",
+            "state TIME_WAIT",
+            "state bucket",
+            "dport=:10000",
+            "dport 10000",
+            "sport gt :1024 and sport <= :40000",
+            "dst 10.2.0.0/16",
+            "dst 10.2.3.4:10000",
+            "dst = 10.2.3.4",
+            "dst ::ffff:10.2.3.0/120",
+            "dst :10000",
+            "src != 10.0.0.2",
+            "( dst 10.9.9.9 or sport = :40000 ) and not dport = :80",
+            "! ( dport = :80 || dport = :443 )",
+            "addr 10.0.0.1",
+            "port = :40000",
+            "cgroup /web",
+            "state established or dport = :10000",
+        ] {
+            assert!(passes(words), "{words}: {:?}", filter(words));
+        }
+        for words in [
+            "state established",
+            "state connected exclude time-wait",
+            "dport = :80",
+            "dst 10.3.0.0/16",
+            "dst 10.2.3.4:80",
+            "not state time-wait",
+            "process nginx",
+            "dport = :10000 sport = :1",
+        ] {
+            assert!(!passes(words), "{words}: {:?}", filter(words));
+        }
+        let owner = Owner { pid: 7, name: "nginx".to_owned() };
+        assert!(filter("process nginx and pid 7").matches(&there, Some(&owner)));
+        assert!(!filter("not process = nginx").matches(&there, Some(&owner)));
+        let six = socket(State::Established, "[2001:db8::1]:80", "[2001:db8::2]:4711");
+        assert!(filter("dst [2001:db8::]/32").matches(&six, None));
+        assert!(filter("src [2001:db8::1]:80").matches(&six, None));
+        assert!(!filter("dst 2001:db9::/32").matches(&six, None));
+    }
+
+    #[test]
+    fn the_kernel_is_asked_for_no_state_that_cannot_pass() {
+        let states = |words| filter(words).states();
+        assert_eq!(states("state time-wait dport = :1"), StateSet::of(&[State::TimeWait]));
+        assert_eq!(states("dport = :1"), StateSet::ALL);
+        assert_eq!(states("state time-wait or dport = :1"), StateSet::ALL);
+        assert_eq!(states("dport = :1 and ( state listen or state closing )").bits(), 1 << 10 | 1 << 11);
+        assert_eq!(states("not ( state listen )"), StateSet::ALL.without(StateSet::of(&[State::Listen])));
+    }
+
+    #[test]
+    fn a_wrong_word_is_named_with_what_would_be_right() {
+        assert!(refusal("dprt = :80").starts_with("`dprt` is no test; known are sport"));
+        assert!(refusal("state tim-wait").starts_with("`tim-wait` is no state"));
+        assert_eq!(refusal("dport = :http"), "`:http` is no port: write `:80`");
+        assert_eq!(refusal("( dport = :80"), "a `)` is missing");
+        assert_eq!(refusal("dport = :80 )"), "`)` was not expected here");
+        assert_eq!(refusal("dport ="), "a port is missing at the end");
+        assert_eq!(refusal("state time-wait and"), "a test is missing after `and`");
+        assert!(refusal("dst > 10.0.0.1").starts_with("addresses have no order"));
+        assert!(refusal("dst 10.0.0.0/33").starts_with("`10.0.0.0/33` is no address"));
+        assert_eq!(refusal("cgroup /gone"), "there is no control group `/gone`");
+        assert!(refusal("").starts_with("a filter has at least one word"));
+        assert!(refusal(&"( ".repeat(100)).starts_with("more than 32 parentheses"));
+        assert!(refusal(&"not ".repeat(1000)).starts_with("a filter has at most 512 words"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_words_panic(words in "[ ()!=<>&|:a-z0-9./*\\[\\]-]{0,60}") {
+            if let Ok(filter) = parse(&words, &mut |_| Some(1)) {
+                let _ = (filter.encode(), filter.states());
+            }
+        }
+
+        #[test]
+        fn no_order_of_known_words_panics(words in prop::collection::vec(prop::sample::select(vec![
+            "(", ")", "not", "and", "or", "dport", "=", ":80", "state", "listen", "dst", "10.0.0.0/8", "exclude", "pid", "1",
+        ]), 0..20)) {
+            if let Ok(filter) = parse(&words.join(" "), &mut |_| None) {
+                let _ = (filter.encode(), filter.states());
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Another network namespace, by path and by pid. Making one takes root; without it these say so by name, and under CI they
+//! fail.
+
+use sockdiag::{Census, Counters, Namespace, Question, Source, State};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process in a network namespace of its own, ended with the test.
+struct Elsewhere(Child);
+
+impl Elsewhere {
+    fn start() -> Option<Self> {
+        let child = Command::new("unshare").args(["--net", "sleep", "60"]).stderr(Stdio::null()).spawn().ok()?;
+        let mut elsewhere = Self(child);
+        let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while fs::read_link(elsewhere.path()).is_ok_and(|theirs| theirs == own) {
+            if elsewhere.0.try_wait().is_ok_and(|ended| ended.is_some()) || Instant::now() > deadline {
+                return None;
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        elsewhere.path().exists().then_some(elsewhere)
+    }
+
+    fn path(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.0.id()).into()
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_census_of_another_namespace_shows_its_sockets_alone() {
+    let Some(elsewhere) = Elsewhere::start() else {
+        assert!(std::env::var_os("CI").is_none(), "no network namespace could be made");
+        eprintln!("NOT TESTED: a_census_of_another_namespace_shows_its_sockets_alone, which needs root");
+        return;
+    };
+    let ours = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let port = ours.local_addr().expect("bound").port();
+    for namespace in [Namespace::Pid(elsewhere.0.id()), Namespace::Path(elsewhere.path())] {
+        let (mut census, mut slow, counters, _theirs, there) = namespace
+            .run(|| {
+                let theirs = std::net::TcpListener::bind("0.0.0.0:0").expect("bound");
+                let there = theirs.local_addr().expect("bound").port();
+                let slow = Census::open_proc("the test wants it".to_owned()).expect("/proc is there");
+                (Census::open().expect("a kernel"), slow, Counters::read().expect("/proc is there"), theirs, there)
+            })
+            .expect("root may enter");
+        assert_eq!(census.source(), &Source::Netlink);
+        // Opened there, used here.
+        for census in [&mut census, &mut slow] {
+            let mut found = Vec::new();
+            census
+                .for_each(&Question::default(), |socket| found.push((socket.state, socket.local.port())))
+                .expect("asked");
+            assert_eq!(found, [(State::Listen, there)], "and not {port}");
+        }
+        assert_eq!(counters.passive_opens, Some(0));
+    }
+}
+
+#[test]
+fn a_namespace_that_is_gone_is_said_in_words() {
+    let error = Namespace::Pid(u32::MAX).run(|| ()).expect_err("no such process");
+    assert_eq!(error.to_string(), "opening the network namespace: No such file or directory (os error 2)");
+    let error = Namespace::Path("/proc/self/status".into()).run(|| ()).expect_err("no namespace");
+    assert_eq!(error.to_string(), "entering the network namespace: Invalid argument (os error 22)");
+}
