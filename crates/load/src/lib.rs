@@ -29,6 +29,7 @@ mod pace;
 mod record;
 mod request;
 mod run;
+mod series;
 mod setup;
 mod tally;
 mod template;
@@ -45,6 +46,7 @@ pub use options::{
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
 pub use record::Record;
 pub use run::{Interval, Running, Stopper, Summary, start};
+pub use series::{Row, Series, Sparse};
 pub use setup::StartError;
 pub use tally::{LATENCY_DIGITS, Latencies, Tally};
 pub use template::{TEMPLATES, TemplateError};

@@ -37,8 +37,10 @@ fn a_close_that_is_announced_is_no_failure() {
     let origin = origin(origin::Options { closing, ..origin::Options::default() });
     let summary = run(requests(target(origin.address(), "/"), 100, 2));
     let whole = summary.record.whole();
-    assert_eq!((whole.responses, whole.errors(), whole.reused), (100, 0, 90), "{:?}", whole.failures);
-    assert_eq!(summary.record.opened, 10);
+    assert_eq!((whole.responses, whole.errors()), (100, 0), "{:?}", whole.failures);
+    // How the two share the requests is chance, and so whether each ends with a whole ten.
+    assert!((10..=11).contains(&summary.record.opened), "{}", summary.record.opened);
+    assert_eq!(whole.reused, 100 - summary.record.opened);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod scene;
 
 use load::{Options, Pace, Spacing, Stage, Summary};
 use scene::{Freezing, origin, run, target};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 #[test]
@@ -73,12 +74,12 @@ fn theory_s(quantile: f64, whole: Duration, frozen: Duration) -> f64 {
 fn check_freeze(rate: f64, whole: Duration, after: Duration, frozen: Duration) {
     let summary = freeze(rate, whole, after, frozen);
     let latency = &summary.record.whole().latency;
-    assert_eq!(latency.count() as f64, rate * whole.as_secs_f64());
+    assert_eq!(latency.count(), (rate * whole.as_secs_f64()).round() as u64);
     let mut said = format!("lag p99 {} ns;", summary.record.lag.quantile_ns(0.99));
     let mut off = false;
     for quantile in [0.60, 0.75, 0.90, 0.99] {
         let (measured, theory) = (latency.quantile_ns(quantile) as f64 / 1e9, theory_s(quantile, whole, frozen));
-        said.push_str(&format!(" p{:.0} {measured:.3} s, theory {theory:.3} s;", quantile * 100.0));
+        let _ = write!(said, " p{:.0} {measured:.3} s, theory {theory:.3} s;", quantile * 100.0);
         off |= (measured / theory - 1.0).abs() > 0.05;
     }
     assert!(!off, "{said}");

@@ -60,7 +60,7 @@ pub(crate) struct Freezing {
 }
 
 /// Longer than any freeze; a test does not end before its server.
-const FREEZE_MAX: Duration = Duration::from_secs(60);
+const FREEZE_MAX: Duration = Duration::from_mins(1);
 
 impl Freezing {
     /// Frozen from so long after the first request on, for so long.
