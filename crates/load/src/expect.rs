@@ -1,0 +1,316 @@
+//! Thresholds: what a run must have reached, as `p99<50ms` or `errors<0.1%`. Parsed before the run, judged after it. Pure.
+
+use crate::cause::Cause;
+use crate::run::Summary;
+use serde::Serialize;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The grammar, for help texts.
+pub const EXPECTATIONS: &str = "\
+p50 p99 p99.9 … min mean max    latency, as in p99<50ms (us, ms, s, m)
+service_p99 … lag_p99 …         from sending; the generator's own lag
+connect_p99 …                   opening a connection
+rate responses                  rate>1000 per second; a number
+errors failed reused            errors<0.1% or errors<10: failures and statuses from 400; failures; kept connections
+2xx 3xx 4xx 5xx 200 404 …       responses by status, as a number or a share
+refused silent keepalive_race … failures by cause, as a number or a share";
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq)]
+enum Figure {
+    Latency(Series, Point),
+    Rate,
+    Count(Counted),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Series {
+    Latency,
+    Service,
+    Lag,
+    Connect,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Point {
+    Quantile(f64),
+    Min,
+    Mean,
+    Max,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Responses,
+    Errors,
+    Failed,
+    Reused,
+    Statuses(u16, u16),
+    Cause(Cause),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+}
+
+/// One threshold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expectation {
+    text: String,
+    figure: Figure,
+    operator: Operator,
+    /// Nanoseconds, requests per second, a number, or a share from 0 to 1.
+    bound: f64,
+    /// The bound is a share.
+    share: bool,
+}
+
+/// What became of a threshold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// As it was written.
+    pub expected: String,
+    /// What was measured, with its unit.
+    pub measured: String,
+    /// Whether it was reached.
+    pub met: bool,
+}
+
+/// Why a threshold cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ExpectationError {
+    /// No `<`, `<=`, `>`, `>=` or `=`.
+    #[error("`{0}` has none of < <= > >= =")]
+    NoOperator(String),
+    /// A word that is no figure.
+    #[error("`{0}` is no figure of a run; such as p99, mean, errors, rate, reused, 5xx, refused")]
+    UnknownFigure(String),
+    /// A bound that does not fit the figure.
+    #[error("`{0}` is no bound for `{1}`: {2}")]
+    Bound(String, String, &'static str),
+}
+
+impl FromStr for Expectation {
+    type Err = ExpectationError;
+
+    fn from_str(text: &str) -> Result<Self, ExpectationError> {
+        let at = text.find(['<', '>', '=']).ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
+        let (name, rest) = text.split_at(at);
+        let operators = [
+            ("<=", Operator::LessOrEqual),
+            (">=", Operator::GreaterOrEqual),
+            ("==", Operator::Equal),
+            ("<", Operator::Less),
+            (">", Operator::Greater),
+            ("=", Operator::Equal),
+        ];
+        let found = operators.iter().find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(sign)?)));
+        let (operator, bound) = found.ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
+        let (name, bound) = (name.trim(), bound.trim());
+        let figure = parse_figure(name).ok_or_else(|| ExpectationError::UnknownFigure(name.to_owned()))?;
+        let (value, share) = parse_bound(&figure, bound)
+            .map_err(|why| ExpectationError::Bound(bound.to_owned(), name.to_owned(), why))?;
+        Ok(Self { text: text.to_owned(), figure, operator, bound: value, share })
+    }
+}
+
+fn parse_figure(name: &str) -> Option<Figure> {
+    let counted = match name {
+        "rate" => return Some(Figure::Rate),
+        "responses" => Some(Counted::Responses),
+        "errors" => Some(Counted::Errors),
+        "failed" => Some(Counted::Failed),
+        "reused" => Some(Counted::Reused),
+        _ => parse_statuses(name).or_else(|| {
+            let cause = Cause::ALL.iter().find(|cause| cause.key() == name)?;
+            Some(Counted::Cause(*cause))
+        }),
+    };
+    if let Some(counted) = counted {
+        return Some(Figure::Count(counted));
+    }
+    let prefixes = [("service_", Series::Service), ("lag_", Series::Lag), ("connect_", Series::Connect)];
+    let found = prefixes.iter().find_map(|(prefix, series)| Some((*series, name.strip_prefix(prefix)?)));
+    let (series, point) = found.unwrap_or((Series::Latency, name));
+    let point = match point {
+        "min" => Point::Min,
+        "mean" => Point::Mean,
+        "max" => Point::Max,
+        _ => {
+            let percent: f64 = point.strip_prefix('p')?.parse().ok()?;
+            Point::Quantile((0.0..=100.0).contains(&percent).then_some(percent / 100.0)?)
+        }
+    };
+    Some(Figure::Latency(series, point))
+}
+
+/// `404` or `5xx`.
+fn parse_statuses(name: &str) -> Option<Counted> {
+    if name.len() != 3 {
+        return None;
+    }
+    if let Some(class) = name.strip_suffix("xx") {
+        let class: u16 = class.parse().ok().filter(|class| (1..=9).contains(class))?;
+        return Some(Counted::Statuses(class * 100, class * 100 + 99));
+    }
+    let status = name.parse().ok().filter(|status| (100..=999).contains(status))?;
+    Some(Counted::Statuses(status, status))
+}
+
+fn parse_bound(figure: &Figure, text: &str) -> Result<(f64, bool), &'static str> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    match figure {
+        Figure::Latency(..) => {
+            let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9)];
+            let found = units.iter().find_map(|(unit, ns)| Some(number(text.strip_suffix(unit)?)? * ns));
+            found.map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m")
+        }
+        Figure::Rate => {
+            let bare = text.strip_suffix("/s").unwrap_or(text);
+            number(bare).map(|rate| (rate, false)).ok_or("requests per second, such as 1000 or 1000/s")
+        }
+        Figure::Count(_) => match text.strip_suffix('%') {
+            Some(percent) => number(percent).map(|percent| (percent / 100.0, true)).ok_or("a share such as 0.1%"),
+            None => number(text).map(|count| (count, false)).ok_or("a number, or a share such as 0.1%"),
+        },
+    }
+}
+
+impl Expectation {
+    /// Compares with a run.
+    pub fn judge(&self, summary: &Summary) -> Verdict {
+        let (value, measured) = self.measure(summary);
+        let met = match self.operator {
+            Operator::Less => value < self.bound,
+            Operator::LessOrEqual => value <= self.bound,
+            Operator::Greater => value > self.bound,
+            Operator::GreaterOrEqual => value >= self.bound,
+            Operator::Equal => (value - self.bound).abs() <= f64::EPSILON * self.bound.abs(),
+        };
+        // Of no request at all nothing is known, which is not what was expected.
+        let known = summary.record.targets.iter().any(|tally| tally.ended() > 0);
+        Verdict { expected: self.text.clone(), measured, met: met && known }
+    }
+
+    fn measure(&self, summary: &Summary) -> (f64, String) {
+        let whole = summary.record.whole();
+        match &self.figure {
+            Figure::Rate => {
+                let rate = summary.rate();
+                (rate, format!("{rate:.1}/s"))
+            }
+            Figure::Latency(series, point) => {
+                let latencies = match series {
+                    Series::Service if summary.options.pace.is_open() => &summary.record.service,
+                    // In closed loop both are the same.
+                    Series::Latency | Series::Service => &whole.latency,
+                    Series::Lag => &summary.record.lag,
+                    Series::Connect => &summary.record.connect,
+                };
+                let ns = match point {
+                    Point::Quantile(quantile) => latencies.quantile_ns(*quantile) as f64,
+                    Point::Min => latencies.min_ns() as f64,
+                    Point::Mean => latencies.mean_ns(),
+                    Point::Max => latencies.max_ns() as f64,
+                };
+                (ns, format!("{:.3} ms", ns / 1e6))
+            }
+            Figure::Count(counted) => {
+                let (count, of) = match counted {
+                    Counted::Responses => (whole.responses, whole.begun),
+                    Counted::Errors => (whole.errors(), whole.ended()),
+                    Counted::Failed => (whole.failed(), whole.ended()),
+                    Counted::Reused => (whole.reused, whole.responses),
+                    Counted::Statuses(from, to) => (whole.with_status(*from..=*to), whole.responses),
+                    Counted::Cause(cause) => (whole.failed_by(*cause), whole.ended()),
+                };
+                let share = if of == 0 { 0.0 } else { count as f64 / of as f64 };
+                let text = format!("{count} of {of} ({:.3} %)", share * 100.0);
+                (if self.share { share } else { count as f64 }, text)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Record, Target};
+    use std::time::Duration;
+
+    /// 1000 responses within 1 to 1000 ms in 10 s, of which 900 reused and 5 with 503; 10 timeouts of 2 s.
+    fn summary() -> Summary {
+        let mut record = Record::new(1);
+        let tally = &mut record.targets[0];
+        tally.begun = 1010;
+        for ms in 1..=1000u64 {
+            tally.response(if ms % 200 == 0 { 503 } else { 200 }, 1, ms * 1_000_000);
+        }
+        tally.reused = 900;
+        (0..10).for_each(|_| tally.failure(Cause::Silent, 2_000_000_000));
+        let options = Options::new(Target::new("http://127.0.0.1/".parse().unwrap()));
+        let elapsed = Duration::from_secs(10);
+        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false }
+    }
+
+    fn met(text: &str) -> bool {
+        text.parse::<Expectation>().unwrap().judge(&summary()).met
+    }
+
+    #[test]
+    fn bounds_are_compared() {
+        for text in [
+            "p50<510ms",
+            "p50>=0.49s",
+            "p99.9>1999ms",
+            "max>=2s",
+            "rate=100",
+            "rate>99/s",
+            "errors<2%",
+            "errors=15",
+            "failed<=10",
+            "reused>=90%",
+            "5xx<1%",
+            "503=5",
+            "404=0",
+            "silent>0",
+            "refused=0",
+            "lag_p99<1ms",
+        ] {
+            assert!(met(text), "{text}: {:?}", text.parse::<Expectation>().unwrap().judge(&summary()));
+        }
+        for text in
+            ["p50<490ms", "max<2s", "rate>100", "errors<1%", "reused>99%", "5xx=0", "silent<1", "service_p50<1us"]
+        {
+            assert!(!met(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_says_what_was_measured() {
+        let verdict = "errors<1%".parse::<Expectation>().unwrap().judge(&summary());
+        assert_eq!((verdict.measured.as_str(), verdict.met), ("15 of 1010 (1.485 %)", false));
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_met() {
+        let none = Summary { record: Record::new(1), ..summary() };
+        assert!(!"errors<1%".parse::<Expectation>().unwrap().judge(&none).met);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |text: &str| text.parse::<Expectation>().unwrap_err().to_string();
+        assert_eq!(error("p99"), "`p99` has none of < <= > >= =");
+        assert!(error("p999<1ms").starts_with("`p999` is no figure"));
+        assert_eq!(error("p99<50"), "`50` is no bound for `p99`: a time with its unit: us, ms, s or m");
+        assert!(error("errors<x%").contains("a share such as"));
+        assert!(error("rate>fast").contains("requests per second"));
+    }
+}

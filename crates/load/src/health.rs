@@ -1,0 +1,148 @@
+//! Whether the generator itself was in the way. What it lags behind, what it lacks, how busy it was: measured apart from the
+//! target, and judged here. Pure: a summary comes in.
+
+use crate::cause::{Blame, Cause};
+use crate::options::Pace;
+use crate::run::Summary;
+use serde::Serialize;
+
+/// Lag below this never makes a run void: it is within what an idle machine does when a timer fires.
+const LAG_NS_FREE: u64 = 1_000_000;
+/// Beyond it, the generator may be late by this share of what is measured: then a tenth of the p99 is the generator's own.
+const LAG_SHARE_MAX: f64 = 0.1;
+/// Requests that the generator could not send for want of a port, a descriptor or memory, of all: what is lost is not the
+/// target's, and above this the quantiles that people look at move.
+const STARVED_SHARE_MAX: f64 = 0.001;
+/// A thread that used this much of its time had no room left: in closed loop the throughput is then the generator's.
+const BUSY_SHARE: f64 = 0.95;
+
+/// The generator's own condition.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Health {
+    /// Why the run says nothing about the target; empty if it does.
+    pub void: Vec<String>,
+    /// What a reader should know although the run stands.
+    pub notes: Vec<String>,
+    /// Share of the time (0 to 1) that the busiest thread ran on a core.
+    pub busy_share: f64,
+    /// The busiest thread had no time left.
+    pub saturated: bool,
+    /// How late the generator was, in nanoseconds.
+    pub lag_ns_p50: u64,
+    /// The same.
+    pub lag_ns_p99: u64,
+    /// The same.
+    pub lag_ns_p999: u64,
+    /// The same.
+    pub lag_ns_max: u64,
+}
+
+impl Summary {
+    /// Judges the generator.
+    pub fn health(&self) -> Health {
+        let lag = &self.record.lag;
+        let whole = self.record.whole();
+        let elapsed_ns = self.elapsed.as_nanos() as f64;
+        let busy_share = if elapsed_ns > 0.0 { (self.record.cpu_ns_max as f64 / elapsed_ns).min(1.0) } else { 0.0 };
+        let saturated = busy_share >= BUSY_SHARE;
+        let mut health = Health {
+            void: Vec::new(),
+            notes: Vec::new(),
+            busy_share,
+            saturated,
+            lag_ns_p50: lag.quantile_ns(0.5),
+            lag_ns_p99: lag.quantile_ns(0.99),
+            lag_ns_p999: lag.quantile_ns(0.999),
+            lag_ns_max: lag.max_ns(),
+        };
+        self.judge_lag(whole.latency.quantile_ns(0.99), &mut health);
+        for cause in Cause::ALL.iter().filter(|cause| cause.blame() == Blame::Generator) {
+            let count = whole.failed_by(*cause);
+            let text = format!("{count} of {} requests were not sent: {}", whole.begun, cause.text());
+            if count as f64 > whole.begun as f64 * STARVED_SHARE_MAX {
+                health.void.push(text);
+            } else if count > 0 {
+                health.notes.push(text);
+            }
+        }
+        if saturated && !self.options.pace.is_open() {
+            health.notes.push(format!(
+                "the busiest thread of the generator ran {:.0} % of the time: requests/s are its limit, not the target's \
+                 (more threads with -t, or more machines)",
+                busy_share * 100.0
+            ));
+        }
+        health
+    }
+
+    fn judge_lag(&self, latency_ns_p99: u64, health: &mut Health) {
+        let lag = health.lag_ns_p99;
+        // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
+        let matters = lag > LAG_NS_FREE && lag as f64 > latency_ns_p99 as f64 * LAG_SHARE_MAX;
+        if !matters {
+            return;
+        }
+        let text = format!(
+            "the generator was late itself: p99 {:.1} ms, where the latencies' p99 is {:.1} ms",
+            lag as f64 / 1e6,
+            latency_ns_p99 as f64 / 1e6
+        );
+        match self.options.pace {
+            Pace::Open { .. } => health.void.push(text),
+            Pace::Closed { .. } => health.notes.push(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Record, Target};
+    use std::time::Duration;
+
+    fn summary(lag_ns: u64, latency_ns: u64, open: bool) -> Summary {
+        let mut options = Options::new(Target::new("http://127.0.0.1/".parse().unwrap()));
+        if open {
+            options.pace = Pace::constant(100.0, Duration::from_secs(1));
+        }
+        let mut record = Record::new(1);
+        for _ in 0..100 {
+            record.lag.record(lag_ns);
+            record.targets[0].begun += 1;
+            record.targets[0].response(200, 1, latency_ns);
+        }
+        let elapsed = Duration::from_secs(1);
+        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false }
+    }
+
+    #[test]
+    fn lag_makes_void_only_where_it_matters() {
+        assert!(summary(900_000, 100_000, true).health().void.is_empty(), "within what a timer does");
+        assert!(summary(5_000_000, 500_000_000, true).health().void.is_empty(), "a hundredth of what was measured");
+        let void = summary(5_000_000, 20_000_000, true).health().void;
+        assert_eq!(void, ["the generator was late itself: p99 5.0 ms, where the latencies' p99 is 20.0 ms"]);
+        let closed = summary(5_000_000, 20_000_000, false).health();
+        assert_eq!((closed.void.len(), closed.notes.len()), (0, 1));
+    }
+
+    #[test]
+    fn want_of_ports_and_descriptors_is_the_generators_fault() {
+        let mut starved = summary(1, 1, false);
+        starved.record.targets[0].failure(Cause::NoPorts, 0);
+        let health = starved.health();
+        assert!(
+            health.void.len() == 1 && health.void[0].starts_with("1 of 100 requests were not sent: no free local port")
+        );
+        let mut refused = summary(1, 1, false);
+        refused.record.targets[0].failure(Cause::Refused, 0);
+        assert!(refused.health().void.is_empty());
+    }
+
+    #[test]
+    fn a_thread_without_rest_is_the_bottleneck_of_a_closed_loop() {
+        let mut busy = summary(1, 1, false);
+        busy.record.cpu_ns_max = 990_000_000;
+        let health = busy.health();
+        assert!(health.saturated && health.void.is_empty() && health.notes[0].contains("99 % of the time"));
+    }
+}

@@ -1,0 +1,421 @@
+//! The connections of one worker, and which request goes on which of them. In closed loop each connection is a user of its
+//! own; in open loop a request takes a free connection, opens one, or waits in line. Called by `worker` through [`Driver`].
+
+use super::connection::{Connection, Flight, State};
+use super::response::Codec;
+use crate::cause::Cause;
+use crate::choice::Choice;
+use crate::options::{Options, Pace};
+use crate::record::Bench;
+use crate::setup::Setup;
+use crate::worker::Driver;
+use reactor::{Stream, TaskId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// After a connection that has carried no response, a closed loop rests for so long: a target that refuses is not asked
+/// thousands of times a second by each connection.
+const FAULT_PAUSE_CLOSED: Duration = Duration::from_millis(10);
+/// In open loop the rate limits that already; it only must not spin.
+const FAULT_PAUSE_OPEN: Duration = Duration::from_millis(1);
+/// How long the target has to close a connection that it, or we, announced as ending. Whoever closes first keeps the port
+/// for a minute in `TIME_WAIT`, so it is better the server's.
+const LINGER: Duration = Duration::from_millis(500);
+/// Requests that may wait for a connection in one worker: a minute at 16,000 a second, 24 MB.
+const WAITING_MAX: usize = 1_000_000;
+
+/// The connections to one address.
+#[derive(Debug)]
+struct Group {
+    /// Closed loop: among the targets at this address.
+    choice: Choice,
+    /// Connections with nothing to do, with or without a socket; the one used last on top.
+    free: Vec<u32>,
+    /// Requests that wait, with the time they were due.
+    waiting: VecDeque<(u16, u64)>,
+}
+
+/// The driver for HTTP/1.1.
+#[derive(Debug)]
+pub(crate) struct Http {
+    setup: Arc<Setup>,
+    choice: Choice,
+    groups: Vec<Group>,
+    /// By index of task.
+    connections: Vec<Connection>,
+    codec: Codec,
+    /// Room for requests that are rendered.
+    out: Vec<u8>,
+    body: Vec<u8>,
+    /// Requests in flight or in line.
+    under_way: usize,
+    is_open: bool,
+    think: Option<(Duration, Duration)>,
+}
+
+impl Http {
+    /// With a share of the connections of each group.
+    pub(crate) fn new(setup: Arc<Setup>, options: &Options, index: usize, workers: usize, bench: &Bench) -> Self {
+        let mut connections = Vec::new();
+        let mut groups = Vec::new();
+        for (number, group) in setup.groups.iter().enumerate() {
+            let share = group.connections / workers + usize::from(index < group.connections % workers);
+            let first = connections.len();
+            connections.extend((0..share).map(|_| Connection::new(bench.reactor.create_task(), number as u16)));
+            let targets = options.targets.iter().enumerate().filter(|(at, _)| setup.group_of(*at as u16) == number);
+            let choice = Choice::new(targets.map(|(at, target)| (at as u16, target.weight)));
+            // The first one comes out first.
+            let free = (first..connections.len()).rev().map(|at| at as u32).collect();
+            groups.push(Group { choice, free, waiting: VecDeque::new() });
+        }
+        let think = match &options.pace {
+            Pace::Closed { think } if !think.1.is_zero() => Some(*think),
+            _ => None,
+        };
+        let choice = Choice::new(options.targets.iter().enumerate().map(|(at, target)| (at as u16, target.weight)));
+        let is_open = options.pace.is_open();
+        Self {
+            setup,
+            choice,
+            groups,
+            connections,
+            codec: Codec::new(),
+            out: Vec::new(),
+            body: Vec::new(),
+            under_way: 0,
+            is_open,
+            think,
+        }
+    }
+
+    /// Counts a request as begun and puts it on a connection.
+    fn assign(&mut self, bench: &mut Bench, at: u32, target: u16, due_ns: u64) {
+        let kind = self.setup.request(target).kind;
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        connection.flights.push_back(Flight { target, kind, due_ns, sent_ns: 0 });
+        if connection.stream.is_some() {
+            self.send(bench, at);
+        } else {
+            self.open(bench, at);
+        }
+    }
+
+    fn open(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        bench.record.opened += 1;
+        connection.opened_ns = bench.now_ns;
+        let Some((address, connect)) = self.setup.way(connection.group, at) else { return };
+        match bench.reactor.connect(address, connect, connection.task) {
+            Ok(stream) => {
+                let done = stream.is_writable();
+                connection.open(stream);
+                connection.state = State::Connecting;
+                let deadline = bench.reactor.now().after(self.setup.connect_timeout);
+                bench.reactor.set_deadline(connection.task, Some(deadline));
+                if done {
+                    self.connected(bench, at);
+                }
+            }
+            Err(error) => self.fail(bench, at, Cause::of_connect(&error)),
+        }
+    }
+
+    /// Whether the handshake has come to its end, and how.
+    fn connected(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let Some(stream) = &connection.stream else { return };
+        let outcome = stream.take_error();
+        bench.look_at_clock();
+        match outcome {
+            Ok(None) => {
+                bench.record.established += 1;
+                bench.record.connect.record(bench.now_ns.saturating_sub(connection.opened_ns));
+                // A kept connection is opened before the load begins; the first request counts from when it could be sent.
+                if !self.is_open && self.setup.keepalive {
+                    let now_ns = bench.now_ns;
+                    connection.flights.iter_mut().for_each(|flight| flight.due_ns = now_ns);
+                }
+                self.send(bench, at);
+            }
+            Ok(Some(error)) | Err(error) => self.fail(bench, at, Cause::of_connect(&error)),
+        }
+    }
+
+    /// Writes all requests of a connection that were not written yet.
+    fn send(&mut self, bench: &mut Bench, at: u32) {
+        let Self { setup, connections, out, body, .. } = self;
+        let Some(connection) = connections.get_mut(at as usize) else { return };
+        connection.state = State::Busy;
+        let now_ns = bench.now_ns;
+        let new = connection.flights.iter().rev().take_while(|flight| flight.sent_ns == 0).count();
+        let first_new = connection.flights.len() - new;
+        let same = match connection.flights.get(first_new) {
+            Some(flight) if new == 1 => setup.request(flight.target).same(),
+            _ => None,
+        };
+        out.clear();
+        for flight in connection.flights.iter_mut().skip(first_new) {
+            // 0 means "not yet", and a nanosecond is below everything that is measured.
+            flight.sent_ns = now_ns.max(1);
+            let before = out.len();
+            if same.is_none() {
+                setup.request(flight.target).encode(&mut bench.values, body, out);
+            }
+            bench.count_up();
+            let tally = bench.tally(flight.target);
+            tally.begun += 1;
+            tally.bytes_sent += same.map_or(out.len() - before, |same| same.len()) as u64;
+        }
+        self.under_way += new;
+        let bytes = same.map_or(out.as_slice(), |same| same);
+        let written = connection.write(bytes);
+        let deadline = bench.reactor.now().after(setup.response_timeout);
+        bench.reactor.set_deadline(connection.task, Some(deadline));
+        if written.is_err() {
+            let cause = if connection.served > 0 { Cause::KeepaliveRace } else { Cause::ResetUnanswered };
+            self.fail(bench, at, cause);
+        }
+    }
+
+    /// Ends a connection with everything that is in flight on it.
+    fn fail(&mut self, bench: &mut Bench, at: u32, cause: Cause) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        bench.look_at_clock();
+        for flight in connection.flights.drain(..) {
+            let latency_ns = bench.now_ns.saturating_sub(flight.due_ns);
+            let tally = bench.tally(flight.target);
+            if flight.sent_ns == 0 {
+                tally.begun += 1;
+            } else {
+                self.under_way = self.under_way.saturating_sub(1);
+            }
+            tally.failure(cause, latency_ns);
+        }
+        let pause = match (connection.served, self.is_open) {
+            (0, true) => FAULT_PAUSE_OPEN,
+            (0, false) => FAULT_PAUSE_CLOSED,
+            // The next tick: the calls that lead here must not call themselves.
+            _ => Duration::from_millis(1),
+        };
+        connection.close();
+        self.rest(bench, at, pause);
+    }
+
+    fn rest(&mut self, bench: &Bench, at: u32, pause: Duration) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        connection.state = State::Resting;
+        bench.reactor.set_deadline(connection.task, Some(bench.reactor.now().after(pause)));
+    }
+
+    /// A connection has nothing in flight: what it does next.
+    fn next(&mut self, bench: &mut Bench, at: u32) {
+        if self.is_open {
+            self.next_in_line(bench, at);
+        } else {
+            self.next_of_loop(bench, at);
+        }
+    }
+
+    fn next_in_line(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let Some(group) = self.groups.get_mut(usize::from(connection.group)) else { return };
+        if let Some((target, due_ns)) = group.waiting.pop_front() {
+            self.under_way = self.under_way.saturating_sub(1);
+            return self.assign(bench, at, target, due_ns);
+        }
+        connection.state = if connection.stream.is_some() { State::Idle } else { State::Closed };
+        bench.reactor.set_deadline(connection.task, None);
+        group.free.push(at);
+    }
+
+    /// Fills the connection up to the depth of the pipeline.
+    fn next_of_loop(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let Some(group) = self.groups.get_mut(usize::from(connection.group)) else { return };
+        while connection.flights.len() < self.setup.pipeline && bench.may_begin() {
+            let target = group.choice.next();
+            let kind = self.setup.request(target).kind;
+            connection.flights.push_back(Flight { target, kind, due_ns: bench.now_ns, sent_ns: 0 });
+        }
+        if connection.flights.back().is_some_and(|flight| flight.sent_ns == 0) {
+            if connection.stream.is_some() {
+                self.send(bench, at);
+            } else {
+                self.open(bench, at);
+            }
+        } else if connection.flights.is_empty() {
+            connection.state = if connection.stream.is_some() { State::Idle } else { State::Closed };
+            bench.reactor.set_deadline(connection.task, None);
+        }
+    }
+
+    /// Something came, or room to write.
+    fn exchange(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        if connection.is_sending() && connection.flush().is_err() {
+            // What the target said before it reset tells more than the failed write; it is read below.
+        }
+        let progress = connection.read(&mut self.codec, bench);
+        self.under_way = self.under_way.saturating_sub(progress.completed);
+        if let Some(cause) = progress.fault {
+            if connection.flights.is_empty() && cause == Cause::Unasked {
+                bench.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(cause, 0));
+            }
+            return self.fail(bench, at, cause);
+        }
+        if progress.completed == 0 {
+            return self.check_deadline(bench, at);
+        }
+        // A FIN that came with the response: another request would meet a closed door.
+        let gone = connection.flights.is_empty() && connection.stream.as_ref().is_some_and(Stream::is_peer_closed);
+        if progress.last || progress.closed || gone {
+            return self.end_connection(bench, at, progress.closed);
+        }
+        match self.think {
+            Some(think) if !bench.is_exhausted() => {
+                let (from, to) = (think.0.as_micros() as u64, think.1.as_micros() as u64);
+                let pause = Duration::from_micros(bench.values.random.u64(from..=to));
+                self.rest(bench, at, pause);
+            }
+            _ => self.next(bench, at),
+        }
+    }
+
+    /// The last response of a connection is there.
+    fn end_connection(&mut self, bench: &mut Bench, at: u32, closed: bool) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        // What was sent behind the last request of a connection has not been answered, and will not be.
+        for flight in connection.flights.drain(..) {
+            self.under_way = self.under_way.saturating_sub(1);
+            bench.take_back(flight.target);
+        }
+        if !closed && !connection.stream.as_ref().is_some_and(Stream::is_peer_closed) {
+            connection.state = State::Lingering;
+            bench.reactor.set_deadline(connection.task, Some(bench.reactor.now().after(LINGER)));
+            return;
+        }
+        bench.record.closed_by_target += 1;
+        connection.close();
+        self.next(bench, at);
+    }
+
+    fn check_deadline(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get(at as usize) else { return };
+        let Some(flight) = connection.flights.front() else { return };
+        bench.look_at_clock();
+        let deadline_ns = flight.sent_ns.saturating_add(self.setup.response_timeout.as_nanos() as u64);
+        if bench.now_ns >= deadline_ns {
+            let cause = connection.timeout_cause();
+            self.fail(bench, at, cause);
+        } else {
+            let left = Duration::from_nanos(deadline_ns - bench.now_ns);
+            bench.reactor.set_deadline(connection.task, Some(bench.reactor.now().after(left)));
+        }
+    }
+
+    /// An idle or lingering connection has said something.
+    fn look_at_quiet(&mut self, bench: &mut Bench, at: u32, fired: bool) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let state = connection.state;
+        let progress = connection.read(&mut self.codec, bench);
+        let ended = progress.closed || progress.fault.is_some();
+        if progress.fault == Some(Cause::Unasked) && state == State::Idle {
+            bench.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(Cause::Unasked, 0));
+        }
+        match state {
+            State::Idle if ended => {
+                bench.record.closed_by_target += 1;
+                connection.close();
+            }
+            State::Lingering if ended || fired => {
+                if ended {
+                    bench.record.closed_by_target += 1;
+                } else {
+                    bench.record.closed_by_load += 1;
+                }
+                connection.close();
+                bench.look_at_clock();
+                self.next(bench, at);
+            }
+            State::Resting if ended => {
+                bench.record.closed_by_target += 1;
+                connection.close();
+                connection.state = State::Resting;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Driver for Http {
+    fn begin(&mut self, bench: &mut Bench) {
+        if self.is_open {
+            return;
+        }
+        for at in 0..self.connections.len() as u32 {
+            self.next(bench, at);
+        }
+    }
+
+    fn arrive(&mut self, bench: &mut Bench, due_ns: u64) {
+        let target = self.choice.next();
+        let Some(group) = self.groups.get_mut(self.setup.group_of(target)) else { return };
+        if let Some(at) = group.free.pop() {
+            return self.assign(bench, at, target, due_ns);
+        }
+        if group.waiting.len() >= WAITING_MAX {
+            let tally = bench.tally(target);
+            tally.begun += 1;
+            return tally.failure(Cause::LineFull, 0);
+        }
+        group.waiting.push_back((target, due_ns));
+        self.under_way += 1;
+        bench.record.waiting_max = bench.record.waiting_max.max(group.waiting.len() as u64);
+    }
+
+    fn ready(&mut self, bench: &mut Bench, task: TaskId) {
+        let at = task.index;
+        let fired = bench.reactor.take_deadline_fired(task);
+        let Some(connection) = self.connections.get(at as usize) else { return };
+        match connection.state {
+            State::Closed => {}
+            State::Busy => self.exchange(bench, at),
+            State::Connecting => match &connection.stream {
+                Some(stream) if stream.is_writable() || stream.is_failed() => self.connected(bench, at),
+                _ if fired => self.fail(bench, at, Cause::ConnectTimeout),
+                _ => {}
+            },
+            State::Resting if fired => {
+                bench.look_at_clock();
+                self.next(bench, at);
+            }
+            State::Idle | State::Lingering | State::Resting => self.look_at_quiet(bench, at, fired),
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        let connecting = |connection: &&Connection| connection.state == State::Connecting;
+        self.under_way + self.connections.iter().filter(connecting).count()
+    }
+
+    fn abandon(&mut self, bench: &mut Bench, cause: Option<Cause>) {
+        bench.look_at_clock();
+        let lines = self.groups.iter_mut().flat_map(|group| group.waiting.drain(..));
+        let mut all: Vec<(u16, u64, bool)> = lines.map(|(target, due_ns)| (target, due_ns, false)).collect();
+        for connection in &mut self.connections {
+            all.extend(connection.flights.drain(..).map(|flight| (flight.target, flight.due_ns, flight.sent_ns > 0)));
+            connection.close();
+        }
+        for (target, due_ns, sent) in all {
+            let latency_ns = bench.now_ns.saturating_sub(due_ns);
+            let tally = bench.tally(target);
+            tally.begun += u64::from(!sent);
+            match cause {
+                Some(cause) => tally.failure(cause, latency_ns),
+                None => bench.record.cut_off += 1,
+            }
+        }
+        self.under_way = 0;
+    }
+}

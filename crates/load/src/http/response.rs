@@ -1,0 +1,301 @@
+//! Responses read from the bytes of a connection, wherever these are cut. No socket; `connection` gives the bytes. Bodies are
+//! counted and dropped.
+
+use crate::cause::{self, Cause};
+use http1::chunked::Decoder;
+use http1::{HeadEnd, Limits, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind};
+
+/// Longest response head: eight times what the usual proxies allow, since the load judges nobody's cookies.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// What of a head the load needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) status: u16,
+    pub(super) keepalive: bool,
+    framing: ResponseFraming,
+    interim: bool,
+}
+
+/// What parsing needs, one for all connections of a worker.
+#[derive(Debug)]
+pub(super) struct Codec {
+    limits: Limits,
+    head: ResponseHead,
+    /// The head that was parsed last, and what it meant. A target sends the same head again and again, but for its date: a
+    /// comparison costs a tenth of a parse. Whether more bytes follow changes nothing, as heads are parsed from left to
+    /// right.
+    memo: Vec<u8>,
+    memo_kind: RequestKind,
+    memo_facts: Facts,
+}
+
+impl Codec {
+    pub(super) fn new() -> Self {
+        let memo_facts = Facts { status: 0, keepalive: false, framing: ResponseFraming::None, interim: false };
+        Self {
+            limits: Limits::response(HEAD_BYTES_MAX),
+            head: ResponseHead::default(),
+            memo: Vec::new(),
+            memo_kind: RequestKind::Other,
+            memo_facts,
+        }
+    }
+
+    /// Reads a head from the front of `bytes`; gives its length with it, or nothing if it is not complete.
+    fn parse(&mut self, bytes: &[u8], kind: RequestKind) -> Result<Option<(usize, Facts)>, Cause> {
+        if kind == self.memo_kind && !self.memo.is_empty() && bytes.starts_with(&self.memo) {
+            return Ok(Some((self.memo.len(), self.memo_facts)));
+        }
+        match http1::response::parse(bytes, &self.limits, kind, &mut self.head) {
+            Ok(Parse::Partial) => Ok(None),
+            Ok(Parse::Complete { len }) => {
+                let facts = Facts {
+                    status: self.head.status,
+                    keepalive: self.head.keepalive,
+                    framing: self.head.framing,
+                    interim: self.head.kind == ResponseKind::Interim,
+                };
+                self.memo.clear();
+                self.memo.extend_from_slice(bytes.get(..len).unwrap_or_default());
+                (self.memo_kind, self.memo_facts) = (kind, facts);
+                Ok(Some((len, facts)))
+            }
+            Err(ResponseError::InvalidStatusLine) => Err(match bytes {
+                [b'H', b'T', b'T', b'P', ..] => Cause::BadHead,
+                _ => cause::of_foreign_bytes(bytes),
+            }),
+            Err(_) => Err(Cause::BadHead),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Phase {
+    Head,
+    /// So many bytes of the body are missing.
+    Length(u64),
+    Chunked(Decoder),
+    UntilClose,
+}
+
+/// A complete response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Complete {
+    pub(super) status: u16,
+    /// Whether the connection may carry another request.
+    pub(super) keepalive: bool,
+    /// Bytes of the body, chunked coding removed.
+    pub(super) body_bytes: u64,
+}
+
+/// Where a connection is in a response.
+#[derive(Debug)]
+pub(super) struct Reader {
+    phase: Phase,
+    /// A head of which only a part has come.
+    held: Vec<u8>,
+    /// Where the search for its end goes on.
+    searched: usize,
+    status: u16,
+    keepalive: bool,
+    body_bytes: u64,
+    /// A byte of the response that is awaited has come.
+    started: bool,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::Head,
+            held: Vec::new(),
+            searched: 0,
+            status: 0,
+            keepalive: false,
+            body_bytes: 0,
+            started: false,
+        }
+    }
+
+    /// Forgets what has come of a response; the connection is another one.
+    pub(super) fn clear(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        held.clear();
+        *self = Self { held, ..Self::new() };
+    }
+
+    /// Whether anything of the awaited response has come.
+    pub(super) fn is_started(&self) -> bool {
+        self.started
+    }
+
+    /// Takes bytes up to the end of one response, and moves the slice behind what it took. `None`: more is to come.
+    pub(super) fn take(
+        &mut self,
+        bytes: &mut &[u8],
+        kind: RequestKind,
+        codec: &mut Codec,
+    ) -> Result<Option<Complete>, Cause> {
+        self.started = true;
+        while matches!(self.phase, Phase::Head) {
+            let Some(facts) = self.take_head(bytes, kind, codec)? else { return Ok(None) };
+            if facts.interim {
+                continue;
+            }
+            (self.status, self.keepalive) = (facts.status, facts.keepalive);
+            self.phase = match facts.framing {
+                ResponseFraming::None => Phase::Length(0),
+                ResponseFraming::Length(length) => Phase::Length(length),
+                ResponseFraming::Chunked => Phase::Chunked(Decoder::new()),
+                ResponseFraming::UntilClose => Phase::UntilClose,
+            };
+        }
+        Ok(self.take_body(bytes)?.then(|| self.complete()))
+    }
+
+    fn take_head(&mut self, bytes: &mut &[u8], kind: RequestKind, codec: &mut Codec) -> Result<Option<Facts>, Cause> {
+        if self.held.is_empty() {
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            let Some((length, facts)) = codec.parse(bytes, kind)? else {
+                self.held.extend_from_slice(bytes);
+                self.searched = 0;
+                *bytes = &[];
+                return Ok(None);
+            };
+            *bytes = bytes.get(length..).unwrap_or_default();
+            return Ok(Some(facts));
+        }
+        let before = self.held.len();
+        self.held.extend_from_slice(bytes);
+        // The head is parsed again only when its end is there, or when it is too long or wrong from its first line on.
+        if let HeadEnd::NotYet(from) = http1::find_head_end(&self.held, self.searched)
+            && self.held.len() <= HEAD_BYTES_MAX
+        {
+            self.searched = from;
+            *bytes = &[];
+            return Ok(None);
+        }
+        let Some((length, facts)) = codec.parse(&self.held, kind)? else { return Err(Cause::BadHead) };
+        self.held.clear();
+        *bytes = bytes.get(length.saturating_sub(before)..).unwrap_or_default();
+        Ok(Some(facts))
+    }
+
+    /// Whether the body is at its end.
+    fn take_body(&mut self, bytes: &mut &[u8]) -> Result<bool, Cause> {
+        match &mut self.phase {
+            Phase::Head => Ok(false),
+            Phase::Length(left) => {
+                let taken = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                *left -= taken as u64;
+                self.body_bytes += taken as u64;
+                let ended = *left == 0;
+                *bytes = bytes.get(taken..).unwrap_or_default();
+                Ok(ended)
+            }
+            Phase::Chunked(decoder) => {
+                while !decoder.is_done() && !bytes.is_empty() {
+                    let decoded = decoder.decode(bytes).map_err(|_| Cause::BadBody)?;
+                    self.body_bytes += decoded.data.len() as u64;
+                    *bytes = bytes.get(decoded.consumed..).unwrap_or_default();
+                }
+                Ok(decoder.is_done())
+            }
+            Phase::UntilClose => {
+                self.body_bytes += bytes.len() as u64;
+                *bytes = &[];
+                Ok(false)
+            }
+        }
+    }
+
+    /// The target has closed: the end of a response that has no other end, or a failure.
+    pub(super) fn end_of_stream(&mut self, was_used_before: bool) -> Result<Complete, Cause> {
+        match self.phase {
+            Phase::UntilClose => Ok(self.complete()),
+            Phase::Head if !self.started && was_used_before => Err(Cause::KeepaliveRace),
+            Phase::Head if !self.started => Err(Cause::ClosedUnanswered),
+            _ => Err(Cause::ClosedEarly),
+        }
+    }
+
+    fn complete(&mut self) -> Complete {
+        let complete = Complete { status: self.status, keepalive: self.keepalive, body_bytes: self.body_bytes };
+        self.phase = Phase::Head;
+        self.body_bytes = 0;
+        self.started = false;
+        complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads in pieces of this size; the responses, and what went wrong.
+    fn read(bytes: &[u8], piece: usize, kind: RequestKind) -> (Vec<Complete>, Option<Cause>) {
+        let (mut reader, mut codec, mut all) = (Reader::new(), Codec::new(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            let mut rest = piece;
+            while !rest.is_empty() {
+                match reader.take(&mut rest, kind, &mut codec) {
+                    Ok(Some(complete)) => all.push(complete),
+                    Ok(None) => {}
+                    Err(cause) => return (all, Some(cause)),
+                }
+            }
+        }
+        let unfinished = reader.is_started().then(|| reader.end_of_stream(false));
+        match unfinished {
+            Some(Ok(complete)) => all.push(complete),
+            Some(Err(cause)) => return (all, Some(cause)),
+            None => {}
+        }
+        (all, None)
+    }
+
+    fn complete(status: u16, keepalive: bool, body_bytes: u64) -> Complete {
+        Complete { status, keepalive, body_bytes }
+    }
+
+    #[test]
+    fn responses_are_the_same_in_whatever_pieces_they_come() {
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+            HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+            HTTP/1.1 204 No Content\r\n\r\n\
+            HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nworld\
+            HTTP/1.0 200 OK\r\n\r\nuntil the end";
+        let expected = vec![
+            complete(200, true, 5),
+            complete(404, true, 3),
+            complete(204, true, 0),
+            complete(200, true, 5),
+            complete(200, false, 13),
+        ];
+        for piece in 1..bytes.len() {
+            assert_eq!(read(bytes, piece, RequestKind::Other), (expected.clone(), None), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn the_answer_to_head_has_no_body() {
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(read(bytes, 9, RequestKind::Head).0, [complete(200, true, 0), complete(200, true, 0)]);
+    }
+
+    #[test]
+    fn what_is_no_response_is_told_apart() {
+        let cause = |bytes: &[u8]| read(bytes, 1000, RequestKind::Other).1;
+        assert_eq!(cause(b"SSH-2.0-x\r\n"), Some(Cause::NotHttp));
+        assert_eq!(cause(&[21, 3, 1, 0, 2, 2, 70]), Some(Cause::SpeaksTls));
+        assert_eq!(cause(b"HTTP/1.1 2xx OK\r\n\r\n"), Some(Cause::BadHead));
+        assert_eq!(cause(b"HTTP/1.1 200 OK\r\nA b\r\n\r\n"), Some(Cause::BadHead));
+        assert_eq!(cause(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"), Some(Cause::BadBody));
+        assert_eq!(cause(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"), Some(Cause::ClosedEarly));
+        assert_eq!(cause(b"HTTP/1.1 200 O"), Some(Cause::ClosedEarly));
+        let endless = [b"HTTP/1.1 200 OK\r\nA: ".as_slice(), &vec![b'x'; 2 * HEAD_BYTES_MAX]].concat();
+        assert_eq!(read(&endless, 5000, RequestKind::Other).1, Some(Cause::BadHead));
+    }
+}

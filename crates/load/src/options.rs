@@ -1,0 +1,271 @@
+//! What a load consists of, as plain values, and what contradicts itself among them. The binary maps flags to fields here;
+//! the lab and the demo fill them in.
+
+use crate::pace::{Spacing, Stage};
+use crate::template::{Template, TemplateError};
+use crate::url::Url;
+use std::net::IpAddr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Threads at most: more than the cores of any machine, few enough that a slip of the finger starts no million.
+pub const THREADS_MAX: usize = 1024;
+/// Connections of one process at most: task indices and rings are 32 bits wide, and a machine has fewer tuples anyway.
+pub const CONNECTIONS_MAX: usize = 10_000_000;
+/// Targets at most: each has its histograms in every thread.
+pub const TARGETS_MAX: usize = 1024;
+/// Requests in flight on one connection at most. No server reads further ahead, and the buffer of one write is bounded by it.
+pub const PIPELINE_MAX: usize = 256;
+/// Latencies are counted up to here, in nanoseconds: one hour, which is above every timeout that is accepted.
+pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+/// Shortest interval of the series: below, the recording would be what is measured.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// One URL and what is sent to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Where.
+    pub url: Url,
+    /// Share among the targets; 0 is never asked.
+    pub weight: u32,
+    /// Method as sent.
+    pub method: String,
+    /// Fields in order. `Host` here takes the place of the URL's.
+    pub fields: Vec<(String, String)>,
+    /// Body; Content-Length is added unless `fields` has it or a Transfer-Encoding.
+    pub body: Vec<u8>,
+}
+
+impl Target {
+    /// A GET without fields.
+    pub fn new(url: Url) -> Self {
+        Self { url, weight: 1, method: "GET".to_owned(), fields: Vec::new(), body: Vec::new() }
+    }
+}
+
+/// What decides when a request begins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// Closed loop: a connection sends its next request when the last one is answered and it has thought. A slow answer
+    /// delays what would have come behind it, so the latencies flatter a target that stalls.
+    Closed {
+        /// Pause between an answer and the next request, drawn evenly from these two.
+        think: (Duration, Duration),
+    },
+    /// Open loop: requests are due at times of their own, and latency counts from there.
+    Open {
+        /// The rate over time. The run ends with the last stage.
+        stages: Vec<Stage>,
+        /// How arrivals scatter.
+        spacing: Spacing,
+    },
+}
+
+impl Pace {
+    /// Closed loop without pauses.
+    pub fn closed() -> Self {
+        Self::Closed { think: (Duration::ZERO, Duration::ZERO) }
+    }
+
+    /// Open loop with one rate.
+    pub fn constant(requests_per_second: f64, duration: Duration) -> Self {
+        let stage = Stage { duration, from: requests_per_second, to: requests_per_second };
+        Self::Open { stages: vec![stage], spacing: Spacing::Constant }
+    }
+
+    /// Whether latency counts from an intended time.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+}
+
+/// HTTP version of the requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// As `ab` sends.
+    Http10,
+    /// As everybody else does.
+    #[default]
+    Http11,
+}
+
+/// Everything that can be chosen for a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// What is asked, at least one.
+    pub targets: Vec<Target>,
+    /// When.
+    pub pace: Pace,
+    /// Connections, all threads together. In open loop at most so many; they are opened as they are needed.
+    pub connections: usize,
+    /// Threads with an event loop each; no more than there are connections are started.
+    pub threads: usize,
+    /// The run ends after so many requests,
+    pub requests: Option<u64>,
+    /// … or after this time, whichever comes first. In open loop the stages say how long.
+    pub duration: Option<Duration>,
+    /// Keep connections; otherwise each request has its own and says `Connection: close`.
+    pub keepalive: bool,
+    /// Version of the requests.
+    pub version: Version,
+    /// Requests in flight on a connection; above 1 only in closed loop with keepalive.
+    pub pipeline: usize,
+    /// Time for a connection to be established.
+    pub connect_timeout: Duration,
+    /// Time from sending a request to the end of its response.
+    pub response_timeout: Duration,
+    /// How long requests that are under way at the end are waited for.
+    pub drain: Duration,
+    /// Source addresses, in turn; empty leaves it to the kernel.
+    pub sources: Vec<IpAddr>,
+    /// Length of an interval of the series.
+    pub interval: Duration,
+    /// Whether `{{…}}` in path, fields and body is replaced ([`crate::TEMPLATES`]).
+    pub templates: bool,
+    /// Seed of everything random: two runs with the same seed send the same.
+    pub seed: u64,
+}
+
+impl Options {
+    /// One target with wrk's defaults: 10 connections, 10 seconds, closed loop; and one thread.
+    pub fn new(target: Target) -> Self {
+        Self {
+            targets: vec![target],
+            pace: Pace::closed(),
+            connections: 10,
+            threads: 1,
+            requests: None,
+            duration: Some(Duration::from_secs(10)),
+            keepalive: true,
+            version: Version::default(),
+            pipeline: 1,
+            connect_timeout: Duration::from_secs(10),
+            response_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(2),
+            sources: Vec::new(),
+            interval: Duration::from_secs(1),
+            templates: true,
+            seed: 0,
+        }
+    }
+
+    /// Finds what contradicts itself.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
+        if self.targets.is_empty() || self.targets.iter().all(|target| target.weight == 0) {
+            return wrong("a load needs a target with a weight");
+        }
+        if self.targets.len() > TARGETS_MAX {
+            return wrong("more than 1024 targets");
+        }
+        if self.connections == 0 || self.connections > CONNECTIONS_MAX {
+            return wrong("a load has 1 to 10,000,000 connections");
+        }
+        if self.threads == 0 || self.threads > THREADS_MAX {
+            return wrong("a load has 1 to 1024 threads");
+        }
+        if self.pipeline == 0 || self.pipeline > PIPELINE_MAX {
+            return wrong("1 to 256 requests can be in flight on a connection");
+        }
+        if self.pipeline > 1 && (!self.keepalive || self.pace != Pace::closed()) {
+            return wrong("pipelining is for kept connections in closed loop without think time");
+        }
+        if self.interval < INTERVAL_MIN {
+            return wrong("an interval lasts at least 100 ms");
+        }
+        let longest = Duration::from_nanos(LATENCY_NS_MAX);
+        if self.response_timeout > longest || self.connect_timeout > longest || self.drain > longest {
+            return wrong("a timeout is at most one hour");
+        }
+        if self.response_timeout.is_zero() || self.connect_timeout.is_zero() {
+            return wrong("a timeout of nothing lets no request succeed");
+        }
+        match &self.pace {
+            Pace::Closed { .. } if self.requests.is_none() && self.duration.is_none() => {
+                wrong("a closed loop needs a duration or a number of requests")
+            }
+            Pace::Closed { think: (from, to) } if from > to => wrong("the think time ends before it begins"),
+            Pace::Closed { .. } => self.check_targets(),
+            Pace::Open { stages, .. } => {
+                let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;
+                if !stages.iter().all(|stage| is_rate(stage.from) && is_rate(stage.to)) {
+                    return wrong("a rate is a number of requests per second");
+                }
+                if !stages.iter().any(|stage| stage.from + stage.to > 0.0 && !stage.duration.is_zero()) {
+                    return wrong("with a rate of 0 nothing is ever sent");
+                }
+                self.check_targets()
+            }
+        }
+    }
+
+    fn check_targets(&self) -> Result<(), OptionsError> {
+        for target in &self.targets {
+            let token = |text: &str| {
+                !text.is_empty()
+                    && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&byte))
+            };
+            if !token(&target.method) {
+                return Err(OptionsError::Method(target.method.clone()));
+            }
+            for (name, value) in &target.fields {
+                if !token(name) || value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+                    return Err(OptionsError::Field(name.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A text as the options want it read.
+    pub(crate) fn template(&self, text: &[u8]) -> Result<Template, TemplateError> {
+        if self.templates { Template::parse(text) } else { Ok(Template::literal(text)) }
+    }
+}
+
+/// Why options cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OptionsError {
+    /// Two of them, or one with itself.
+    #[error("{0}")]
+    Contradiction(&'static str),
+    /// The method is no token.
+    #[error("`{0}` is no method")]
+    Method(String),
+    /// A field's name is no token, or its value has a line end.
+    #[error("`{0}` is no header field that can be sent")]
+    Field(String),
+    /// A template that cannot be understood.
+    #[error("{0}")]
+    Template(#[from] TemplateError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options::new(Target::new("http://127.0.0.1:1/".parse().unwrap()))
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        assert_eq!(options().check(), Ok(()));
+        let changes: [fn(&mut Options); 9] = [
+            |options| options.targets.clear(),
+            |options| options.targets[0].weight = 0,
+            |options| options.connections = 0,
+            |options| options.threads = 0,
+            |options| options.duration = None,
+            |options| (options.pipeline, options.keepalive) = (2, false),
+            |options| options.pace = Pace::constant(0.0, Duration::from_secs(1)),
+            |options| options.targets[0].method = "GET /".to_owned(),
+            |options| options.targets[0].fields.push(("A".to_owned(), "b\r\nc".to_owned())),
+        ];
+        for (index, change) in changes.iter().enumerate() {
+            let mut changed = options();
+            change(&mut changed);
+            assert!(changed.check().is_err(), "change {index}");
+        }
+    }
+}

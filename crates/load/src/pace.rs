@@ -1,0 +1,201 @@
+//! When requests are due in open loop: stages of constant or changing rate, arrivals at even distances or at random. Pure:
+//! the times are nanoseconds from the start of the run, the randomness comes from a seed. `worker` asks for the next time.
+//!
+//! All arrivals of a run are one sequence. Worker k of n takes every n-th of them, so that the workers together keep the
+//! rate however many they are; of a random sequence each has its own with an n-th of the rate, which add up to the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nanoseconds per second.
+const NS: f64 = 1e9;
+
+/// A part of a run: the rate goes from one value to another in a straight line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stage {
+    /// How long it lasts.
+    pub duration: Duration,
+    /// Requests per second at its start.
+    pub from: f64,
+    /// Requests per second at its end.
+    pub to: f64,
+}
+
+impl Stage {
+    /// Requests that are due in it.
+    fn requests(&self) -> f64 {
+        f64::midpoint(self.from, self.to) * self.duration.as_secs_f64()
+    }
+
+    /// Seconds after its start at which the n-th request is due: the inverse of `from·t + (to - from)·t² / 2·duration`, in
+    /// the form that divides by no difference of rates.
+    fn seconds_until(&self, n: f64) -> f64 {
+        let slope = (self.to - self.from) / self.duration.as_secs_f64();
+        let root = (self.from * self.from + 2.0 * slope * n).max(0.0).sqrt();
+        if n <= 0.0 { 0.0 } else { 2.0 * n / (self.from + root) }
+    }
+}
+
+/// How the arrivals of a rate are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spacing {
+    /// At even distances.
+    #[default]
+    Constant,
+    /// At random, independently of each other: exponential distances, as of many users who know nothing of each other.
+    Poisson,
+}
+
+/// The stages of a run, one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    stages: Vec<Stage>,
+}
+
+impl Schedule {
+    /// Without stages nothing is ever due.
+    pub fn new(stages: Vec<Stage>) -> Self {
+        Self { stages }
+    }
+
+    /// All stages together.
+    pub fn duration(&self) -> Duration {
+        self.stages.iter().map(|stage| stage.duration).fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// Requests that are due in all stages.
+    pub fn requests(&self) -> f64 {
+        self.stages.iter().map(Stage::requests).sum()
+    }
+
+    /// Requests per second: the highest of all stages.
+    pub fn rate_max(&self) -> f64 {
+        self.stages.iter().fold(0.0, |most, stage| most.max(stage.from).max(stage.to))
+    }
+
+    /// The time at which the n-th request is due, counted from 0, in nanoseconds; `None` beyond the end.
+    pub fn time_ns(&self, n: f64) -> Option<u64> {
+        let (mut before, mut start) = (0.0, 0.0);
+        for stage in &self.stages {
+            let here = stage.requests();
+            if n < before + here {
+                return Some(((start + stage.seconds_until(n - before)) * NS) as u64);
+            }
+            before += here;
+            start += stage.duration.as_secs_f64();
+        }
+        None
+    }
+}
+
+/// One worker's part of the arrivals.
+#[derive(Debug)]
+pub struct Arrivals {
+    schedule: Arc<Schedule>,
+    spacing: Spacing,
+    /// Workers that share the schedule.
+    workers: f64,
+    /// Position of the next arrival in the sequence of all.
+    next: f64,
+    random: fastrand::Rng,
+}
+
+impl Arrivals {
+    /// The part of worker `index` of `workers`.
+    pub fn new(schedule: Arc<Schedule>, spacing: Spacing, index: usize, workers: usize, seed: u64) -> Self {
+        let workers = workers.max(1) as f64;
+        let mut arrivals =
+            Self { schedule, spacing, workers, next: index as f64, random: fastrand::Rng::with_seed(seed) };
+        if spacing == Spacing::Poisson {
+            arrivals.next = arrivals.random_distance();
+        }
+        arrivals
+    }
+
+    fn random_distance(&mut self) -> f64 {
+        // 1 - f64 lies in (0, 1], of which the logarithm exists.
+        -(1.0 - self.random.f64()).ln() * self.workers
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = u64;
+
+    /// When the next request is due, in nanoseconds from the start; `None` when the schedule is at its end.
+    fn next(&mut self) -> Option<u64> {
+        let time = self.schedule.time_ns(self.next)?;
+        self.next += match self.spacing {
+            Spacing::Constant => self.workers,
+            Spacing::Poisson => self.random_distance(),
+        };
+        Some(time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stage(seconds: f64, from: f64, to: f64) -> Stage {
+        Stage { duration: Duration::from_secs_f64(seconds), from, to }
+    }
+
+    fn arrivals(stages: &[Stage], spacing: Spacing, index: usize, workers: usize) -> Vec<u64> {
+        Arrivals::new(Arc::new(Schedule::new(stages.to_vec())), spacing, index, workers, 7).collect()
+    }
+
+    #[test]
+    fn a_constant_rate_is_due_at_even_distances_from_zero_on() {
+        let times = arrivals(&[stage(0.5, 10.0, 10.0)], Spacing::Constant, 0, 1);
+        assert_eq!(times, [0, 100_000_000, 200_000_000, 300_000_000, 400_000_000]);
+    }
+
+    #[test]
+    fn workers_share_one_sequence() {
+        let stages = [stage(0.3, 100.0, 300.0), stage(0.2, 300.0, 300.0)];
+        let mut shared: Vec<u64> = (0..3).flat_map(|index| arrivals(&stages, Spacing::Constant, index, 3)).collect();
+        shared.sort_unstable();
+        assert_eq!(shared, arrivals(&stages, Spacing::Constant, 0, 1));
+    }
+
+    #[test]
+    fn a_ramp_has_the_area_under_its_line() {
+        let times = arrivals(&[stage(10.0, 0.0, 100.0)], Spacing::Constant, 0, 1);
+        assert_eq!(times.len(), 500);
+        // A quarter of the requests is due in the first half of the time.
+        let in_first_half = times.iter().filter(|&&time| time < 5_000_000_000).count();
+        assert!((124..=126).contains(&in_first_half), "{in_first_half}");
+        let down = arrivals(&[stage(10.0, 100.0, 0.0)], Spacing::Constant, 0, 1);
+        assert_eq!(down.len(), 500);
+    }
+
+    #[test]
+    fn random_arrivals_keep_the_rate_and_scatter() {
+        let times = arrivals(&[stage(100.0, 100.0, 100.0)], Spacing::Poisson, 0, 1);
+        // 10,000 expected with a standard deviation of 100; the seed is fixed.
+        assert!((9_600..10_400).contains(&times.len()), "{}", times.len());
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // An exponential distribution's standard deviation is its mean.
+        assert!((0.95..1.05).contains(&(variance.sqrt() / mean)), "{}", variance.sqrt() / mean);
+    }
+
+    proptest! {
+        #[test]
+        fn times_never_go_back_nor_beyond_the_end(
+            stages in prop::collection::vec((0.01f64..2.0, 0.0f64..500.0, 0.0f64..500.0), 0..5),
+            workers in 1usize..5,
+            poisson in any::<bool>(),
+        ) {
+            let stages: Vec<Stage> = stages.into_iter().map(|(seconds, from, to)| stage(seconds, from, to)).collect();
+            let end = Schedule::new(stages.clone()).duration().as_nanos() as u64;
+            let spacing = if poisson { Spacing::Poisson } else { Spacing::Constant };
+            let times = arrivals(&stages, spacing, workers - 1, workers);
+            prop_assert!(times.windows(2).all(|pair| pair[0] <= pair[1]));
+            // One microsecond for rounding.
+            prop_assert!(times.last().is_none_or(|last| *last <= end + 1_000));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Requests as bytes: prepared once per target, and rendered for each request only where something in them differs. Called
+//! by the HTTP driver.
+
+use crate::options::{Options, OptionsError, Target, Version};
+use crate::template::{Template, Values};
+use http1::RequestKind;
+use std::sync::Arc;
+
+/// What a target sends.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) kind: RequestKind,
+    content: Content,
+}
+
+#[derive(Debug, Clone)]
+enum Content {
+    /// The same bytes each time.
+    Same(Arc<[u8]>),
+    Rendered(Arc<Rendered>),
+}
+
+#[derive(Debug)]
+struct Rendered {
+    /// Up to the last field.
+    head: Template,
+    body: Template,
+    /// Whether Content-Length is ours to add.
+    length: bool,
+}
+
+impl Prepared {
+    pub(crate) fn new(target: &Target, options: &Options) -> Result<Self, OptionsError> {
+        let kind = match target.method.as_str() {
+            "HEAD" => RequestKind::Head,
+            "CONNECT" => RequestKind::Connect,
+            _ => RequestKind::Other,
+        };
+        let head = options.template(head(target, options).as_bytes())?;
+        let body = options.template(&target.body)?;
+        let has = |name: &str| target.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        let length = !target.body.is_empty() && !has("content-length") && !has("transfer-encoding");
+        let is_static = head.is_static() && body.is_static();
+        let rendered = Rendered { head, body, length };
+        let content = if is_static {
+            let mut bytes = Vec::new();
+            let mut values = Values { counter: 0, worker: 0, random: fastrand::Rng::with_seed(0) };
+            rendered.encode(&mut values, &mut Vec::new(), &mut bytes);
+            Content::Same(bytes.into())
+        } else {
+            Content::Rendered(Arc::new(rendered))
+        };
+        Ok(Self { kind, content })
+    }
+
+    /// The bytes, if they are always the same.
+    pub(crate) fn same(&self) -> Option<&Arc<[u8]>> {
+        match &self.content {
+            Content::Same(bytes) => Some(bytes),
+            Content::Rendered(_) => None,
+        }
+    }
+
+    /// Appends one request; `body` is room to work in.
+    pub(crate) fn encode(&self, values: &mut Values, body: &mut Vec<u8>, out: &mut Vec<u8>) {
+        match &self.content {
+            Content::Same(bytes) => out.extend_from_slice(bytes),
+            Content::Rendered(rendered) => rendered.encode(values, body, out),
+        }
+    }
+}
+
+impl Rendered {
+    fn encode(&self, values: &mut Values, body: &mut Vec<u8>, out: &mut Vec<u8>) {
+        body.clear();
+        self.head.render(values, out);
+        self.body.render(values, body);
+        if self.length {
+            http1::encode::encode_number_field(b"Content-Length", body.len() as u64, out);
+        }
+        http1::encode::encode_head_end(out);
+        out.extend_from_slice(body);
+    }
+}
+
+/// Request line and fields without the empty line.
+fn head(target: &Target, options: &Options) -> String {
+    let version = match options.version {
+        Version::Http10 => "HTTP/1.0",
+        Version::Http11 => "HTTP/1.1",
+    };
+    let mut head = format!("{} {} {version}\r\n", target.method, target.url.path);
+    let mut add = |name: &str, value: &str| {
+        head.push_str(name);
+        head.push_str(": ");
+        head.push_str(value);
+        head.push_str("\r\n");
+    };
+    let has = |name: &str| target.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+    if !has("host") {
+        add("Host", &target.url.authority);
+    }
+    if !has("connection") {
+        match (options.keepalive, options.version) {
+            (true, Version::Http10) => add("Connection", "keep-alive"),
+            (false, Version::Http11) => add("Connection", "close"),
+            _ => {}
+        }
+    }
+    for (name, value) in &target.fields {
+        add(name, value);
+    }
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target::new("http://a.example:81/x?y={{counter}}".parse().unwrap())
+    }
+
+    fn encoded(target: Target, change: fn(&mut Options)) -> String {
+        let mut options = Options::new(target);
+        change(&mut options);
+        let prepared = Prepared::new(&options.targets[0], &options).unwrap();
+        let mut values = Values { counter: 7, worker: 0, random: fastrand::Rng::with_seed(0) };
+        let mut out = Vec::new();
+        prepared.encode(&mut values, &mut Vec::new(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_sent_that_was_not_asked_for() {
+        assert_eq!(encoded(target(), |_| ()), "GET /x?y=7 HTTP/1.1\r\nHost: a.example:81\r\n\r\n");
+        assert_eq!(
+            encoded(target(), |options| options.templates = false),
+            "GET /x?y={{counter}} HTTP/1.1\r\nHost: a.example:81\r\n\r\n"
+        );
+        assert_eq!(
+            encoded(target(), |options| options.keepalive = false),
+            "GET /x?y=7 HTTP/1.1\r\nHost: a.example:81\r\nConnection: close\r\n\r\n"
+        );
+        assert_eq!(
+            encoded(target(), |options| options.version = Version::Http10),
+            "GET /x?y=7 HTTP/1.0\r\nHost: a.example:81\r\nConnection: keep-alive\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn the_length_is_that_of_the_rendered_body() {
+        let mut with_body = target();
+        with_body.method = "POST".to_owned();
+        with_body.fields.push(("host".to_owned(), "b".to_owned()));
+        with_body.body = b"n={{counter:100}}".to_vec();
+        assert_eq!(encoded(with_body, |_| ()), "POST /x?y=7 HTTP/1.1\r\nhost: b\r\nContent-Length: 5\r\n\r\nn=107");
+    }
+}

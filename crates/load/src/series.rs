@@ -1,0 +1,215 @@
+//! A run over time, in bounded memory: one row per interval, and when there are too many, neighbours become one row. Also the
+//! sparse form of histograms, which rows and files keep. Pure.
+
+use crate::cause::Cause;
+use crate::run::Interval;
+use crate::tally::Latencies;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Rows at most: a quarter of an hour by the second, and enough for a chart of any run. An even number, as rows are paired.
+const ROWS_MAX: usize = 1024;
+
+/// A histogram as the values that were seen, ascending, with their counts: for latencies in nanoseconds, each the upper end
+/// of its bucket. Nothing is lost: recorded again, each value falls into the bucket that it came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sparse(pub Vec<(u64, u64)>);
+
+impl From<&Latencies> for Sparse {
+    fn from(latencies: &Latencies) -> Self {
+        let recorded = latencies.histogram().iter_recorded();
+        Self(recorded.map(|value| (value.value_iterated_to(), value.count_at_value())).collect())
+    }
+}
+
+impl Sparse {
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+        self.0.sort_unstable();
+        self.0.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                earlier.1 += later.1;
+            }
+            same
+        });
+    }
+
+    /// The value that a share (0 to 1) did not exceed; 0 if there are none.
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
+        let mut passed = 0;
+        let found = self.0.iter().find(|(_, count)| {
+            passed += count;
+            passed >= wanted
+        });
+        found.or(self.0.last()).map_or(0, |(value, _)| *value)
+    }
+}
+
+/// What happened in one interval, or in several that became one row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// When it began, from the start of the run.
+    pub begun: Duration,
+    /// How long it lasted.
+    pub length: Duration,
+    /// Requests begun.
+    pub begun_requests: u64,
+    /// Complete responses.
+    pub responses: u64,
+    /// Failures, and responses with a status from 400.
+    pub errors: u64,
+    /// Failures by [`Cause`] as index.
+    pub failures: Vec<u64>,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Most requests in line at one time, in one thread.
+    pub waiting_max: u64,
+    /// CPU time of the generator in nanoseconds.
+    pub cpu_ns: u64,
+    /// Latencies in nanoseconds.
+    pub latency: Sparse,
+}
+
+impl Row {
+    fn new(interval: &Interval, length: Duration) -> Self {
+        let whole = interval.record.whole();
+        Self {
+            begun: interval.begun,
+            length,
+            begun_requests: whole.begun,
+            responses: whole.responses,
+            errors: whole.errors(),
+            failures: whole.failures.to_vec(),
+            bytes_received: whole.bytes_received,
+            opened: interval.record.opened,
+            waiting_max: interval.record.waiting_max,
+            cpu_ns: interval.record.cpu_ns,
+            latency: Sparse::from(&whole.latency),
+        }
+    }
+
+    /// Failures of a cause.
+    pub fn failed_by(&self, cause: Cause) -> u64 {
+        self.failures.get(cause as usize).copied().unwrap_or_default()
+    }
+
+    /// Complete responses per second.
+    pub fn rate(&self) -> f64 {
+        self.responses as f64 / self.length.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.begun_requests += other.begun_requests;
+        self.responses += other.responses;
+        self.errors += other.errors;
+        for (sum, count) in self.failures.iter_mut().zip(&other.failures) {
+            *sum += count;
+        }
+        self.bytes_received += other.bytes_received;
+        self.opened += other.opened;
+        self.waiting_max = self.waiting_max.max(other.waiting_max);
+        self.cpu_ns += other.cpu_ns;
+        self.latency.add(&other.latency);
+    }
+}
+
+/// All rows so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    rows: Vec<Row>,
+    /// Length of a row; doubles when there are too many.
+    length: Duration,
+}
+
+impl Series {
+    /// For intervals of this length.
+    pub fn new(interval: Duration) -> Self {
+        Self { rows: Vec::new(), length: interval }
+    }
+
+    /// The rows in order. Intervals in which nothing was recorded have none.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Adds an interval; intervals come in order.
+    pub fn add(&mut self, interval: &Interval) {
+        let mut row = Row::new(interval, self.length);
+        row.begun = self.slot(row.begun);
+        self.put(row);
+        if self.rows.len() > ROWS_MAX {
+            self.length *= 2;
+            for mut row in std::mem::take(&mut self.rows) {
+                (row.begun, row.length) = (self.slot(row.begun), self.length);
+                self.put(row);
+            }
+        }
+    }
+
+    fn put(&mut self, row: Row) {
+        match self.rows.last_mut() {
+            Some(last) if last.begun == row.begun => last.add(&row),
+            _ => self.rows.push(row),
+        }
+    }
+
+    /// When the row begins that this moment belongs to.
+    fn slot(&self, at: Duration) -> Duration {
+        let length = self.length.as_nanos().max(1);
+        Duration::from_nanos(u64::try_from(at.as_nanos() / length * length).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Record;
+
+    #[test]
+    fn a_sparse_histogram_says_the_same_and_can_be_added() {
+        let (mut one, mut other) = (Latencies::default(), Latencies::default());
+        for value in 1..3000u64 {
+            if value % 2 == 0 { &mut one } else { &mut other }.record(value * value * 1_000);
+        }
+        let mut sum = Sparse::from(&one);
+        sum.add(&Sparse::from(&other));
+        one.add(&other);
+        assert_eq!(sum, Sparse::from(&one));
+        for quantile in [0.0, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            assert_eq!(sum.quantile(quantile), one.quantile_ns(quantile), "{quantile}");
+        }
+        let mut again = Latencies::default();
+        for (value, count) in &sum.0 {
+            (0..*count).for_each(|_| again.record(*value));
+        }
+        assert_eq!(again.histogram(), one.histogram());
+        assert_eq!(Sparse::default().quantile(0.5), 0);
+    }
+
+    #[test]
+    fn a_long_run_keeps_its_sums_in_few_rows() {
+        let mut series = Series::new(Duration::from_secs(1));
+        for number in 0..2_100u64 {
+            let mut record = Record::new(1);
+            record.targets[0].response(200, 1, 1_000_000);
+            record.opened = 1;
+            series.add(&Interval { number, begun: Duration::from_secs(number), record });
+        }
+        let rows = series.rows();
+        assert!(rows.len() <= ROWS_MAX, "{}", rows.len());
+        assert_eq!(rows.iter().map(|row| row.responses).sum::<u64>(), 2_100);
+        assert_eq!(rows.iter().map(|row| row.latency.count()).sum::<u64>(), 2_100);
+        assert!(rows.windows(2).all(|pair| pair[0].begun + pair[0].length == pair[1].begun));
+    }
+}

@@ -1,0 +1,195 @@
+//! What all workers of a run share and none changes: the requests as bytes, the addresses, the timeouts. Made once, before
+//! the first socket.
+
+use crate::options::{Options, OptionsError};
+use crate::request::Prepared;
+use reactor::{ConnectOptions, PeerAddress};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long one of several addresses of a name is tried before the next: as long as a SYN is waited for before it is sent
+/// again, and a bit more.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// Why a run cannot begin.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The options contradict themselves.
+    #[error("{0}")]
+    Options(#[from] OptionsError),
+    /// A name could not be resolved.
+    #[error("the name `{host}` cannot be resolved: {error}")]
+    Name {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        error: io::Error,
+    },
+    /// There are fewer connections than addresses to load.
+    #[error("{connections} connections do not suffice for {addresses} different addresses")]
+    TooFewConnections {
+        /// Connections asked for.
+        connections: usize,
+        /// Addresses of the targets.
+        addresses: usize,
+    },
+    /// A source address is not one of this machine, or may not be bound.
+    #[error("the source address {address} cannot be used: {error}")]
+    Source {
+        /// The address.
+        address: IpAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A thread or an event loop could not be made.
+    #[error("a worker cannot be started: {0}")]
+    Worker(io::Error),
+}
+
+/// The targets at one address.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) address: SocketAddr,
+    peer: PeerAddress,
+    /// Of all workers.
+    pub(crate) connections: usize,
+    ways: Vec<ConnectOptions>,
+}
+
+/// What the workers share.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    requests: Vec<Prepared>,
+    group_of: Vec<u16>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) keepalive: bool,
+    pub(crate) pipeline: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) response_timeout: Duration,
+}
+
+impl Setup {
+    /// Resolves names and prepares requests.
+    pub(crate) fn new(options: &Options) -> Result<Self, StartError> {
+        options.check()?;
+        for &address in &options.sources {
+            // Afterwards "cannot assign requested address" can only mean that no port is free.
+            TcpListener::bind((address, 0)).map_err(|error| StartError::Source { address, error })?;
+        }
+        let mut requests = Vec::new();
+        for target in &options.targets {
+            requests.push(Prepared::new(target, options)?);
+        }
+        let mut known: HashMap<(String, u16), u16> = HashMap::new();
+        let (mut group_of, mut addresses, mut weights) = (Vec::new(), Vec::<SocketAddr>::new(), Vec::<u64>::new());
+        for target in &options.targets {
+            let key = (target.url.host.clone(), target.url.port);
+            let group = if let Some(&group) = known.get(&key) {
+                group
+            } else {
+                let address = resolve(&target.url.host, target.url.port)?;
+                let group = addresses.iter().position(|other| *other == address).unwrap_or_else(|| {
+                    addresses.push(address);
+                    weights.push(0);
+                    addresses.len() - 1
+                });
+                known.insert(key, group as u16);
+                group as u16
+            };
+            group_of.push(group);
+            if let Some(weight) = weights.get_mut(usize::from(group)) {
+                *weight += u64::from(target.weight);
+            }
+        }
+        if options.connections < addresses.len() {
+            return Err(StartError::TooFewConnections { connections: options.connections, addresses: addresses.len() });
+        }
+        let shares = divide(options.connections, &weights);
+        let groups = addresses.into_iter().zip(shares).map(|(address, connections)| Group {
+            address,
+            peer: address.into(),
+            connections,
+            ways: ways(options, address),
+        });
+        Ok(Self {
+            requests,
+            group_of,
+            groups: groups.collect(),
+            keepalive: options.keepalive,
+            pipeline: options.pipeline,
+            connect_timeout: options.connect_timeout,
+            response_timeout: options.response_timeout,
+        })
+    }
+
+    /// The request of a target.
+    #[inline]
+    pub(crate) fn request(&self, target: u16) -> &Prepared {
+        &self.requests[usize::from(target)]
+    }
+
+    /// The group that a target belongs to.
+    pub(crate) fn group_of(&self, target: u16) -> usize {
+        self.group_of.get(usize::from(target)).copied().map_or(0, usize::from)
+    }
+
+    /// How the n-th connection of a worker is opened.
+    pub(crate) fn way(&self, group: u16, at: u32) -> Option<(&PeerAddress, &ConnectOptions)> {
+        let group = self.groups.get(usize::from(group))?;
+        group.ways.get(at as usize % group.ways.len().max(1)).map(|way| (&group.peer, way))
+    }
+}
+
+fn ways(options: &Options, address: SocketAddr) -> Vec<ConnectOptions> {
+    let fits = options.sources.iter().filter(|source| source.is_ipv4() == address.is_ipv4());
+    let ways: Vec<_> =
+        fits.map(|source| ConnectOptions { source: Some(*source), ..ConnectOptions::default() }).collect();
+    if ways.is_empty() { vec![ConnectOptions::default()] } else { ways }
+}
+
+/// Shares by weight, each at least 1; the largest takes what rounding leaves.
+fn divide(connections: usize, weights: &[u64]) -> Vec<usize> {
+    let sum = weights.iter().sum::<u64>().max(1);
+    let share = |weight: &u64| ((connections as u128 * u128::from(*weight)) / u128::from(sum)) as usize;
+    let mut shares: Vec<usize> = weights.iter().map(|weight| share(weight).max(1)).collect();
+    let given: usize = shares.iter().sum();
+    if let Some(largest) = shares.iter_mut().max() {
+        *largest = (*largest + connections).saturating_sub(given).max(1);
+    }
+    shares
+}
+
+/// The address that a name stands for. Of several the first that accepts a connection is taken, as `localhost` is often
+/// two and served on one; if none does, the first.
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, StartError> {
+    let name = |error| StartError::Name { host: host.to_owned(), error };
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(name)?.collect();
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();
+    match addresses.as_slice() {
+        [] => Err(name(io::Error::new(io::ErrorKind::NotFound, "it has no address"))),
+        [only] => Ok(*only),
+        [first, ..] => Ok(*addresses.iter().find(accepts).unwrap_or(first)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_divided_by_weight_and_none_is_lost() {
+        assert_eq!(divide(10, &[1]), [10]);
+        assert_eq!(divide(10, &[3, 1]), [8, 2]);
+        assert_eq!(divide(3, &[1000, 1, 1]), [1, 1, 1]);
+        assert_eq!(divide(7, &[1, 1, 1]).iter().sum::<usize>(), 7);
+    }
+
+    #[test]
+    fn a_name_that_does_not_exist_is_named() {
+        let error = resolve("nothing.invalid", 80).unwrap_err();
+        assert!(error.to_string().starts_with("the name `nothing.invalid` cannot be resolved"), "{error}");
+    }
+}

@@ -1,0 +1,251 @@
+//! What is counted: per target and interval, in the worker that sees it; merged without loss by `run`. Memory does not grow
+//! with the number of requests: latencies are histograms (HDR, three digits), statuses a short list.
+
+use crate::cause::Cause;
+use crate::options::LATENCY_NS_MAX;
+use hdrhistogram::Histogram;
+
+/// Significant decimal digits of a latency.
+pub const LATENCY_DIGITS: u8 = 3;
+
+/// Latencies in nanoseconds. It grows to the largest value it has seen, at most to one hour.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+    /// Exact, where the histogram has three digits.
+    sum_ns: u128,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram = Histogram::new(LATENCY_DIGITS).expect("three digits are within what a histogram can have");
+        Self { histogram, sum_ns: 0 }
+    }
+}
+
+impl Latencies {
+    /// Counts one; what is above one hour counts as one hour.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64) {
+        let latency_ns = latency_ns.min(LATENCY_NS_MAX);
+        self.sum_ns += u128::from(latency_ns);
+        // It resizes itself, so no value up to a u64 is too large for it.
+        let _ = self.histogram.record(latency_ns);
+    }
+
+    /// Adds all of another one.
+    pub fn add(&mut self, other: &Self) {
+        self.sum_ns += other.sum_ns;
+        let _ = self.histogram.add(&other.histogram);
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The latency that a share of the requests (0 to 1) did not exceed, in nanoseconds; 0 if there are none.
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        if self.histogram.is_empty() { 0 } else { self.histogram.value_at_quantile(quantile) }
+    }
+
+    /// Greatest latency, in nanoseconds, to three digits.
+    pub fn max_ns(&self) -> u64 {
+        if self.histogram.is_empty() { 0 } else { self.histogram.max() }
+    }
+
+    /// Smallest latency, in nanoseconds, to three digits.
+    pub fn min_ns(&self) -> u64 {
+        if self.histogram.is_empty() { 0 } else { self.histogram.min() }
+    }
+
+    /// Arithmetic mean in nanoseconds, exact; 0 if there are none.
+    pub fn mean_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
+    }
+
+    /// Standard deviation in nanoseconds.
+    pub fn deviation_ns(&self) -> f64 {
+        if self.histogram.is_empty() { 0.0 } else { self.histogram.stdev() }
+    }
+
+    /// Share (0 to 1) of latencies up to this one.
+    pub fn share_below(&self, latency_ns: u64) -> f64 {
+        if self.histogram.is_empty() { 1.0 } else { self.histogram.quantile_below(latency_ns) }
+    }
+
+    /// With what a closed loop did not send while it waited: for each latency L above the expected interval E between two
+    /// requests of a connection also L − E, L − 2E and so on (Gil Tene's correction for coordinated omission, as in wrk).
+    pub fn corrected(&self, expected_interval_ns: u64) -> Self {
+        if expected_interval_ns == 0 || self.histogram.is_empty() {
+            return self.clone();
+        }
+        let histogram = self.histogram.clone_correct(expected_interval_ns);
+        let sum_ns = (histogram.mean() * histogram.len() as f64) as u128;
+        Self { histogram, sum_ns }
+    }
+
+    /// The histogram itself, for exports.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+}
+
+/// Counts of one target.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tally {
+    /// Requests that were sent, or should have been.
+    pub begun: u64,
+    /// Complete responses.
+    pub responses: u64,
+    /// Responses on a connection that had carried a request before.
+    pub reused: u64,
+    /// Responses by status, in the order of their first appearance.
+    pub statuses: Vec<(u16, u64)>,
+    /// Failures by [`Cause`] as index.
+    pub failures: [u64; Cause::ALL.len()],
+    /// Bytes of complete and incomplete responses, heads included.
+    pub bytes_received: u64,
+    /// Bytes of bodies, chunked coding removed.
+    pub bytes_body: u64,
+    /// Bytes of requests.
+    pub bytes_sent: u64,
+    /// Length of the first body; `ab` compares the others with it.
+    pub length_first: Option<u64>,
+    /// Responses whose body had another length.
+    pub lengths_other: u64,
+    /// Open loop: from the intended time. Closed loop: from when the connection could send. To the end of the response;
+    /// of those that were waited for in vain, to the end of the waiting.
+    pub latency: Latencies,
+}
+
+impl Tally {
+    /// Counts a complete response.
+    #[inline]
+    pub(crate) fn response(&mut self, status: u16, body_bytes: u64, latency_ns: u64) {
+        self.responses += 1;
+        self.bytes_body += body_bytes;
+        self.latency.record(latency_ns);
+        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
+            Some((_, count)) => *count += 1,
+            // At most 900 are possible.
+            None => self.statuses.push((status, 1)),
+        }
+        if *self.length_first.get_or_insert(body_bytes) != body_bytes {
+            self.lengths_other += 1;
+        }
+    }
+
+    /// Counts a failure.
+    pub(crate) fn failure(&mut self, cause: Cause, latency_ns: u64) {
+        if let Some(count) = self.failures.get_mut(cause as usize) {
+            *count += 1;
+        }
+        if cause.is_waited_for() {
+            self.latency.record(latency_ns);
+        }
+    }
+
+    /// Adds all of another one.
+    pub fn add(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.responses += other.responses;
+        self.reused += other.reused;
+        for &(status, count) in &other.statuses {
+            match self.statuses.iter_mut().find(|(known, _)| *known == status) {
+                Some((_, sum)) => *sum += count,
+                None => self.statuses.push((status, count)),
+            }
+        }
+        for (sum, count) in self.failures.iter_mut().zip(other.failures) {
+            *sum += count;
+        }
+        self.bytes_received += other.bytes_received;
+        self.bytes_body += other.bytes_body;
+        self.bytes_sent += other.bytes_sent;
+        // Which came first in another thread is chance; one of them is taken, and the others compare with it at least there.
+        self.length_first = self.length_first.or(other.length_first);
+        self.lengths_other += other.lengths_other;
+        if self.length_first.is_some() && other.length_first.is_some() && self.length_first != other.length_first {
+            self.lengths_other += 1;
+        }
+        self.latency.add(&other.latency);
+    }
+
+    /// Failures of this cause.
+    pub fn failed_by(&self, cause: Cause) -> u64 {
+        self.failures.get(cause as usize).copied().unwrap_or_default()
+    }
+
+    /// Requests without a complete response.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    /// Responses with a status in this range.
+    pub fn with_status(&self, statuses: std::ops::RangeInclusive<u16>) -> u64 {
+        self.statuses.iter().filter(|(status, _)| statuses.contains(status)).map(|(_, count)| count).sum()
+    }
+
+    /// Failures, and responses with a status of 400 and above.
+    pub fn errors(&self) -> u64 {
+        self.failed() + self.with_status(400..=999)
+    }
+
+    /// Complete responses and failures.
+    pub fn ended(&self) -> u64 {
+        self.responses + self.failed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_in_a_merge() {
+        let (mut one, mut other, mut whole) = (Latencies::default(), Latencies::default(), Latencies::default());
+        for value in 1..2_000u64 {
+            let latency = value * value * 1_000;
+            if value % 3 == 0 { &mut one } else { &mut other }.record(latency);
+            whole.record(latency);
+        }
+        one.add(&other);
+        assert_eq!(one, whole);
+    }
+
+    #[test]
+    fn a_stall_is_filled_up() {
+        let mut raw = Latencies::default();
+        (0..99).for_each(|_| raw.record(1_000_000));
+        raw.record(1_000_000_000);
+        let corrected = raw.corrected(10_000_000);
+        // One second without an answer hides 99 requests that were due every 10 ms.
+        assert_eq!((raw.count(), corrected.count()), (100, 199));
+        assert!(raw.quantile_ns(0.9) < 2_000_000 && corrected.quantile_ns(0.9) > 700_000_000);
+    }
+
+    #[test]
+    fn statuses_lengths_and_causes_are_kept_apart() {
+        let mut tally = Tally::default();
+        tally.response(200, 5, 10);
+        tally.response(200, 6, 10);
+        tally.response(503, 5, 10);
+        tally.failure(Cause::Refused, 1);
+        tally.failure(Cause::Silent, 30);
+        assert_eq!(tally.statuses, [(200, 2), (503, 1)]);
+        assert_eq!((tally.errors(), tally.failed(), tally.lengths_other), (3, 2, 1));
+        // A refused request has no latency, one that was waited for has.
+        assert_eq!(tally.latency.count(), 4);
+        let mut sum = tally.clone();
+        sum.add(&tally);
+        assert_eq!((sum.errors(), sum.with_status(200..=299), sum.latency.count()), (6, 4, 8));
+    }
+
+    #[test]
+    fn of_nothing_everything_is_zero() {
+        let none = Latencies::default();
+        assert_eq!((none.count(), none.quantile_ns(0.99), none.max_ns(), none.min_ns()), (0, 0, 0, 0));
+        assert!(none.mean_ns() + none.deviation_ns() < f64::EPSILON);
+    }
+}

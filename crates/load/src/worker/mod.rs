@@ -1,0 +1,271 @@
+//! A thread of the load: the loop that asks the pacer when a request is due, gives it to the driver of a protocol, and hands
+//! what was recorded to `run` once per interval. It knows no protocol: a [`Driver`] does.
+
+mod timer;
+
+use crate::options::{Options, Pace};
+use crate::pace::{Arrivals, Schedule};
+use crate::record::{Bench, Record};
+use reactor::{Reactor, Ready, SourceId, TaskId};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use timer::Timer;
+
+/// The timer among the reactor's sources.
+const TIMER: SourceId = SourceId(0);
+/// In closed loop the worker's own punctuality is looked at so often.
+const LAG_PROBE_NS: u64 = 10_000_000;
+/// Between two looks at the stop flag when nothing else happens.
+const LOOK_PERIOD_MS: u64 = 50;
+/// Requests that are sent in a row because they are due: after a stall of the generator the sockets want to be read as well.
+const DUE_IN_A_ROW: usize = 64;
+/// "Nothing is due any more."
+const NEVER: u64 = u64::MAX;
+
+/// A protocol of the load. It is told what is due and what the sockets report, and records on the bench.
+pub(crate) trait Driver {
+    /// The run begins. A closed loop sends its first requests.
+    fn begin(&mut self, bench: &mut Bench);
+    /// Open loop: a request is due, or was at this time.
+    fn arrive(&mut self, bench: &mut Bench, due_ns: u64);
+    /// Something happened for one of the driver's tasks.
+    fn ready(&mut self, bench: &mut Bench, task: TaskId);
+    /// Requests that were begun and have not ended, those in line included.
+    fn under_way(&self) -> usize;
+    /// The run is over: what is under way counts as failed by this cause, or as cut off without one.
+    fn abandon(&mut self, bench: &mut Bench, cause: Option<crate::Cause>);
+}
+
+/// How the threads of a run begin and end together.
+#[derive(Debug)]
+pub(crate) struct Together {
+    /// Set when all workers are ready; latencies and schedules count from here.
+    pub(crate) begun: OnceLock<Instant>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// What a worker tells the run.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// It is built, or has failed to be, and waits for the start.
+    Ready,
+    /// What it recorded in an interval; it will send nothing more for this interval or an earlier one.
+    Interval { worker: usize, interval: u64, record: Box<Record> },
+    /// It has ended, so many nanoseconds after the start; the last response was complete at the second time.
+    Done { worker: usize, ended_ns: u64, completed_ns: u64 },
+    /// It cannot go on.
+    Failed(io::Error),
+}
+
+/// One worker, with its driver.
+#[derive(Debug)]
+pub(crate) struct Worker<D> {
+    bench: Bench,
+    driver: D,
+    timer: Timer,
+    arrivals: Option<Arrivals>,
+    /// When the next request is due, or in closed loop the next look at the worker's punctuality.
+    due_ns: u64,
+    end_ns: u64,
+    drain_ns: u64,
+    /// When what is still under way is given up; set when nothing more begins.
+    give_up_ns: u64,
+    interval_ns: u64,
+    /// The interval that is recorded at the moment.
+    interval: u64,
+    cpu_ns: u64,
+    index: usize,
+    messages: Sender<Message>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Builds a worker in its own thread and runs it to its end. `build` makes the driver.
+pub(crate) fn run<D: Driver>(
+    options: &Options,
+    index: usize,
+    workers: usize,
+    together: &Together,
+    messages: &Sender<Message>,
+    build: impl FnOnce(&Bench) -> D,
+) {
+    let built = Reactor::new().and_then(|reactor| {
+        let timer = Timer::new()?;
+        reactor.watch(timer.descriptor(), TIMER, false)?;
+        let bench = Bench::new(reactor, options, index, workers);
+        let driver = build(&bench);
+        Ok(Worker::new(options, index, workers, bench, driver, timer, messages.clone(), &together.stop))
+    });
+    // A worker that failed is waited for as well.
+    let _ = messages.send(Message::Ready);
+    let begun = *together.begun.wait();
+    let result = built.and_then(|worker| worker.run(begun));
+    if let Err(error) = result {
+        // Without a receiver there is nobody to tell.
+        let _ = messages.send(Message::Failed(error));
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    #[allow(clippy::too_many_arguments, reason = "called once, by `run`, which has each of them in a variable")]
+    fn new(
+        options: &Options,
+        index: usize,
+        workers: usize,
+        bench: Bench,
+        driver: D,
+        timer: Timer,
+        messages: Sender<Message>,
+        stop: &Arc<AtomicBool>,
+    ) -> Self {
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
+        let arrivals = match &options.pace {
+            Pace::Closed { .. } => None,
+            Pace::Open { stages, spacing } => {
+                let schedule = Arc::new(Schedule::new(stages.clone()));
+                Some(Arrivals::new(schedule, *spacing, index, workers, options.seed.wrapping_add(index as u64)))
+            }
+        };
+        Self {
+            bench,
+            driver,
+            timer,
+            arrivals,
+            due_ns: 0,
+            end_ns: options.duration.map_or(NEVER, ns),
+            drain_ns: ns(options.drain),
+            give_up_ns: NEVER,
+            interval_ns: ns(options.interval).max(1),
+            interval: 0,
+            cpu_ns: 0,
+            index,
+            messages,
+            stop: Arc::clone(stop),
+        }
+    }
+
+    fn run(mut self, begun: Instant) -> io::Result<()> {
+        self.bench.begin(begun);
+        self.cpu_ns = thread_cpu_ns();
+        self.due_ns = self.next_due();
+        self.bench.look_at_clock();
+        self.driver.begin(&mut self.bench);
+        loop {
+            self.bench.look_at_clock();
+            self.dispatch();
+            if self.is_over() {
+                break;
+            }
+            self.turn_interval(false);
+            let wait_ms = self.wait_ms()?;
+            self.bench.reactor.turn(Some(wait_ms))?;
+            while let Some(ready) = self.bench.reactor.next_ready() {
+                if let Ready::Task(task) = ready {
+                    self.driver.ready(&mut self.bench, task);
+                }
+                if self.bench.now_ns >= self.due_ns {
+                    self.dispatch();
+                }
+            }
+        }
+        self.turn_interval(true);
+        let (ended_ns, completed_ns) = (self.bench.now_ns, self.bench.completed_ns);
+        let _ = self.messages.send(Message::Done { worker: self.index, ended_ns, completed_ns });
+        Ok(())
+    }
+
+    /// The next time something is due after the last one.
+    fn next_due(&mut self) -> u64 {
+        match &mut self.arrivals {
+            Some(_) if self.bench.is_exhausted() => NEVER,
+            Some(arrivals) => arrivals.next().unwrap_or(NEVER),
+            None => self.due_ns.max(self.bench.now_ns).saturating_add(LAG_PROBE_NS),
+        }
+    }
+
+    /// Sends what is due, and notes how late that is.
+    fn dispatch(&mut self) {
+        for _ in 0..DUE_IN_A_ROW {
+            if self.bench.now_ns < self.due_ns {
+                return;
+            }
+            let due_ns = self.due_ns;
+            self.bench.record.lag.record(self.bench.now_ns - due_ns);
+            if self.arrivals.is_some() && self.bench.may_begin() {
+                self.driver.arrive(&mut self.bench, due_ns);
+                self.bench.look_at_clock();
+            }
+            self.due_ns = self.next_due();
+        }
+    }
+
+    /// Whether there is nothing left to do; begins the end when it is time.
+    fn is_over(&mut self) -> bool {
+        if self.stop.load(Ordering::Relaxed) {
+            self.driver.abandon(&mut self.bench, None);
+            return true;
+        }
+        let now_ns = self.bench.now_ns;
+        let no_more = match self.arrivals {
+            Some(_) => self.due_ns == NEVER,
+            None => now_ns >= self.end_ns,
+        };
+        if self.give_up_ns == NEVER && no_more {
+            self.bench.ending = true;
+            self.give_up_ns = now_ns.saturating_add(self.drain_ns);
+        }
+        if !self.bench.is_exhausted() {
+            return false;
+        }
+        if self.driver.under_way() == 0 {
+            return true;
+        }
+        if now_ns >= self.give_up_ns {
+            self.driver.abandon(&mut self.bench, Some(crate::Cause::Unanswered));
+            return true;
+        }
+        false
+    }
+
+    /// How long the loop may sleep without the timer, which is set for the next request.
+    fn wait_ms(&mut self) -> io::Result<u64> {
+        let now_ns = self.bench.now_ns;
+        if self.due_ns <= now_ns {
+            return Ok(0);
+        }
+        if self.due_ns != NEVER {
+            self.timer.set(self.due_ns, self.due_ns - now_ns)?;
+        }
+        // Rounded up: the end may be a millisecond late, which the figures know, but must not be spun for.
+        let until = |at_ns: u64| at_ns.saturating_sub(now_ns).div_ceil(1_000_000);
+        let end_ms = if self.give_up_ns == NEVER { until(self.end_ns) } else { until(self.give_up_ns) };
+        Ok(LOOK_PERIOD_MS.min(end_ms.max(1)))
+    }
+
+    /// Hands out what was recorded when an interval is over.
+    fn turn_interval(&mut self, last: bool) {
+        let now = self.bench.now_ns / self.interval_ns;
+        if now <= self.interval && !last {
+            return;
+        }
+        let cpu_ns = thread_cpu_ns();
+        let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
+        let mut fresh = Record::new(self.bench.record.targets.len());
+        for (fresh, old) in fresh.targets.iter_mut().zip(&self.bench.record.targets) {
+            fresh.length_first = old.length_first;
+        }
+        let mut record = Box::new(std::mem::replace(&mut self.bench.record, fresh));
+        (record.cpu_ns, record.cpu_ns_max) = (spent_ns, spent_ns);
+        let _ = self.messages.send(Message::Interval { worker: self.index, interval: self.interval, record });
+        self.interval = now;
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
