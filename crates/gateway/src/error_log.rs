@@ -1,13 +1,20 @@
-//! The error log: nginx's line format and phrases, since people and tools search for them, with ours behind.
+//! The error logs: nginx's line format and phrases, since people and tools search for them, with ours behind. Lines are
+//! collected in memory; where they go, and who writes them, is not known here.
 
+mod limiter;
+
+use crate::log_place::LogPlace;
+use conf::value::words::LogLevel;
+use limiter::{Limiter, Suppressed, reason_key};
 use reactor::PeerAddress;
 use rules::time_format::Moment;
 use std::io::{self, Write as _};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// How bad it is, as `error_log` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Everything.
     Debug,
@@ -40,25 +47,67 @@ impl Level {
             Self::Emerg => "emerg",
         }
     }
+
+    /// The number that syslog has for it: 0 is the gravest.
+    pub(crate) fn severity(self) -> u32 {
+        Self::Emerg as u32 - self as u32
+    }
 }
 
-/// Lines that wait for the writer: beyond this they are dropped and counted, so that a full disk or a slow terminal stops
-/// nobody's request.
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Emerg => Self::Emerg,
+            LogLevel::Alert => Self::Alert,
+            LogLevel::Crit => Self::Crit,
+            LogLevel::Error => Self::Error,
+            LogLevel::Warn => Self::Warn,
+            LogLevel::Notice => Self::Notice,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+        }
+    }
+}
+
+/// One `error_log`: where lines go, and from which level on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ErrorTarget {
+    /// Where.
+    pub place: LogPlace,
+    /// The least grave level that is written there.
+    pub level: Level,
+}
+
+/// Lines of one worker that wait for the writer, who comes ten times a second: 3,000 lines of 300 bytes. Beyond this they
+/// are dropped and counted, so that a full disk or a slow terminal stops nobody's request.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of one value of a request (its first line, its Host) in a line. nginx cuts whole lines at 2,048 bytes; here what
 /// stands behind a long value stays readable.
 const VALUE_BYTES_MAX: usize = 1024;
 
-/// The error log of a process. Lines are collected in memory; [`ErrorLog::flush`] writes them.
+/// The lines of one list of `error_log`s: the process's, or that of the locations that have it.
 #[derive(Debug)]
 pub struct ErrorLog {
     threshold: Level,
-    waiting: Mutex<Vec<u8>>,
+    /// One for each worker, and the last one for everybody else.
+    buffers: Box<[Buffer]>,
     dropped: AtomicU64,
     /// Those of all times.
     dropped_total: AtomicU64,
     utc_offset_minutes: i16,
+    began: Instant,
+}
+
+/// One worker's lines. On cache lines of its own, since its worker writes it with every line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Buffer(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    limiter: Limiter,
 }
 
 /// What nginx puts behind the message of a request's error.
@@ -70,6 +119,7 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) request: &'a [u8],
     pub(crate) upstream: Option<&'a [u8]>,
     pub(crate) host: Option<&'a [u8]>,
+    pub(crate) referrer: Option<&'a [u8]>,
 }
 
 impl ErrorLog {
@@ -77,19 +127,25 @@ impl ErrorLog {
     pub fn new(threshold: Level, utc_offset_minutes: i16) -> Self {
         Self {
             threshold,
-            waiting: Mutex::default(),
+            buffers: Box::new([Buffer::default()]),
             dropped: AtomicU64::new(0),
             dropped_total: AtomicU64::new(0),
             utc_offset_minutes,
+            began: Instant::now(),
         }
     }
 
-    /// Offset of local time from UTC, east of Greenwich.
-    pub(crate) fn utc_offset_minutes(&self) -> i16 {
+    /// The same with a buffer for each worker.
+    pub(crate) fn for_workers(self, workers: usize) -> Self {
+        Self { buffers: (0..=workers).map(|_| Buffer::default()).collect(), ..self }
+    }
+
+    /// Offset of local time from UTC, in minutes east of Greenwich.
+    pub fn utc_offset_minutes(&self) -> i16 {
         self.utc_offset_minutes
     }
 
-    /// A line without a connection.
+    /// A line without a connection. These are not limited in number: no client can cause them at will.
     pub fn log(&self, level: Level, message: &str) {
         if level < self.threshold {
             return;
@@ -97,11 +153,7 @@ impl ErrorLog {
         let mut line = self.prefix(level);
         line.extend_from_slice(message.as_bytes());
         line.push(b'\n');
-        self.push(&line);
-    }
-
-    pub(crate) fn info(&self, message: &str) {
-        self.log(Level::Info, message);
+        self.push(&mut self.waiting(usize::MAX), &line);
     }
 
     pub(crate) fn crit(&self, message: &str) {
@@ -117,32 +169,34 @@ impl ErrorLog {
         self.log(Level::Alert, &format!("bug in holdfast: {message}"));
     }
 
-    pub(crate) fn request_error(&self, line: &RequestLine<'_>) {
-        if Level::Error < self.threshold {
+    /// A line about a request, which a client may cause as often as it likes.
+    pub(crate) fn request_line(&self, worker: u16, level: Level, line: &RequestLine<'_>) {
+        if level < self.threshold {
             return;
         }
-        let mut text = self.prefix(Level::Error);
-        // Writing to a vector cannot fail.
-        let _ = write!(text, "*{} {}, client: {}", line.serial, line.message, line.client_text());
-        for (label, value, quoted) in [
-            (", server: ", Some(line.server), false),
-            (", request: ", Some(line.request).filter(|request| !request.is_empty()), true),
-            (", upstream: ", line.upstream, true),
-            (", host: ", line.host, true),
-        ] {
-            let Some(value) = value else { continue };
-            text.extend_from_slice(label.as_bytes());
-            text.extend_from_slice(if quoted { b"\"" } else { b"" });
-            escape(value, &mut text);
-            text.extend_from_slice(if quoted { b"\"" } else { b"" });
+        let key = reason_key(level as u8, line.server, line.upstream.unwrap_or_default(), line.message);
+        let mut told = Vec::new();
+        let mut waiting = self.waiting(worker.into());
+        let admitted = waiting.limiter.admits(key, line.message.as_bytes(), self.now_ms(), &mut told);
+        self.tell(&mut waiting, &told);
+        if admitted {
+            let mut text = self.prefix(level);
+            line.encode(&mut text);
+            self.push(&mut waiting, &text);
         }
-        text.push(b'\n');
-        self.push(&text);
     }
 
     /// Gives the waiting lines to the closure, and says how many were dropped before them.
     pub fn flush(&self, write: impl FnOnce(&[u8], u64)) {
-        let lines = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let (mut lines, mut told) = (Vec::new(), Vec::new());
+        let now_ms = self.now_ms();
+        for Buffer(buffer) in &self.buffers {
+            let mut waiting = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            told.clear();
+            waiting.limiter.settle(now_ms, &mut told);
+            self.tell(&mut waiting, &told);
+            lines.append(&mut waiting.lines);
+        }
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if !lines.is_empty() || dropped > 0 {
             write(&lines, dropped);
@@ -154,6 +208,27 @@ impl ErrorLog {
         self.dropped_total.load(Ordering::Relaxed)
     }
 
+    /// The buffer of a worker; that of everybody else for a number that no worker has.
+    fn waiting(&self, worker: usize) -> std::sync::MutexGuard<'_, Waiting> {
+        let Buffer(buffer) = &self.buffers[worker.min(self.buffers.len() - 1)];
+        buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn tell(&self, waiting: &mut Waiting, told: &[Suppressed]) {
+        for Suppressed { count, phrase } in told {
+            let mut line = self.prefix(Level::Warn);
+            // Writing to a vector cannot fail.
+            let _ = write!(line, "suppressed {count} more lines within a second like: ");
+            escape(phrase, &mut line);
+            line.push(b'\n');
+            self.push(waiting, &line);
+        }
+    }
+
     fn prefix(&self, level: Level) -> Vec<u8> {
         let now = reactor::wall_clock().as_secs() as i64;
         let mut line = Vec::with_capacity(200);
@@ -163,18 +238,37 @@ impl ErrorLog {
         line
     }
 
-    fn push(&self, line: &[u8]) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if waiting.len() + line.len() > WAITING_BYTES_MAX {
+    fn push(&self, waiting: &mut Waiting, line: &[u8]) {
+        if waiting.lines.len() + line.len() > WAITING_BYTES_MAX {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.dropped_total.fetch_add(1, Ordering::Relaxed);
         } else {
-            waiting.extend_from_slice(line);
+            waiting.lines.extend_from_slice(line);
         }
     }
 }
 
 impl RequestLine<'_> {
+    /// Appends the line without its head.
+    fn encode(&self, text: &mut Vec<u8>) {
+        // Writing to a vector cannot fail.
+        let _ = write!(text, "*{} {}, client: {}", self.serial, self.message, self.client_text());
+        for (label, value, quoted) in [
+            (", server: ", Some(self.server), false),
+            (", request: ", Some(self.request).filter(|request| !request.is_empty()), true),
+            (", upstream: ", self.upstream, true),
+            (", host: ", self.host, true),
+            (", referrer: ", self.referrer, true),
+        ] {
+            let Some(value) = value else { continue };
+            text.extend_from_slice(label.as_bytes());
+            text.extend_from_slice(if quoted { b"\"" } else { b"" });
+            escape(value, text);
+            text.extend_from_slice(if quoted { b"\"" } else { b"" });
+        }
+        text.push(b'\n');
+    }
+
     fn client_text(&self) -> String {
         match self.client {
             PeerAddress::Ip(address) => address.ip().to_string(),

@@ -3,6 +3,7 @@
 
 use crate::access_log::AccessLog;
 use crate::body_file::BodyFiles;
+use crate::error_log::ErrorLog;
 use crate::files::{FilesPlan, RootPlan};
 use crate::status::{GroupCells, PeerCells};
 use crate::tunnel::TunnelPlan;
@@ -96,6 +97,8 @@ pub(crate) struct LocationPlan {
     pub(crate) content: Content,
     pub(crate) client: ClientPlan,
     pub(crate) access_logs: Vec<AccessLog>,
+    /// `error_log` of `http`, a server or a location; `None` is the process's.
+    pub(crate) error_log: Option<Arc<ErrorLog>>,
     /// `server_tokens`: what the `Server` field and error pages say.
     pub(crate) server_token: Box<[u8]>,
     /// `root` or `alias`: also where no files are served, for `$document_root`.

@@ -11,6 +11,7 @@ mod error_log;
 mod exchange;
 mod files;
 mod generation;
+mod log_place;
 mod lower;
 mod pool;
 mod request;
@@ -19,11 +20,12 @@ mod status;
 mod tunnel;
 mod worker;
 
-pub use access_log::LogSink;
+pub use access_log::{AccessOutput, Buffering, LogSink, Record, records};
 pub use close::{CloseReason, CloseSide};
-pub use error_log::{ErrorLog, Level};
+pub use error_log::{ErrorLog, ErrorTarget, Level};
 pub use generation::{Generation, ListenerId};
-pub use lower::{ListenerSpec, LowerOptions, Lowered, Registry, Resolve, lower};
+pub use log_place::{LogPlace, NamedFiles, SyslogPlace, syslog_place};
+pub use lower::{ErrorOutput, ListenerSpec, LowerOptions, Lowered, Registry, Resolve, lower};
 pub use shared::{Message, Shared, Totals};
 pub use worker::run;
 

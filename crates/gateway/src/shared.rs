@@ -125,7 +125,7 @@ impl Shared {
         let shared: &'static Self = Box::leak(Box::new(Self {
             workers: links?,
             pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake })),
-            error_log,
+            error_log: error_log.for_workers(workers.into()),
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             status: StatusBook::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),

@@ -1,9 +1,10 @@
 //! Bytes both ways after 101. It knows no HTTP: two streams, two spills and a timeout. A tunnel is an explicit struct, not
 //! a future: most tunnels are silent most of the time, and their size is what a million of them costs.
 
-use crate::access_log::LogSink;
+use crate::access_log::{LineName, LogSink};
 use crate::buffer::Spill;
 use crate::close::{CloseReason, CloseSide};
+use crate::error_log::ErrorLog;
 use crate::pool::IdleSocket;
 use reactor::{Millis, Read, Stream, TaskId};
 use rules::log_format::EarlyLine;
@@ -23,6 +24,8 @@ pub(crate) struct TunnelPlan {
     pub(crate) idle_max: Duration,
     /// `proxy_buffer_size`: bytes held for a side that does not take them, per direction.
     pub(crate) buffer_bytes: usize,
+    /// The location's own error log.
+    pub(crate) error_log: Option<Arc<ErrorLog>>,
 }
 
 /// One direction of a tunnel.
@@ -55,7 +58,7 @@ pub(crate) struct Tunnel {
 
 /// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
 pub(crate) struct TunnelRecord {
-    pub(crate) lines: Vec<(Arc<LogSink>, EarlyLine)>,
+    pub(crate) lines: Vec<(Arc<LogSink>, Option<LineName>, EarlyLine)>,
     pub(crate) began_at: Millis,
     pub(crate) accepted_at: Millis,
     /// Bytes of the 101.
@@ -161,6 +164,11 @@ impl Tunnel {
             self.downstream.reset();
             self.upstream.reset();
         }
+    }
+
+    /// The error log of its location, where that has one of its own.
+    pub(crate) fn error_log(&self) -> Option<&ErrorLog> {
+        self.plan.error_log.as_deref()
     }
 
     /// What is to be logged.

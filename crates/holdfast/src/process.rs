@@ -2,12 +2,12 @@
 //! relative paths absolute ones, `auto` a count. Called by `verdict`; used by whoever starts, signals or drops privileges.
 
 use crate::instance::Instance;
+use crate::verdict;
 use conf::Loaded;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Affinity, EnvVariable, LogTarget, Model, WorkerProcesses};
 use conf::source::{FileId, Span};
-use conf::value::words::LogLevel;
-use gateway::Level;
+use gateway::{ErrorTarget, Level, LogPlace};
 use nix::unistd::{Gid, Group, Uid, User};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +27,7 @@ pub(crate) struct Process {
     /// Where the pid is written.
     pub(crate) pid_path: PathBuf,
     /// Where errors go.
-    pub(crate) error_logs: Vec<ErrorLogFile>,
+    pub(crate) error_logs: Vec<ErrorTarget>,
     /// What only a new child can take on.
     pub(crate) child: ChildPlan,
     /// How long a draining process waits; zero for no limit.
@@ -51,6 +51,8 @@ pub(crate) struct ChildPlan {
     pub(crate) descriptors: Option<u64>,
     /// Variables of the environment that it gets.
     pub(crate) env: Vec<(String, Vec<u8>)>,
+    /// A log goes to the standard error stream, which then stays what it was when the master was started.
+    pub(crate) uses_stderr: bool,
     /// Where it stands, and leaves its core.
     pub(crate) working_directory: Option<PathBuf>,
 }
@@ -64,15 +66,6 @@ pub(crate) struct Owner {
     pub(crate) user: Uid,
     /// The group.
     pub(crate) group: Gid,
-}
-
-/// One destination of the error log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ErrorLogFile {
-    /// The file; `None` is the standard error stream.
-    pub(crate) path: Option<PathBuf>,
-    /// The least grave level that is written.
-    pub(crate) level: Level,
 }
 
 /// Resolves; what cannot be resolved is reported, and then there is no result.
@@ -96,6 +89,7 @@ pub(crate) fn lower_process(
         error_logs,
         child: ChildPlan {
             error_level,
+            uses_stderr: false,
             workers,
             processors: processors(&settings.worker_cpu_affinity, workers),
             owner,
@@ -169,40 +163,33 @@ fn owner(model: &Model, out: &mut Vec<Diagnostic>) -> Option<Owner> {
     Some(Owner { name, user: user.uid, group })
 }
 
-fn error_logs(model: &Model, loaded: &Loaded, instance: &Instance, out: &mut Vec<Diagnostic>) -> Vec<ErrorLogFile> {
+fn error_logs(model: &Model, loaded: &Loaded, instance: &Instance, out: &mut Vec<Diagnostic>) -> Vec<ErrorTarget> {
     let settings = &model.main.settings;
     if settings.error_logs.is_empty() {
-        let path = (instance.error_log != Path::new("stderr")).then(|| loaded.prefix.join(&instance.error_log));
-        return vec![ErrorLogFile { path, level: Level::Error }];
+        let place = match &instance.error_log {
+            path if path == Path::new("stderr") => LogPlace::Stderr,
+            path => LogPlace::File(loaded.prefix.join(path)),
+        };
+        return vec![ErrorTarget { place, level: Level::Error }];
     }
-    let mut files = Vec::new();
+    let mut targets = Vec::new();
     for log in &settings.error_logs {
-        let path = match &log.target {
-            LogTarget::File(name) => Some(below(&loaded.prefix, name.as_text().unwrap_or_default())),
-            LogTarget::Stderr => None,
-            LogTarget::Syslog(_) => {
-                let message = "\"error_log\" to \"syslog:\" is known but not supported by holdfast";
-                out.push(Diagnostic::error(log.span, message).with_hint("a file, or `stderr`"));
-                continue;
+        let place = match &log.target {
+            LogTarget::File(name) => LogPlace::File(below(&loaded.prefix, name.as_text().unwrap_or_default())),
+            LogTarget::Stderr => LogPlace::Stderr,
+            LogTarget::Syslog(written) => {
+                match gateway::syslog_place(written, &verdict::hostname(), &verdict::resolve, log.span) {
+                    Ok(place) => LogPlace::Syslog(place),
+                    Err(error) => {
+                        out.push(error);
+                        continue;
+                    }
+                }
             }
         };
-        files.push(ErrorLogFile { path, level: level(log.level) });
+        targets.push(ErrorTarget { place, level: log.level.into() });
     }
-    files
-}
-
-/// The gateway counts from the least grave upwards.
-fn level(level: LogLevel) -> Level {
-    match level {
-        LogLevel::Emerg => Level::Emerg,
-        LogLevel::Alert => Level::Alert,
-        LogLevel::Crit => Level::Crit,
-        LogLevel::Error => Level::Error,
-        LogLevel::Warn => Level::Warn,
-        LogLevel::Notice => Level::Notice,
-        LogLevel::Info => Level::Info,
-        LogLevel::Debug => Level::Debug,
-    }
+    targets
 }
 
 fn processors(affinity: &Affinity, workers: u16) -> Vec<Vec<u32>> {

@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::verdict::Prepared;
 use conf::diagnostic::{Diagnostic, Record, Severity};
 use conf::verdict::log_line;
-use gateway::Level;
+use gateway::{Level, LogPlace};
 use serde::Serialize;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -18,7 +18,7 @@ pub(crate) fn complain(message: &str) {
 
 /// A warning of a start, unless the error log brings it to the same place.
 pub(crate) fn warn_at_start(process: &Process, message: &str) {
-    if process.error_logs.iter().all(|log| log.path.is_some()) {
+    if process.error_logs.iter().all(|log| log.place != LogPlace::Stderr) {
         complain(&format!("[warn] {message}"));
     }
 }

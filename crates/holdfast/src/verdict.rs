@@ -8,7 +8,7 @@ use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{ErrorLog, Level, LowerOptions, Lowered, Registry, Shared};
+use gateway::{ErrorLog, Level, LogPlace, LowerOptions, Lowered, Registry, Shared};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use time::UtcOffset;
@@ -34,9 +34,16 @@ impl Prepared {
     }
 }
 
+/// Whether a log goes to the standard error stream, which nginx then leaves alone.
+fn uses_stderr(process: &Process, lowered: &Lowered) -> bool {
+    let errors = process.error_logs.iter().chain(lowered.error_logs.iter().flat_map(|log| &log.targets));
+    let accesses = lowered.logs.iter().map(|log| log.sink.place());
+    errors.map(|target| &target.place).chain(accesses).any(|place| *place == LogPlace::Stderr)
+}
+
 /// Offset of local time from UTC, as the logs show it; 0 where it cannot be told. Asked before the first thread starts:
 /// the time zone is part of the environment, which other threads could be changing.
-fn local_offset_minutes() -> i16 {
+pub(crate) fn local_offset_minutes() -> i16 {
     UtcOffset::current_local_offset().map_or(0, UtcOffset::whole_minutes)
 }
 
@@ -85,6 +92,9 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
         if let (Some(process), true) = (&prepared.process, sound(&found)) {
             prepared.lowered = lower_gateway(&model, process, &prepared.loaded, lasting, &mut found);
         }
+        if let (Some(process), Some(lowered)) = (&mut prepared.process, &prepared.lowered) {
+            process.child.uses_stderr = uses_stderr(process, lowered);
+        }
         prepared.model = Some(model);
     }
     diagnostic::sort(&mut found);
@@ -112,12 +122,11 @@ fn lower_gateway(
             return None;
         }
     };
-    let hostname = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),
         workers: shared.workers() as u16,
         shared,
-        hostname,
+        hostname: hostname(),
         resolve: &resolve,
     };
     match gateway::lower(model, &mut lasting.registry, &options) {
@@ -132,8 +141,13 @@ fn lower_gateway(
     }
 }
 
+/// The machine's name.
+pub(crate) fn hostname() -> String {
+    nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// The system's resolver, which may wait: at start and reload that is what nginx does too.
-fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub(crate) fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok((name, port).to_socket_addrs()?.collect())
 }
 

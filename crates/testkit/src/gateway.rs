@@ -6,7 +6,9 @@ use crate::{DEADLINE, Talk};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::source::SourceMap;
 use conf::table::{Directive, Support};
-use gateway::{ErrorLog, Level, ListenerId, LogSink, LowerOptions, Lowered, Message, Registry, Shared, Totals};
+use gateway::{
+    ErrorLog, Level, ListenerId, LogSink, LowerOptions, Lowered, Message, Registry, Shared, Totals, records,
+};
 use reactor::{ListenOptions, Listener, PeerAddress};
 use std::io;
 use std::net::SocketAddr;
@@ -28,6 +30,7 @@ pub struct Gateway {
     upstreams: Vec<SocketAddr>,
     registry: Mutex<Registry>,
     logs: Mutex<Vec<Arc<LogSink>>>,
+    error_logs: Mutex<Vec<Arc<ErrorLog>>>,
     error_text: Mutex<String>,
     access_text: Mutex<String>,
 }
@@ -52,6 +55,7 @@ impl Gateway {
             upstreams: upstreams.to_vec(),
             registry: Mutex::default(),
             logs: Mutex::default(),
+            error_logs: Mutex::default(),
             error_text: Mutex::default(),
             access_text: Mutex::default(),
         };
@@ -117,7 +121,12 @@ impl Gateway {
             refuse_errors(&found, &loaded.sources, text);
             panic!("refused without an error")
         });
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner).extend(lowered.logs.iter().cloned());
+        self.logs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(lowered.logs.iter().map(|log| Arc::clone(&log.sink)));
+        let own = lowered.error_logs.iter().map(|log| Arc::clone(&log.log));
+        self.error_logs.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
         lowered
     }
 
@@ -178,13 +187,17 @@ impl Gateway {
         until(what, || Some(self.totals()).filter(&wanted))
     }
 
-    /// The error log so far.
+    /// The error logs so far, the process's and those of servers and locations.
     pub fn error_log(&self) -> String {
         let mut text = self.error_text.lock().unwrap_or_else(PoisonError::into_inner);
-        self.shared.error_log().flush(|lines, dropped| {
+        let mut take = |lines: &[u8], dropped| {
             assert_eq!(dropped, 0, "lines of the error log were dropped");
             *text += &String::from_utf8_lossy(lines);
-        });
+        };
+        self.shared.error_log().flush(&mut take);
+        for own in self.error_logs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            own.flush(&mut take);
+        }
         text.clone()
     }
 
@@ -208,7 +221,14 @@ impl Gateway {
         for sink in self.logs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let mut lines = Vec::new();
             assert_eq!(sink.take(&mut lines), 0, "lines of an access log were dropped");
-            *text += &String::from_utf8_lossy(&lines);
+            if sink.has_records() {
+                for record in records(&lines) {
+                    *text += &String::from_utf8_lossy(record.line);
+                    text.push('\n');
+                }
+            } else {
+                *text += &String::from_utf8_lossy(&lines);
+            }
         }
         text.clone()
     }

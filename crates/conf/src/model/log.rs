@@ -221,7 +221,8 @@ pub(crate) fn parse_error_log(at: &mut At<'_>) -> Parsed<ErrorLog> {
             for word in levels {
                 let next = LogLevel::parse(at.name, word)?;
                 // Several kinds of `debug_…` may stand together; a level stands alone.
-                if level.is_some() && !word.value.starts_with(b"debug_") {
+                let kinds = levels.iter().all(|word| word.value.starts_with(b"debug_"));
+                if level.is_some() && !kinds {
                     return Err(Diagnostic::error(word.span, format!("duplicate log level \"{}\"", word.text())));
                 }
                 level = level.max(Some(next));

@@ -61,6 +61,7 @@ pub(super) const ACTED_ON: &[&str] = &[
     // logs
     "log_format",
     "access_log",
+    "open_log_file_cache",
     "stub_status",
     "status_page",
     // upstreams

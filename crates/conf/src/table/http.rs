@@ -1,7 +1,7 @@
 //! The structure of `http`: servers, locations, files, errors.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{HASH, directives};
+use super::rows::{HASH, SUBREQUESTS, directives};
 
 directives! {
     module "ngx_http_core_module";
@@ -67,7 +67,7 @@ directives! {
         "Whether old browsers get a refresh page in place of a redirect.", "msie_refresh on;";
     "log_not_found" (flag) "on | off" = "on" in Http | Server | Location, Value since "0.1.38", Planned =>
         "Whether a missing file is logged as an error.", "log_not_found off;";
-    "log_subrequest" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.7.18", Planned =>
+    "log_subrequest" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.7.18", Accepted(SUBREQUESTS) =>
         "Whether subrequests appear in the access log.", "log_subrequest on;";
     "recursive_error_pages" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.3.61", Planned =>
         "Whether `error_page` applies again to an error met while serving an error page.", "recursive_error_pages on;";

@@ -25,6 +25,7 @@ pub(super) const POOLS: &str = "memory is taken as needed, not from pools of a s
 pub(super) const OPEN_FILES: &str = "files are opened per request; nothing is remembered that could be stale";
 pub(super) const OUTPUT: &str = "output is written at once, from buffers of a fixed size";
 pub(super) const OFFLOAD: &str = "file operations that could block run on threads of their own";
+pub(super) const SUBREQUESTS: &str = "no directive of ours makes subrequests, so there are none to log";
 pub(super) const BUILT_IN: &str = "modules that holdfast covers are built in, so there is nothing to load";
 /// `gzip` is on in Debian's stock configuration. A response without content coding is right for every client, so being
 /// green is no lie as long as the note says what is sent.

@@ -50,6 +50,10 @@ fn what_is_wrong_with_a_log() {
     );
     assert_eq!(found("access_log off x;"), ["invalid parameter \"x\" <- x"]);
     assert_eq!(found("error_log /x loud;"), ["invalid log level \"loud\" <- loud"]);
+    assert_eq!(found("error_log /x debug_http debug_core;"), Vec::<String>::new());
+    let duplicate = |word: &str| [format!("duplicate log level \"{word}\" <- {word}")];
+    assert_eq!(found("error_log /x error debug_http;"), duplicate("debug_http"));
+    assert_eq!(found("error_log /x debug_http error;"), duplicate("error"));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 
 use super::patience::Patience;
 use super::{Exchange, Next, Served};
-use crate::access_log::AccessLog;
+use crate::access_log::{AccessLog, LineName};
 use crate::close::CloseReason;
+use crate::error_log::{Level, RequestLine};
 use crate::exchange::downstream::Framing;
 use crate::exchange::view::{ExchangeView, TunnelView};
 use crate::shared::bump;
@@ -161,12 +162,21 @@ impl Exchange {
         }
         let mut line = std::mem::take(&mut self.request.scratch);
         for log in logs.iter().filter(|log| log.wants(&ExchangeView::of(self))) {
+            let Ok(name) = self.line_name(log) else { continue };
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
-            line.push(b'\n');
-            log.sink.write(self.worker.index, &line);
+            log.sink.write(self.worker.index, name.as_ref(), &line);
         }
         self.request.scratch = line;
+    }
+
+    /// Which file the line is for, where its log's name has variables. The error: no file may be called that.
+    fn line_name(&self, log: &AccessLog) -> Result<Option<LineName>, ()> {
+        let view = ExchangeView::of(self);
+        let root = |out: &mut Vec<u8>| self.location().root.write_root(&view, out);
+        log.line_name(&view, root).map_err(|path| {
+            self.error_log(&format!("\"{}\" leaves the directory of its log: it is not opened", path.escape_ascii()));
+        })
     }
 
     /// The lines of the tunnel that this exchange becomes.
@@ -176,9 +186,12 @@ impl Exchange {
             return None;
         }
         let view = ExchangeView::of(self);
-        let early = |log: &AccessLog| (Arc::clone(&log.sink), log.format.write_early(&view, TunnelView::is_late));
+        let early = |log: &AccessLog| {
+            let name = self.line_name(log).ok()?;
+            Some((Arc::clone(&log.sink), name, log.format.write_early(&view, TunnelView::is_late)))
+        };
         Some(Box::new(TunnelRecord {
-            lines: logs.iter().map(early).collect(),
+            lines: logs.iter().filter(|log| log.wants(&view)).filter_map(early).collect(),
             began_at: self.began_at,
             accepted_at: self.down.connection.accepted_at,
             head_bytes: self.down.bytes_sent,
@@ -187,17 +200,28 @@ impl Exchange {
 
     /// One line of the error log, with what nginx puts behind it.
     pub(crate) fn error_log(&self, message: &str) {
+        self.log_at(Level::Error, message);
+    }
+
+    /// The same at another level. The most specific `error_log` gets it.
+    pub(crate) fn log_at(&self, level: Level, message: &str) {
         let connection = &self.down.connection;
-        let server = &self.generation.server(self.target.server).name;
-        self.worker.shared.error_log.request_error(&crate::error_log::RequestLine {
-            message,
-            serial: connection.serial,
-            client: &connection.peer,
-            server,
-            request: self.request.head.line.of(&self.request.bytes),
-            upstream: self.attempts.last_peer(&self.generation),
-            host: self.request.head.host.map(|host| host.raw.of(&self.request.bytes)),
-        });
+        let request = &self.request;
+        let log = self.location().error_log.as_deref().unwrap_or(&self.worker.shared.error_log);
+        log.request_line(
+            self.worker.index,
+            level,
+            &RequestLine {
+                message,
+                serial: connection.serial,
+                client: &connection.peer,
+                server: &self.generation.server(self.target.server).name,
+                request: request.head.line.of(&request.bytes),
+                upstream: self.attempts.last_peer(&self.generation),
+                host: request.head.host.map(|host| host.raw.of(&request.bytes)),
+                referrer: request.head.value(FieldId::Referer, &request.bytes),
+            },
+        );
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
@@ -226,18 +250,21 @@ impl Exchange {
 /// What is logged when a tunnel ends.
 pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) {
     if reason == CloseReason::TunnelTimeout {
-        worker.shared.error_log.info(&format!(
-            "upstream timed out (110: Connection timed out) while proxying upgraded connection, {} bytes to the client",
-            tunnel.bytes_to_client()
-        ));
+        let log = tunnel.error_log().unwrap_or(&worker.shared.error_log);
+        let bytes = tunnel.bytes_to_client();
+        log.log(
+            Level::Info,
+            &format!(
+                "upstream timed out (110: Connection timed out) while proxying upgraded connection, {bytes} bytes to the client"
+            ),
+        );
     }
     let Some(record) = tunnel.record() else { return };
     let view = TunnelView { worker, tunnel, record };
     let mut line = Vec::new();
-    for (sink, early) in &record.lines {
+    for (sink, name, early) in &record.lines {
         line.clear();
         early.write(&view, &mut line);
-        line.push(b'\n');
-        sink.write(worker.index, &line);
+        sink.write(worker.index, name.as_ref(), &line);
     }
 }

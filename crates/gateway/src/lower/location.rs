@@ -1,7 +1,6 @@
 //! Locations, flattened: each gets a number and a plan with everything inherited.
 
 use super::Lowering;
-use crate::access_log::AccessLog;
 use crate::body_file::BodyFiles;
 use crate::files::Alias;
 use crate::generation::{
@@ -9,14 +8,12 @@ use crate::generation::{
 };
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    self, BodyInFile, Instruction, LingeringClose, Location, LocationSettings, LogTarget, Matcher, Program, ReturnBody,
-    Server, ServerTokens, TryFallback, TryFiles,
+    self, BodyInFile, Instruction, LingeringClose, Location, LocationSettings, Matcher, Program, ReturnBody, Server,
+    ServerTokens, TryFallback, TryFiles,
 };
-use conf::value::Part;
 use rules::location::{LocationMatch, LocationSpec};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +54,7 @@ impl Lowering<'_> {
         content: Content,
         try_files: Option<TryFilesPlan>,
     ) -> LocationId {
-        self.refuse_own_error_log(settings);
+        let error_log = self.error_log(settings);
         let access_logs = self.access_logs(settings);
         let root = self.root_plan(&settings.files.root);
         let error_pages = self.error_pages(&settings.response);
@@ -67,6 +64,7 @@ impl Lowering<'_> {
             content,
             client: self.client_plan(settings),
             access_logs,
+            error_log,
             server_token: server_token(&settings.response.server_tokens).into(),
             root,
             error_pages,
@@ -89,17 +87,6 @@ impl Lowering<'_> {
             TryFallback::Status(status) => TryFallbackPlan::Status(*status),
         };
         TryFilesPlan { tries, fallback }
-    }
-
-    /// Error logs of `http` go where the process's go; one of a server or location is not written apart yet.
-    fn refuse_own_error_log(&mut self, settings: &LocationSettings) {
-        if settings.log.error != self.http.location.log.error
-            && let Some(log) = settings.log.error.first()
-        {
-            let message = "\"error_log\" in a server or location is known but not supported by holdfast yet";
-            let hint = "write it at the top level or in `http`";
-            self.found.push(Diagnostic::error(log.span, message).with_hint(hint));
-        }
     }
 
     fn matcher(&mut self, matcher: &Matcher, location: &Location) -> LocationMatch {
@@ -152,30 +139,6 @@ impl Lowering<'_> {
             ReturnBody::Text(text) | ReturnBody::Redirect(text) => Some(self.template(text)),
         };
         Some(ReturnPlan { status: answer.status, text, types: self.mime_types(&settings.files) })
-    }
-
-    fn access_logs(&mut self, settings: &LocationSettings) -> Vec<AccessLog> {
-        let mut logs = Vec::new();
-        for log in &settings.log.access {
-            let LogTarget::File(path) = &log.target else {
-                self.found.push(Diagnostic::error(log.span, "access_log to stderr or syslog is not supported yet"));
-                continue;
-            };
-            let [Part::Text(path)] = path.parts.as_slice() else {
-                let message = "access_log with variables in its path is not supported yet";
-                self.found.push(Diagnostic::error(log.span, message));
-                continue;
-            };
-            let path = String::from_utf8_lossy(path).into_owned();
-            if log.gzip.is_some() {
-                self.found.push(Diagnostic::error(log.span, "access_log with gzip= is not supported yet"));
-            }
-            let condition = log.condition.as_ref().map(|condition| self.template(condition));
-            let Some(format) = self.format(log.format) else { continue };
-            let sink = self.sink(self.options.prefix.join(PathBuf::from(path)));
-            logs.push(AccessLog { format, sink, condition });
-        }
-        logs
     }
 }
 

@@ -5,11 +5,14 @@ mod files;
 mod group;
 mod listener;
 mod location;
+mod logs;
 mod proxy;
 
-use crate::access_log::LogSink;
+use crate::access_log::{AccessOutput, LogSink};
+use crate::error_log::{ErrorLog, ErrorTarget};
 use crate::files::Alias;
 use crate::generation::{Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
+use crate::log_place::LogPlace;
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Http, Location, Matcher, Model, NameForm, Server, ServerId};
@@ -17,6 +20,7 @@ use conf::source::Span;
 use conf::value::Regex;
 use files::KnownTypes;
 use group::Groups;
+pub use logs::ErrorOutput;
 use reactor::{ListenOptions, PeerAddress};
 use rules::log_format::LogFormat;
 use rules::variable::{UserVariables, Variable};
@@ -34,7 +38,8 @@ pub type Resolve<'a> = &'a dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 #[derive(Default)]
 pub struct Registry {
     listeners: HashMap<PeerAddress, ListenerId>,
-    logs: HashMap<PathBuf, Arc<LogSink>>,
+    sinks: HashMap<LogPlace, Arc<LogSink>>,
+    error_logs: HashMap<Vec<ErrorTarget>, Arc<ErrorLog>>,
     health: HealthRegistry,
     generations: u64,
 }
@@ -71,7 +76,9 @@ pub struct Lowered {
     /// What is listened on.
     pub listeners: Vec<ListenerSpec>,
     /// The access logs that it writes.
-    pub logs: Vec<Arc<LogSink>>,
+    pub logs: Vec<AccessOutput>,
+    /// The error logs that it writes besides the process's own.
+    pub error_logs: Vec<ErrorOutput>,
     /// What is worth saying.
     pub warnings: Vec<Diagnostic>,
 }
@@ -87,7 +94,8 @@ struct Lowering<'a> {
     types: Vec<KnownTypes>,
     /// The `alias` that holds here, where it was written, and what it stands for.
     alias: Option<(Span, Alias)>,
-    logs: Vec<Arc<LogSink>>,
+    logs: Vec<AccessOutput>,
+    error_outputs: Vec<ErrorOutput>,
     locations: Vec<LocationPlan>,
     found: Vec<Diagnostic>,
 }
@@ -107,7 +115,8 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             hostname: options.hostname.as_bytes().into(),
             worker_connections,
         };
-        return Ok(Lowered { generation: Arc::new(generation), listeners: vec![], logs: vec![], warnings: vec![] });
+        let generation = Arc::new(generation);
+        return Ok(Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] });
     };
     let mut lowering = Lowering {
         http,
@@ -119,13 +128,14 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         types: Vec::new(),
         alias: None,
         logs: Vec::new(),
+        error_outputs: Vec::new(),
         locations: Vec::new(),
         found: Vec::new(),
     };
     lowering.declare_variables();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
-    let Lowering { logs, locations, found, .. } = lowering;
+    let Lowering { logs, error_outputs: error_logs, locations, found, .. } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
@@ -137,7 +147,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
     };
-    Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, warnings: found })
+    Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, error_logs, warnings: found })
 }
 
 impl Lowering<'_> {
@@ -207,49 +217,12 @@ impl Lowering<'_> {
         self.http.servers.get(id.0 as usize)
     }
 
-    /// A compiled log format; each is compiled once.
-    fn format(&mut self, id: conf::model::LogFormatId) -> Option<Arc<LogFormat>> {
-        let index = id.0 as usize;
-        if let Some(Some(format)) = self.formats.get(index) {
-            return Some(Arc::clone(format));
-        }
-        let written = self.http.log_formats.get(index)?;
-        let escape = match written.escape {
-            conf::model::Escape::Default => rules::log_format::LogEscape::Default,
-            conf::model::Escape::Json => rules::log_format::LogEscape::Json,
-            conf::model::Escape::None => rules::log_format::LogEscape::None,
-        };
-        match LogFormat::compile(escape, &written.template, &self.users) {
-            Ok(format) => {
-                self.refuse_unserved(format.variables(), written.template.span);
-                let format = Arc::new(format);
-                self.formats[index] = Some(Arc::clone(&format));
-                Some(format)
-            }
-            Err(error) => {
-                self.found.push(error);
-                None
-            }
-        }
-    }
-
     /// Variables that exist and have no value here yet.
     fn refuse_unserved<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
         for variable in variables.filter(|variable| !crate::exchange::is_served(variable)) {
             let message = format!("variable \"{}\" is known but not supported by holdfast yet", variable.shown());
             self.found.push(Diagnostic::error(span, message));
         }
-    }
-
-    /// The sink of a path, shared by everybody who names it.
-    fn sink(&mut self, path: PathBuf) -> Arc<LogSink> {
-        let workers = usize::from(self.options.workers);
-        let sink =
-            self.registry.logs.entry(path.clone()).or_insert_with(|| Arc::new(LogSink::new(path, workers))).clone();
-        if !self.logs.iter().any(|known| Arc::ptr_eq(known, &sink)) {
-            self.logs.push(Arc::clone(&sink));
-        }
-        sink
     }
 
     fn template(&mut self, written: &conf::value::Template) -> rules::template::Template {

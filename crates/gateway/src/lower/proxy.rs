@@ -101,6 +101,7 @@ impl Lowering<'_> {
             tunnel: Arc::new(TunnelPlan {
                 idle_max: client.tunnel_timeout.unwrap_or(transport.read_timeout),
                 buffer_bytes: transport.buffer_size as usize,
+                error_log: self.error_log(settings),
             }),
         })
     }

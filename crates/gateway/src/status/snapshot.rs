@@ -7,6 +7,7 @@ use super::kernel;
 use crate::NGINX_VERSION;
 use crate::access_log::LogSink;
 use crate::close::CloseReason;
+use crate::error_log::ErrorLog;
 use crate::generation::Generation;
 use crate::shared::Shared;
 use serde::Serialize;
@@ -184,13 +185,20 @@ fn requests(shared: &Shared) -> Requests {
 }
 
 fn log_lines_dropped(shared: &Shared, generation: &Generation) -> BTreeMap<String, u64> {
-    let mut dropped = BTreeMap::from([("error_log".to_owned(), shared.error_log.dropped_total())]);
+    let mut error_logs: Vec<&ErrorLog> = vec![&shared.error_log];
+    for log in generation.locations.iter().filter_map(|location| location.error_log.as_deref()) {
+        if !error_logs.iter().any(|known| std::ptr::eq(*known, log)) {
+            error_logs.push(log);
+        }
+    }
+    let errors = error_logs.iter().map(|log| log.dropped_total()).sum();
+    let mut dropped = BTreeMap::from([("error_log".to_owned(), errors)]);
     let sinks = generation.locations.iter().flat_map(|location| &location.access_logs);
     let mut seen: Vec<&Arc<LogSink>> = Vec::new();
     for sink in sinks.map(|log| &log.sink) {
         if !seen.iter().any(|known| Arc::ptr_eq(known, sink)) {
             seen.push(sink);
-            *dropped.entry(sink.path().display().to_string()).or_default() += sink.dropped_total();
+            *dropped.entry(sink.place().to_string()).or_default() += sink.dropped_total();
         }
     }
     dropped

@@ -38,7 +38,7 @@ impl Engine {
     /// Starts the threads.
     pub(super) fn start(shared: &'static Shared, parts: EngineParts<'_>) -> io::Result<Self> {
         let EngineParts { process, lowered, bound, files } = parts;
-        let writer = LogWriter::start(shared, lowered.logs.clone(), process.error_logs.clone(), files)?;
+        let writer = LogWriter::start(shared, lowered, process.error_logs.clone(), files)?;
         let mut engine = Self {
             shared,
             workers: Vec::new(),
@@ -76,7 +76,7 @@ impl Engine {
     /// Puts another configuration in the place of the one that holds. Connections stay.
     pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
         let EngineParts { process, lowered, bound, files } = parts;
-        self.writer.reload(&lowered.logs, process.error_logs.clone(), files);
+        self.writer.reload(lowered, process.error_logs.clone(), files);
         self.shutdown_timeout = process.shutdown_timeout;
         let old = std::mem::take(&mut self.listening);
         self.listening = lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();

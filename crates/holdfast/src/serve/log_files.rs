@@ -1,11 +1,13 @@
 //! Log files as descriptors: opened by whoever has the right to, written by the log writer.
 
-use crate::process::ErrorLogFile;
+use super::log_output::open_log;
+use super::syslog::Syslog;
 use crate::report::errno;
-use crate::verdict::Prepared;
-use gateway::{ErrorLog, Level};
+use crate::verdict::{Prepared, local_offset_minutes};
+use gateway::{ErrorLog, ErrorTarget, Level, LogPlace};
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -41,55 +43,79 @@ impl LogFiles {
 /// The error log of a process that runs no workers: written at once.
 pub(super) struct Journal {
     log: ErrorLog,
-    destinations: Vec<(Option<File>, Level)>,
+    destinations: Vec<(Destination, Level)>,
+}
+
+enum Destination {
+    File(File),
+    Stderr,
+    Syslog(RefCell<Syslog>),
 }
 
 impl Journal {
-    /// Writes to the error logs of a configuration, which are among `files`.
-    pub(super) fn new(error_logs: &[ErrorLogFile], files: &LogFiles) -> Self {
-        let destination = |log: &ErrorLogFile| match &log.path {
-            None => Some((None, log.level)),
-            Some(path) => Some((Some(files.files.get(path)?.try_clone().ok()?), log.level)),
+    /// Writes to the error logs of a configuration, whose files are among `files`.
+    pub(super) fn new(targets: &[ErrorTarget], files: &LogFiles) -> Self {
+        let offset = local_offset_minutes();
+        let destination = |target: &ErrorTarget| {
+            let destination = match &target.place {
+                LogPlace::Stderr => Destination::Stderr,
+                LogPlace::File(path) => Destination::File(files.files.get(path)?.try_clone().ok()?),
+                LogPlace::Syslog(place) => Destination::Syslog(RefCell::new(Syslog::new(place.clone(), offset))),
+                LogPlace::Named(_) => return None,
+            };
+            Some((destination, target.level))
         };
-        Self { log: ErrorLog::new(Level::Debug, 0), destinations: error_logs.iter().filter_map(destination).collect() }
+        let destinations = targets.iter().filter_map(destination).collect();
+        Self { log: ErrorLog::new(Level::Debug, offset), destinations }
     }
 
     /// Writes a line.
     pub(super) fn log(&self, level: Level, message: &str) {
         self.log.log(level, message);
         self.log.flush(|line, _| {
-            for (file, threshold) in &self.destinations {
+            for (destination, threshold) in &self.destinations {
                 if level < *threshold {
                     continue;
                 }
                 // A log that cannot be written must not keep the master from its work.
-                let _ = match file {
-                    Some(file) => (&*file).write_all(line),
-                    None => io::stderr().write_all(line),
-                };
+                match destination {
+                    Destination::File(file) => _ = (&*file).write_all(line),
+                    Destination::Stderr => _ = io::stderr().write_all(line),
+                    Destination::Syslog(syslog) => {
+                        let line = line.strip_suffix(b"\n").unwrap_or(line);
+                        let _ = syslog.borrow_mut().send_all(std::iter::once((level, line)));
+                    }
+                }
             }
         });
     }
 
     /// A file for what a child of ours writes to standard error, such as a panic; `None` keeps the stream.
     pub(super) fn for_stderr(&self) -> Option<File> {
-        let files: Option<Vec<&File>> = self.destinations.iter().map(|(file, _)| file.as_ref()).collect();
-        files?.first()?.try_clone().ok()
+        let file = |(destination, _): &(Destination, Level)| match destination {
+            Destination::File(file) => file.try_clone().ok(),
+            Destination::Stderr | Destination::Syslog(_) => None,
+        };
+        self.destinations.iter().find_map(file)
     }
 }
 
 /// The files that a configuration writes, each once.
 fn paths(prepared: &Prepared) -> Vec<PathBuf> {
-    let errors = prepared.process.iter().flat_map(|process| &process.error_logs);
-    let accesses = prepared.lowered.iter().flat_map(|lowered| &lowered.logs);
-    let mut paths: Vec<PathBuf> =
-        errors.filter_map(|log| log.path.clone()).chain(accesses.map(|log| log.path().to_path_buf())).collect();
+    let process = prepared.process.iter().flat_map(|process| &process.error_logs);
+    let requests = prepared.lowered.iter().flat_map(|lowered| &lowered.error_logs).flat_map(|log| &log.targets);
+    let errors = process.chain(requests).map(|target| &target.place);
+    let accesses = prepared.lowered.iter().flat_map(|lowered| &lowered.logs).map(|log| log.sink.place());
+    let file = |place: &LogPlace| match place {
+        LogPlace::File(path) => Some(path.clone()),
+        LogPlace::Stderr | LogPlace::Syslog(_) | LogPlace::Named(_) => None,
+    };
+    let mut paths: Vec<PathBuf> = errors.chain(accesses).filter_map(file).collect();
     paths.sort();
     paths.dedup();
     paths
 }
 
 fn open(path: &Path) -> Result<File, String> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|error| format!("open() \"{}\" failed {}", path.display(), errno(&error)))
+    open_log(path).map_err(|error| format!("open() \"{}\" failed {}", path.display(), errno(&error)))
 }

@@ -2,10 +2,13 @@
 //! at the end. A disk that does not take lines costs those lines, and one alert a minute.
 
 use super::log_files::LogFiles;
-use crate::process::ErrorLogFile;
-use gateway::{Level, LogSink, Shared};
+use super::log_named::NamedLogs;
+use super::log_output::{Output, Trouble};
+use super::syslog::Syslog;
+use gateway::{
+    AccessOutput, ErrorOutput, ErrorTarget, Level, LogPlace, Lowered, NamedFiles, Shared, SyslogPlace, records,
+};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Between two collections: short enough that a tail is followed with the eye, long enough that a write holds many lines.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Between two alerts about the same trouble.
-const ALERT_PERIOD: Duration = Duration::from_mins(1);
 
 /// The running thread.
 pub(super) struct LogWriter {
@@ -31,39 +32,51 @@ struct Inner {
 }
 
 /// What is written where.
-#[derive(Default)]
 struct State {
-    sinks: Vec<Arc<LogSink>>,
-    error_logs: Vec<ErrorLogFile>,
-    files: HashMap<PathBuf, Output>,
-    trouble: Trouble,
+    accesses: Vec<Access>,
+    /// Of the process.
+    targets: Vec<ErrorTarget>,
+    /// Of servers and locations.
+    errors: Vec<ErrorOutput>,
+    places: Places,
     ending: bool,
 }
 
-/// An open file.
-struct Output {
-    file: File,
-    /// The last write ended within a line, which the next one ends.
-    torn: bool,
+/// An access log.
+struct Access {
+    output: AccessOutput,
+    /// What `buffer=` holds back, and since when.
+    pending: Vec<u8>,
+    since: Option<Instant>,
 }
 
-/// Lines that were lost and not yet spoken of.
-#[derive(Default)]
-struct Trouble {
-    lines: u64,
-    reason: String,
-    told: Option<Instant>,
+/// Everything that is open.
+struct Places {
+    files: HashMap<PathBuf, Output>,
+    syslogs: HashMap<SyslogPlace, Syslog>,
+    named: HashMap<NamedFiles, NamedLogs>,
+    trouble: Trouble,
+    utc_offset_minutes: i16,
 }
 
 impl LogWriter {
     /// Starts the thread.
     pub(super) fn start(
         shared: &'static Shared,
-        sinks: Vec<Arc<LogSink>>,
-        error_logs: Vec<ErrorLogFile>,
+        lowered: &Lowered,
+        targets: Vec<ErrorTarget>,
         files: LogFiles,
     ) -> io::Result<Self> {
-        let state = State { sinks, error_logs, files: outputs(files).collect(), ..State::default() };
+        let utc_offset_minutes = shared.error_log().utc_offset_minutes();
+        let places = Places {
+            files: HashMap::new(),
+            syslogs: HashMap::new(),
+            named: HashMap::new(),
+            trouble: Trouble::default(),
+            utc_offset_minutes,
+        };
+        let mut state = State { accesses: Vec::new(), targets, errors: Vec::new(), places, ending: false };
+        state.take_on(lowered, files);
         let inner = Arc::new(Inner { shared, state: Mutex::new(state), changed: Condvar::new() });
         let thread = std::thread::Builder::new().name("log writer".to_owned()).spawn({
             let inner = Arc::clone(&inner);
@@ -73,22 +86,19 @@ impl LogWriter {
     }
 
     /// Another configuration holds: its logs as well. Exchanges of the old one still write theirs.
-    pub(super) fn reload(&self, sinks: &[Arc<LogSink>], error_logs: Vec<ErrorLogFile>, files: LogFiles) {
+    pub(super) fn reload(&self, lowered: &Lowered, targets: Vec<ErrorTarget>, files: LogFiles) {
         let mut state = self.inner.lock();
-        for sink in sinks {
-            if !state.sinks.iter().any(|known| Arc::ptr_eq(known, sink)) {
-                state.sinks.push(Arc::clone(sink));
-            }
-        }
-        state.error_logs = error_logs;
-        state.files.extend(outputs(files));
+        state.targets = targets;
+        state.take_on(lowered, files);
     }
 
     /// Goes on in these files, after everything that waits was written to those that were open.
     pub(super) fn reopen(&self, files: LogFiles) {
         let mut state = self.inner.lock();
-        state.collect(self.inner.shared);
-        state.files.extend(outputs(files));
+        state.collect(self.inner.shared, true);
+        state.places.files.extend(outputs(files));
+        state.places.named.values_mut().for_each(NamedLogs::close);
+        state.places.syslogs.clear();
     }
 
     /// Writes what is left, and ends the thread.
@@ -101,7 +111,7 @@ impl LogWriter {
 }
 
 fn outputs(files: LogFiles) -> impl Iterator<Item = (PathBuf, Output)> {
-    files.files.into_iter().map(|(path, file)| (path, Output { file, torn: false }))
+    files.files.into_iter().map(|(path, file)| (path, Output::new(file)))
 }
 
 impl Inner {
@@ -114,57 +124,130 @@ impl Inner {
         while !state.ending {
             let waited = self.changed.wait_timeout(state, PERIOD).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
-            state.collect(self.shared);
+            state.collect(self.shared, false);
         }
-        state.collect(self.shared);
+        state.collect(self.shared, true);
     }
 }
 
 impl State {
-    fn collect(&mut self, shared: &'static Shared) {
-        let mut lines = Vec::new();
-        for sink in &self.sinks {
-            lines.clear();
-            let dropped = sink.take(&mut lines);
-            if dropped > 0 {
-                self.trouble.note(dropped, || format!("\"{}\" is not written fast enough", sink.path().display()));
-            }
-            if let Some(output) = self.files.get_mut(sink.path()).filter(|_| !lines.is_empty()) {
-                output.write(&lines, sink.path(), &mut self.trouble);
+    fn take_on(&mut self, lowered: &Lowered, files: LogFiles) {
+        for access in &mut self.accesses {
+            // What only exchanges of an old configuration write is not held back any more.
+            access.output.buffering = None;
+        }
+        for output in &lowered.logs {
+            match self.accesses.iter_mut().find(|access| Arc::ptr_eq(&access.output.sink, &output.sink)) {
+                Some(known) => known.output = output.clone(),
+                None => self.accesses.push(Access { output: output.clone(), pending: Vec::new(), since: None }),
             }
         }
-        let Self { error_logs, files, trouble, .. } = self;
-        trouble.tell(shared);
-        shared.error_log().flush(|lines, dropped| {
-            if dropped > 0 {
-                trouble.note(dropped, || "the error log is not written fast enough".to_owned());
+        for output in &lowered.error_logs {
+            if !self.errors.iter().any(|known| Arc::ptr_eq(&known.log, &output.log)) {
+                self.errors.push(output.clone());
             }
-            write_errors(lines, error_logs, files, trouble);
-        });
+        }
+        self.places.files.extend(outputs(files));
+    }
+
+    /// Writes what waits. `all`: what is held back by `buffer=` as well.
+    fn collect(&mut self, shared: &'static Shared, all: bool) {
+        let Self { accesses, targets, errors, places, .. } = self;
+        let (mut lines, now) = (Vec::new(), Instant::now());
+        for access in accesses {
+            lines.clear();
+            let dropped = access.output.sink.take(&mut lines);
+            if dropped > 0 {
+                places
+                    .trouble
+                    .note(dropped, || format!("\"{}\" is not written fast enough", access.output.sink.place()));
+            }
+            access.write(&lines, now, all, places);
+        }
+        places.trouble.tell(shared);
+        let logs = std::iter::once((shared.error_log(), &targets[..]));
+        for (log, targets) in logs.chain(errors.iter().map(|output| (&*output.log, &output.targets[..]))) {
+            log.flush(|lines, dropped| {
+                if dropped > 0 {
+                    places.trouble.note(dropped, || "the error log is not written fast enough".to_owned());
+                }
+                places.write_errors(lines, targets);
+            });
+        }
     }
 }
 
-/// Gives each destination the lines of its level and above.
-fn write_errors(
-    lines: &[u8],
-    error_logs: &[ErrorLogFile],
-    files: &mut HashMap<PathBuf, Output>,
-    trouble: &mut Trouble,
-) {
-    for log in error_logs {
-        let mut chosen = Vec::with_capacity(lines.len());
-        for line in lines.split_inclusive(|&byte| byte == b'\n') {
-            if level_of(line).is_none_or(|level| level >= log.level) {
-                chosen.extend_from_slice(line);
+impl Access {
+    fn write(&mut self, lines: &[u8], now: Instant, all: bool, places: &mut Places) {
+        let buffering = self.output.buffering;
+        match self.output.sink.place() {
+            LogPlace::Stderr => _ = io::stderr().write_all(lines),
+            LogPlace::Syslog(place) => {
+                let messages = records(lines).map(|record| (place.severity, record.line));
+                places.send(place, messages);
+            }
+            LogPlace::Named(cache) => {
+                let named = places.named.entry(*cache).or_insert_with(|| NamedLogs::new(*cache));
+                named.write(records(lines), now, &mut places.trouble);
+            }
+            LogPlace::File(path) => {
+                self.pending.extend_from_slice(lines);
+                if self.pending.is_empty() {
+                    return;
+                }
+                let since = *self.since.get_or_insert(now);
+                let due = buffering.is_none_or(|buffering| {
+                    self.pending.len() >= buffering.bytes
+                        || buffering.flush.is_some_and(|flush| now.saturating_duration_since(since) >= flush)
+                });
+                if due || all {
+                    let gzip = buffering.and_then(|buffering| buffering.gzip);
+                    places.write_file(path, &self.pending, gzip);
+                    self.pending.clear();
+                    self.since = None;
+                }
             }
         }
-        match &log.path {
-            // Nobody is left to tell if the terminal is gone.
-            None => _ = io::stderr().write_all(&chosen),
-            Some(path) => {
-                if let Some(output) = files.get_mut(path) {
-                    output.write(&chosen, path, trouble);
+    }
+}
+
+impl Places {
+    fn write_file(&mut self, path: &Path, lines: &[u8], gzip: Option<u8>) {
+        if let Some(output) = self.files.get_mut(path).filter(|_| !lines.is_empty()) {
+            output.write(lines, gzip, path, &mut self.trouble);
+        }
+    }
+
+    fn send<'a>(&mut self, place: &SyslogPlace, messages: impl Iterator<Item = (Level, &'a [u8])>) {
+        let offset = self.utc_offset_minutes;
+        let syslog = self.syslogs.entry(place.clone()).or_insert_with(|| Syslog::new(place.clone(), offset));
+        if let Some((lost, error)) = syslog.send_all(messages) {
+            let reason = || format!("send() to syslog server {} failed {}", place.server, crate::report::errno(&error));
+            self.trouble.note(lost, reason);
+        }
+    }
+
+    /// Gives each destination the lines of its level and above.
+    fn write_errors(&mut self, lines: &[u8], targets: &[ErrorTarget]) {
+        for target in targets {
+            let all = lines.split_inclusive(|&byte| byte == b'\n');
+            let graded = all.map(|line| (level_of(line).unwrap_or(Level::Emerg), line));
+            let chosen = graded.filter(|(level, _)| *level >= target.level);
+            match &target.place {
+                LogPlace::Syslog(place) => {
+                    self.send(place, chosen.map(|(level, line)| (level, line.strip_suffix(b"\n").unwrap_or(line))));
                 }
+                LogPlace::File(path) => {
+                    let chosen: Vec<u8> = chosen.flat_map(|(_, line)| line).copied().collect();
+                    self.write_file(path, &chosen, None);
+                }
+                // Nobody is left to tell if the terminal is gone.
+                LogPlace::Stderr => {
+                    let chosen: Vec<u8> = chosen.flat_map(|(_, line)| line).copied().collect();
+                    let _ = io::stderr().write_all(&chosen);
+                }
+                // The name of an error log has no variables.
+                LogPlace::Named(_) => {}
             }
         }
     }
@@ -187,46 +270,6 @@ pub(super) fn level_of(line: &[u8]) -> Option<Level> {
     LEVELS.iter().find(|(name, _)| *name == word).map(|&(_, level)| level)
 }
 
-impl Output {
-    fn write(&mut self, mut lines: &[u8], path: &Path, trouble: &mut Trouble) {
-        let ended = if self.torn { self.file.write_all(b"\n") } else { Ok(()) };
-        let mut outcome = ended.inspect(|()| self.torn = false);
-        while outcome.is_ok() && !lines.is_empty() {
-            outcome = match self.file.write(lines) {
-                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    self.torn = lines.get(count.wrapping_sub(1)) != Some(&b'\n');
-                    lines = lines.get(count..).unwrap_or_default();
-                    Ok(())
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-                Err(error) => Err(error),
-            };
-        }
-        if let Err(error) = outcome {
-            let lost = lines.iter().filter(|&&byte| byte == b'\n').count() as u64;
-            let reason = || format!("write() to \"{}\" failed {}", path.display(), crate::report::errno(&error));
-            trouble.note(lost, reason);
-        }
-    }
-}
-
-impl Trouble {
-    fn note(&mut self, lines: u64, reason: impl FnOnce() -> String) {
-        self.lines += lines;
-        self.reason = reason();
-    }
-
-    fn tell(&mut self, shared: &'static Shared) {
-        if self.lines == 0 || self.told.is_some_and(|told| told.elapsed() < ALERT_PERIOD) {
-            return;
-        }
-        self.told = Some(Instant::now());
-        shared.error_log().log(Level::Alert, &format!("{}; {} log lines were lost", self.reason, self.lines));
-        self.lines = 0;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,15 +278,5 @@ mod tests {
     fn a_line_tells_its_level() {
         assert_eq!(level_of(b"2026/01/02 03:04:05 [warn] 1#1: x [error]\n"), Some(Level::Warn));
         assert_eq!(level_of(b"no level\n"), None);
-    }
-
-    #[test]
-    fn a_full_disk_costs_lines_and_is_told_once() {
-        let file = File::options().append(true).open("/dev/full").expect("Linux has it");
-        let mut output = Output { file, torn: false };
-        let mut trouble = Trouble::default();
-        output.write(b"one\ntwo\n", Path::new("/dev/full"), &mut trouble);
-        assert_eq!(trouble.lines, 2);
-        assert_eq!(trouble.reason, "write() to \"/dev/full\" failed (28: No space left on device)");
     }
 }

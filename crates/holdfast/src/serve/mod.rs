@@ -6,12 +6,15 @@ mod channel;
 mod child;
 mod engine;
 mod log_files;
+mod log_named;
+mod log_output;
 mod log_writer;
 mod master;
 mod order;
 mod pid_file;
 mod single;
 mod sockets;
+mod syslog;
 
 pub(crate) use log_files::LogFiles;
 
@@ -59,7 +62,7 @@ pub(crate) fn start(instance: &Instance) -> u8 {
         return exit::FAILED;
     };
     // nginx leaves the stream alone where the error log goes there.
-    let keeps_stderr = process.error_logs.iter().any(|log| log.path.is_none());
+    let keeps_stderr = process.child.uses_stderr;
     let is_daemon = Role::of_this_process() == Some(Role::Daemon);
     let outcome = if process.daemon && !is_daemon {
         start_daemon()

@@ -53,9 +53,9 @@ impl Offspring {
         // The program as it was when the master was started, even if the file was replaced since.
         let mut command = Command::new("/proc/self/exe");
         command.arg0(TITLE).env_clear().env(ROLE, Role::Child.name()).stdin(Stdio::from(theirs));
-        let ChildPlan { env, .. } = &plan.process().child;
+        let ChildPlan { env, uses_stderr, .. } = &plan.process().child;
         command.envs(env.iter().map(|(name, value)| (name, OsStr::from_bytes(value))));
-        if let Some(file) = journal.for_stderr() {
+        if !uses_stderr && let Some(file) = journal.for_stderr() {
             command.stderr(Stdio::from(file)).stdout(Stdio::null());
         }
         let process = command.spawn().map_err(failed)?;

@@ -1,0 +1,135 @@
+//! A log file that is open for writing, and what was lost of what should be in it. Used by the log writer alone.
+
+use crate::report::errno;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use gateway::{Level, Shared};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between two alerts about the same trouble.
+const ALERT_PERIOD: Duration = Duration::from_mins(1);
+
+/// Opens a log to write at its end.
+pub(super) fn open_log(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+/// An open file.
+pub(super) struct Output {
+    pub(super) file: File,
+    /// The last write ended within a line, which the next one ends.
+    torn: bool,
+}
+
+impl Output {
+    /// A file that ends in a whole line, as far as is known.
+    pub(super) fn new(file: File) -> Self {
+        Self { file, torn: false }
+    }
+
+    /// Writes lines, compressed if a level is given.
+    pub(super) fn write(&mut self, lines: &[u8], gzip: Option<u8>, path: &Path, trouble: &mut Trouble) {
+        let (written, outcome) = match gzip {
+            None => self.write_lines(lines),
+            Some(level) => self.write_compressed(lines, level),
+        };
+        if let Err(error) = outcome {
+            let lost = lines.get(written..).unwrap_or_default().iter().filter(|&&byte| byte == b'\n').count() as u64;
+            trouble.note(lost, || format!("write() to \"{}\" failed {}", path.display(), errno(&error)));
+        }
+    }
+
+    /// Returns how much was written of the lines.
+    fn write_lines(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
+        if self.torn {
+            match self.file.write_all(b"\n") {
+                Ok(()) => self.torn = false,
+                Err(error) => return (0, Err(error)),
+            }
+        }
+        let mut written = 0;
+        while let Some(rest) = lines.get(written..).filter(|rest| !rest.is_empty()) {
+            match self.file.write(rest) {
+                Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    written += count;
+                    self.torn = rest.get(count.wrapping_sub(1)) != Some(&b'\n');
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (written, Err(error)),
+            }
+        }
+        (written, Ok(()))
+    }
+
+    /// Each batch is a member of its own, and members behind one another are one gzip file (RFC 1952 section 2.2). A
+    /// member that could not be written whole is taken back: what came behind it could not be read.
+    fn write_compressed(&mut self, lines: &[u8], level: u8) -> (usize, io::Result<()>) {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level.into()));
+        let packed = encoder.write_all(lines).and_then(|()| encoder.finish());
+        let outcome = packed.and_then(|packed| {
+            let length = self.file.metadata()?.len();
+            self.file.write_all(&packed).inspect_err(|_| _ = self.file.set_len(length))
+        });
+        (0, outcome)
+    }
+}
+
+/// Lines that were lost and not yet spoken of.
+#[derive(Default)]
+pub(super) struct Trouble {
+    pub(super) lines: u64,
+    pub(super) reason: String,
+    told: Option<Instant>,
+}
+
+impl Trouble {
+    /// Counts lost lines.
+    pub(super) fn note(&mut self, lines: u64, reason: impl FnOnce() -> String) {
+        self.lines += lines;
+        self.reason = reason();
+    }
+
+    /// Says so in the error log, unless that was done a moment ago.
+    pub(super) fn tell(&mut self, shared: &'static Shared) {
+        if self.lines == 0 || self.told.is_some_and(|told| told.elapsed() < ALERT_PERIOD) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        shared.error_log().log(Level::Alert, &format!("{}; {} log lines were lost", self.reason, self.lines));
+        self.lines = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::read::MultiGzDecoder;
+    use std::io::Read as _;
+
+    #[test]
+    fn a_full_disk_costs_lines_and_is_told_once() {
+        let mut output = Output::new(File::options().append(true).open("/dev/full").expect("Linux has it"));
+        let mut trouble = Trouble::default();
+        output.write(b"one\ntwo\n", None, Path::new("/dev/full"), &mut trouble);
+        assert_eq!(trouble.lines, 2);
+        assert_eq!(trouble.reason, "write() to \"/dev/full\" failed (28: No space left on device)");
+        output.write(b"three\n", Some(1), Path::new("/dev/full"), &mut trouble);
+        assert_eq!(trouble.lines, 3);
+    }
+
+    #[test]
+    fn compressed_batches_are_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log.gz");
+        let (mut output, mut trouble) = (Output::new(open_log(&path).unwrap()), Trouble::default());
+        output.write(b"one\ntwo\n", Some(1), &path, &mut trouble);
+        output.write(b"three\n", Some(9), &path, &mut trouble);
+        let mut text = String::new();
+        MultiGzDecoder::new(File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), trouble.lines), ("one\ntwo\nthree\n", 0));
+    }
+}
