@@ -43,6 +43,8 @@ pub struct Generation {
     pub(crate) hostname: Box<[u8]>,
     /// `worker_connections`: client connections and upstream connections of one worker.
     pub(crate) worker_connections: usize,
+    /// Somebody asks for `$upstream_local_addr`, which costs a system call per attempt.
+    pub(crate) wants_upstream_local: bool,
 }
 
 /// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory, and not to the
@@ -179,6 +181,8 @@ pub(crate) struct ReturnPlan {
 pub(crate) struct ProxyPlan {
     pub(crate) group: Arc<GroupPlan>,
     pub(crate) uri: PassUriPlan,
+    /// `$proxy_port`; none for a Unix socket.
+    pub(crate) port: Option<u16>,
     /// Fields that the configuration sets, in order.
     pub(crate) set_fields: Vec<SetField>,
     /// The client's fields that are not passed on because one of `set_fields` stands for them, or the connection does.

@@ -1,7 +1,7 @@
 //! Variables whose values only a running gateway has.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-use testkit::Gateway;
+use testkit::{Gateway, Peer, Refusing};
 
 #[test]
 fn a_request_id_is_the_same_within_a_request_and_another_in_the_next() {
@@ -20,4 +20,83 @@ fn a_request_id_is_the_same_within_a_request_and_another_in_the_next() {
         seen.push(first.to_owned());
     }
     assert_ne!(seen[0], seen[1]);
+}
+
+#[test]
+fn without_a_peer_the_group_is_named() {
+    let refusing = Refusing::new();
+    let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let gateway = Gateway::start(
+        "events {} http {
+            log_format line '$upstream_addr|$upstream_status|$upstream_connect_time|$upstream_header_time|'
+                            '$upstream_response_length|$upstream_reused|$upstream_queue_time|$proxy_port';
+            access_log access.log line;
+            upstream none { server {upstream:0} down; server {upstream:1} down; }
+            server {
+                listen {listen};
+                location /other { proxy_pass http://{upstream:1}; }
+                location /none { proxy_pass http://none; }
+            }
+        }",
+        &[refusing.address(), peer.address()],
+    );
+    let mut client = gateway.client();
+    client.send("GET /other HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().status(), 200);
+    client.send("GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().status(), 502);
+    let lines = gateway.access_lines(2);
+    let fields: Vec<&str> = lines[0].split('|').collect();
+    assert_eq!(fields[0], peer.address().to_string());
+    assert_eq!((fields[1], fields[4], fields[5], fields[6]), ("200", "5", "0", "-"));
+    assert_eq!(fields[7], peer.address().port().to_string());
+    assert!(lines[1].starts_with("none|502|-|-|0|0|-|"), "{lines:?}");
+}
+
+#[test]
+fn an_attempt_that_failed_stands_before_the_one_that_followed_it() {
+    let refusing = Refusing::new();
+    let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let gateway = Gateway::start(
+        "events {} http {
+            log_format line '$upstream_addr|$upstream_status|$upstream_header_time|$upstream_local_addr|$pool_wait_time';
+            access_log access.log line;
+            upstream two { server {upstream:0} max_fails=0; server {upstream:1}; }
+            server { listen {listen}; location / { proxy_pass http://two; } }
+        }",
+        &[refusing.address(), peer.address()],
+    );
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().status(), 200);
+    let lines = gateway.access_lines(1);
+    let fields: Vec<&str> = lines[0].split('|').collect();
+    assert_eq!(fields[0], format!("{}, {}", refusing.address(), peer.address()));
+    assert_eq!(fields[1], "502, 200");
+    assert!(fields[2].starts_with("-, 0."), "{lines:?}");
+    assert!(fields[3].starts_with("-, 127.0.0.1:"), "{lines:?}");
+    assert!(fields[4].starts_with("0.000, "), "{lines:?}");
+}
+
+#[test]
+fn an_error_page_at_another_proxy_is_behind_a_colon() {
+    let refusing = Refusing::new();
+    let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let gateway = Gateway::start(
+        "events {} http {
+            log_format line '$upstream_addr|$upstream_status';
+            access_log access.log line;
+            server {
+                listen {listen};
+                location / { proxy_pass http://{upstream:0}; error_page 502 = /other; }
+                location /other { proxy_pass http://{upstream:1}; }
+            }
+        }",
+        &[refusing.address(), peer.address()],
+    );
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().status(), 200);
+    let expected = format!("{} : {}|502 : 200", refusing.address(), peer.address());
+    assert_eq!(gateway.access_lines(1), [expected]);
 }

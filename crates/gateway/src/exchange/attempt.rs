@@ -5,7 +5,7 @@ use super::Exchange;
 use super::body::BodyRead;
 use super::patience::Patience;
 use super::proxied_head::HeadStep;
-use super::proxy::{AttemptRecord, Tries};
+use super::proxy::Tries;
 use super::relay::{Relay, RelayEnd, RelayPlan};
 use super::reply::Reply;
 use super::request_body::OutgoingBody;
@@ -72,24 +72,16 @@ impl Exchange {
         tries: &Tries,
     ) -> AttemptEnd {
         let peer = &plan.group.peers[index];
-        self.attempts.all.push(AttemptRecord {
-            location: self.target.location,
-            peer: index as u32,
-            began_at: self.worker.reactor.now(),
-            connect_ms: None,
-            header_ms: None,
-            response_ms: None,
-            status: 0,
-            reused: false,
-            response_length: 0,
-            close_reason: None,
-        });
+        self.begin_attempt(index as u32);
         let up = match self.lease(plan, peer, tries.fresh_used).await {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
+        let (now, local) = (self.worker.reactor.now(), self.generation.wants_upstream_local);
         if let Some(record) = self.attempts.last_mut() {
             record.reused = up.is_reused();
+            record.pool_wait_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
+            record.local_address = if local { up.stream().local_address().ok().flatten() } else { None };
         }
         self.converse(plan, up, body, tries).await
     }

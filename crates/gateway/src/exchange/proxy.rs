@@ -9,6 +9,7 @@ use crate::generation::{Content, Generation, GroupPlan, LocationId, ProxyPlan};
 use crate::status::Counted;
 use reactor::Millis;
 use smallvec::SmallVec;
+use std::net::SocketAddr;
 use upstream::balance::{Inputs, Outcome, Pick, Selection, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
 
@@ -16,7 +17,12 @@ use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     pub(crate) all: SmallVec<[AttemptRecord; 1]>,
+    /// How many proxies the exchange has gone through; an internal redirect may lead to another one.
+    pub(crate) proxies: u32,
 }
+
+/// Stands for the peer of an attempt for which none could be chosen.
+pub(crate) const NO_PEER: u32 = u32::MAX;
 
 /// One attempt.
 #[derive(Debug)]
@@ -24,7 +30,13 @@ pub(crate) struct AttemptRecord {
     /// The location whose proxy made it, and the number of the peer in its group.
     pub(crate) location: Option<LocationId>,
     pub(crate) peer: u32,
+    /// Counts the proxies of the exchange: where it changes, `$upstream_*` have a colon.
+    pub(crate) proxy: u32,
     pub(crate) began_at: Millis,
+    /// Milliseconds between the choice of the peer and a connection, without the time that connecting took.
+    pub(crate) pool_wait_ms: u64,
+    /// `$upstream_local_addr`; only where the configuration asks for it.
+    pub(crate) local_address: Option<SocketAddr>,
     /// Milliseconds; `None` where it did not come to that.
     pub(crate) connect_ms: Option<u64>,
     pub(crate) header_ms: Option<u64>,
@@ -36,9 +48,28 @@ pub(crate) struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// `$upstream_addr`.
+    fn new(attempts: &Attempts, location: Option<LocationId>, peer: u32, began_at: Millis) -> Self {
+        Self {
+            location,
+            peer,
+            proxy: attempts.proxies,
+            began_at,
+            pool_wait_ms: 0,
+            local_address: None,
+            connect_ms: None,
+            header_ms: None,
+            response_ms: None,
+            status: 0,
+            reused: false,
+            response_length: 0,
+            close_reason: None,
+        }
+    }
+
+    /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
     pub(crate) fn peer_name<'a>(&self, generation: &'a Generation) -> Option<&'a [u8]> {
         match &generation.location(self.location?).content {
+            Content::Proxy(plan) if self.peer == NO_PEER => Some(&plan.group.host),
             Content::Proxy(plan) => plan.group.peers.get(self.peer as usize).map(|peer| &*peer.name),
             _ => None,
         }
@@ -89,6 +120,7 @@ impl Exchange {
             Err(reply) => return Step::Reply(reply),
         };
         self.encode_upstream_head(plan, &body);
+        self.attempts.proxies += 1;
         let mut tries = Tries {
             selection: Selection::default(),
             first_at: self.worker.reactor.now(),
@@ -100,6 +132,8 @@ impl Exchange {
         loop {
             let Some(peer) = self.pick_peer(plan, &mut tries) else {
                 plan.group.cells.count_no_live_peer(self.worker.index);
+                self.begin_attempt(NO_PEER).status = 502;
+                self.end_attempt();
                 self.error_log("no live upstreams while connecting to upstream");
                 return Step::Reply(Reply::error(502));
             };
@@ -107,6 +141,7 @@ impl Exchange {
             tries.made += u32::from(tries.fresh_on.take().is_none());
             let end = self.attempt(plan, index, &body, &tries).await;
             self.count_attempt(&plan.group, index, matches!(end, AttemptEnd::Failed { .. }));
+            self.end_attempt();
             match end {
                 AttemptEnd::Served => {
                     self.report(&plan.group, index, Outcome::Succeeded);
@@ -193,6 +228,22 @@ impl Exchange {
                 Some(Step::Reply(Reply::error(status)))
             }
             Decision::Abort => Some(Step::Served(self.truncate())),
+        }
+    }
+
+    /// Begins the record of an attempt.
+    pub(super) fn begin_attempt(&mut self, peer: u32) -> &mut AttemptRecord {
+        let now = self.worker.reactor.now();
+        let record = AttemptRecord::new(&self.attempts, self.target.location, peer, now);
+        self.attempts.all.push(record);
+        self.attempts.all.last_mut().expect("one was just put there")
+    }
+
+    /// An attempt that brought no whole response has taken its time all the same.
+    fn end_attempt(&mut self) {
+        let now = self.worker.reactor.now();
+        if let Some(record) = self.attempts.last_mut() {
+            record.response_ms.get_or_insert(now.since(record.began_at));
         }
     }
 

@@ -27,8 +27,6 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
             | Variable::LimitConnStatus
             | Variable::LimitRate
             | Variable::LimitReqStatus
-            | Variable::PoolWaitTime
-            | Variable::ProxyPort
             | Variable::ProxyProtocolAddr
             | Variable::ProxyProtocolPort
             | Variable::ProxyProtocolServerAddr
@@ -45,8 +43,6 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
             | Variable::Trailer(_)
             | Variable::UpstreamBytesReceived
             | Variable::UpstreamBytesSent
-            | Variable::UpstreamLocalAddr
-            | Variable::UpstreamQueueTime
             | Variable::UpstreamTrailer(_)
     )
 }
@@ -101,6 +97,7 @@ impl View for ExchangeView<'_> {
             Variable::Host => self.host(out),
             Variable::Hostname => bytes(&exchange.generation.hostname, out),
             Variable::ProxyHost => optional(self.proxy_host(), out),
+            Variable::ProxyPort => self.proxy_port().is_some_and(|port| number(u64::from(port), out)),
             Variable::Scheme => bytes(b"http", out),
             Variable::Https => true,
             Variable::RequestUri => bytes(exchange.request_uri(), out),
@@ -256,6 +253,13 @@ impl ExchangeView<'_> {
         }
     }
 
+    fn proxy_port(&self) -> Option<u16> {
+        match &self.exchange.location().content {
+            Content::Proxy(plan) => plan.port,
+            _ => None,
+        }
+    }
+
     fn known_request_field(&self, id: FieldId, out: &mut Vec<u8>) -> bool {
         let request = &self.exchange.request;
         optional(request.head.value(id, &request.bytes), out)
@@ -299,16 +303,19 @@ impl ExchangeView<'_> {
         info.is_some_and(|info| number(u64::from(info[index]), out))
     }
 
-    /// Values of all attempts, separated by commas.
+    /// Values of all attempts, separated by commas; by a colon where an internal redirect led to another proxy.
     fn upstream(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let attempts = &self.exchange.attempts.all;
         if attempts.is_empty() {
             return false;
         }
         let start = out.len();
+        let mut before: Option<&AttemptRecord> = None;
         for attempt in attempts {
-            if out.len() > start {
-                out.extend_from_slice(b", ");
+            match before.replace(attempt) {
+                None => {}
+                Some(before) if before.proxy == attempt.proxy => out.extend_from_slice(b", "),
+                Some(_) => out.extend_from_slice(b" : "),
             }
             if !self.attempt_value(attempt, variable, out) {
                 out.truncate(start);
@@ -332,6 +339,13 @@ impl ExchangeView<'_> {
             Variable::UpstreamHeaderTime => time(attempt.header_ms, out),
             Variable::UpstreamResponseTime => time(attempt.response_ms, out),
             Variable::UpstreamResponseLength => number(attempt.response_length, out),
+            Variable::PoolWaitTime => seconds(attempt.pool_wait_ms, out),
+            Variable::UpstreamQueueTime => time(Some(attempt.pool_wait_ms).filter(|&waited| waited > 0), out),
+            Variable::UpstreamLocalAddr => match attempt.local_address {
+                // Writing to a vector cannot fail.
+                Some(address) => write!(out, "{address}").is_ok(),
+                None => bytes(b"-", out),
+            },
             Variable::UpstreamReused => bytes(if attempt.reused { b"1" } else { b"0" }, out),
             Variable::UpstreamCloseReason => {
                 bytes(attempt.close_reason.map_or(&b"-"[..], |reason| reason.phrase().as_bytes()), out)

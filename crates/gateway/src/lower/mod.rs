@@ -97,6 +97,8 @@ struct Lowering<'a> {
     logs: Vec<AccessOutput>,
     error_outputs: Vec<ErrorOutput>,
     locations: Vec<LocationPlan>,
+    /// A template asks for `$upstream_local_addr`.
+    wants_upstream_local: bool,
     found: Vec<Diagnostic>,
 }
 
@@ -114,6 +116,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             locations: Vec::new(),
             hostname: options.hostname.as_bytes().into(),
             worker_connections,
+            wants_upstream_local: false,
         };
         let generation = Arc::new(generation);
         return Ok(Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] });
@@ -130,12 +133,13 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         logs: Vec::new(),
         error_outputs: Vec::new(),
         locations: Vec::new(),
+        wants_upstream_local: false,
         found: Vec::new(),
     };
     lowering.declare_variables();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
-    let Lowering { logs, error_outputs: error_logs, locations, found, .. } = lowering;
+    let Lowering { logs, error_outputs: error_logs, locations, found, wants_upstream_local, .. } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
@@ -146,6 +150,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         locations,
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
+        wants_upstream_local,
     };
     Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, error_logs, warnings: found })
 }
@@ -219,7 +224,11 @@ impl Lowering<'_> {
 
     /// Variables that exist and have no value here yet.
     fn refuse_unserved<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
-        for variable in variables.filter(|variable| !crate::exchange::is_served(variable)) {
+        for variable in variables {
+            self.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
+            if crate::exchange::is_served(variable) {
+                continue;
+            }
             let message = format!("variable \"{}\" is known but not supported by holdfast yet", variable.shown());
             self.found.push(Diagnostic::error(span, message));
         }

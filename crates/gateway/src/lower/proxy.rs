@@ -75,6 +75,7 @@ impl Lowering<'_> {
         Some(ProxyPlan {
             group,
             uri: pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into())),
+            port: pass.port,
             set_fields,
             replaced,
             hidden: hidden(&settings.proxy),
