@@ -2,7 +2,7 @@
 //! and back. Which connection is kept, and how long, is `upstream`'s to decide.
 
 use crate::worker::Worker;
-use reactor::{Parked, Peeked, Read, Stream, TaskId};
+use reactor::{Parked, Peeked, Read, Stream, TaskId, TcpState};
 use std::io;
 use std::rc::Rc;
 use upstream::shared::{CheckIn, Checkout, Connecting, Driver, IdleToken, Lease, Pool, Removed, TunnelPermit};
@@ -67,6 +67,8 @@ pub(crate) struct Leased {
     /// `None` once settled.
     lease: Option<Lease<'static, IdleSocket>>,
     stream: Option<Stream>,
+    /// What the peer had acknowledged when it was leased, where that was noted.
+    acked_before: Option<u64>,
 }
 
 impl Leased {
@@ -82,7 +84,7 @@ impl Leased {
             None => Err(io::Error::other("a pooled connection without a socket")),
         };
         match unparked {
-            Ok(stream) => Ok(Self { lease: Some(checkout.lease), stream: Some(stream) }),
+            Ok(stream) => Ok(Self { lease: Some(checkout.lease), stream: Some(stream), acked_before: None }),
             Err(error) => {
                 drop(checkout.lease.discard(DiscardReason::Error));
                 Err(error)
@@ -92,7 +94,8 @@ impl Leased {
 
     /// A connection that has just been established.
     pub(crate) fn fresh(permit: Connecting<'static, IdleSocket>, stream: Stream, now: Millis) -> Self {
-        Self { lease: Some(permit.established(IdleSocket(None), now)), stream: Some(stream) }
+        let lease = permit.established(IdleSocket(None), now);
+        Self { lease: Some(lease), stream: Some(stream), acked_before: None }
     }
 
     /// The socket.
@@ -103,6 +106,20 @@ impl Leased {
     /// Whether it has served an exchange before this one.
     pub(crate) fn is_reused(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::is_reused)
+    }
+
+    /// Notes what the peer has acknowledged so far, for a request that may be repeated only if it provably did not arrive.
+    /// `false`: the kernel knows of the peer's FIN, or reset, so nothing should be sent. A socket that is not TCP has
+    /// neither, and no proof either.
+    pub(crate) fn note_progress(&mut self) -> bool {
+        let Some(progress) = self.stream().progress() else { return true };
+        self.acked_before = Some(progress.acked_bytes);
+        progress.state == TcpState::Established
+    }
+
+    /// What [`Self::note_progress`] noted.
+    pub(crate) fn acked_before(&self) -> Option<u64> {
+        self.acked_before
     }
 
     /// Gives the connection back for the next exchange, within the group's limits.

@@ -37,6 +37,6 @@ pub use poller::SourceId;
 pub use process::{descriptor_limit, raise_descriptor_limit};
 pub use reactor::{Reactor, Ready};
 pub use scratch::SCRATCH_BYTES;
-pub use stream::{Peeked, Read, Stream};
+pub use stream::{Peeked, Progress, Read, Stream, TcpState};
 pub use task::TaskId;
 pub use timer::Wheel;

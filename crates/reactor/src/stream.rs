@@ -44,6 +44,33 @@ impl Peeked {
     }
 }
 
+/// Where a connection stands in the kernel's eyes, as far as it matters to somebody who asks whether what it sent arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TcpState {
+    /// Neither side has closed.
+    Established,
+    /// The peer's FIN has come; we have not closed.
+    CloseWait,
+    /// It is over: a reset came, or the retransmissions were given up.
+    Closed,
+    /// Any other state.
+    Other,
+}
+
+/// How far a connection's outgoing bytes have come. One system call old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The state.
+    pub state: TcpState,
+    /// Bytes that the peer's kernel has acknowledged since the beginning (`tcpi_bytes_acked`, RFC 4898).
+    pub acked_bytes: u64,
+}
+
+/// Values of `tcpi_state` (`include/net/tcp_states.h`) that [`TcpState`] names.
+const TCP_ESTABLISHED: u8 = 1;
+const TCP_CLOSE: u8 = 7;
+const TCP_CLOSE_WAIT: u8 = 8;
+
 /// A connected socket registered with a reactor. Dropping it closes the socket.
 #[derive(Debug)]
 pub struct Stream {
@@ -197,6 +224,18 @@ impl Stream {
     /// Round-trip time, its variance (µs), congestion window (segments) and receive window (bytes), if this is TCP.
     pub fn tcp_info(&self) -> Option<[u32; 4]> {
         sys::tcp_info(self.fd()).map(|info| [info.tcpi_rtt, info.tcpi_rttvar, info.tcpi_snd_cwnd, info.tcpi_rcv_space])
+    }
+
+    /// State and acknowledged bytes, if this is TCP. One system call.
+    pub fn progress(&self) -> Option<Progress> {
+        let (state, acked_bytes) = sys::tcp_state_and_acked(self.fd())?;
+        let state = match state {
+            TCP_ESTABLISHED => TcpState::Established,
+            TCP_CLOSE_WAIT => TcpState::CloseWait,
+            TCP_CLOSE => TcpState::Closed,
+            _ => TcpState::Other,
+        };
+        Some(Progress { state, acked_bytes })
     }
 
     /// Takes the socket from its task. It stays registered: an event on it is reported as `Ready::Parked` once it has a

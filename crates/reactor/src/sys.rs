@@ -193,6 +193,30 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     (result == 0).then_some(info)
 }
 
+/// The beginning of the kernel's `struct tcp_info` (include/uapi/linux/tcp.h) as far as `tcpi_bytes_acked`, which not
+/// every libc's struct reaches. The kernel only ever appends to it, and copies as much as is asked for.
+#[repr(C)]
+struct TcpInfoToAcked {
+    state: u8,
+    other_bytes: [u8; 7],
+    other_words: [u32; 24],
+    pacing_rates: [u64; 2],
+    bytes_acked: u64,
+}
+
+/// `tcpi_state` and `tcpi_bytes_acked`; `None` on a socket that is not TCP, and on a kernel before 4.1.
+pub(crate) fn tcp_state_and_acked(socket: BorrowedFd<'_>) -> Option<(u8, u64)> {
+    // SAFETY: the struct is plain integers, for which all-zero is a value; older kernels fill less of it.
+    let mut info: TcpInfoToAcked = unsafe { mem::zeroed() };
+    let mut length = size_of::<TcpInfoToAcked>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `info`, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
+    };
+    let is_whole = length as usize == size_of::<TcpInfoToAcked>();
+    (result == 0 && is_whole).then_some((info.state, info.bytes_acked))
+}
+
 /// The soft and hard limit of open descriptors.
 pub(crate) fn descriptor_limits() -> io::Result<(u64, u64)> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -1,7 +1,9 @@
 //! Conversations between a reactor and plain blocking sockets.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-use reactor::{ConnectOptions, ListenOptions, Listener, PeerAddress, Reactor, Read, Ready, SourceId, Stream, TaskId};
+use reactor::{
+    ConnectOptions, ListenOptions, Listener, PeerAddress, Reactor, Read, Ready, SourceId, Stream, TaskId, TcpState,
+};
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
@@ -209,4 +211,57 @@ fn a_message_from_another_thread_wakes_the_loop() {
     });
     thread.join().unwrap();
     assert!(all.iter().copied().eq(0..100));
+}
+
+/// Sends in two segments, reads the kernel's answers when the connection is over, and returns the error and whether any of
+/// it was acknowledged.
+fn send_and_look(reactor: &Reactor, stream: &Stream, then: impl FnOnce()) -> (Option<i32>, bool) {
+    let before = stream.progress().unwrap();
+    let mut error = None;
+    for part in [&b"reques"[..], b"t"] {
+        if let Err(refused) = stream.write(&[IoSlice::new(part)], false) {
+            error = error.or(refused.raw_os_error());
+        }
+    }
+    then();
+    let after = until(reactor, |_| stream.progress().filter(|now| now.state == TcpState::Closed));
+    let error = error.or_else(|| stream.take_error().unwrap()?.raw_os_error());
+    (error, after.acked_bytes != before.acked_bytes)
+}
+
+fn reset(client: TcpStream) {
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client);
+}
+
+#[test]
+fn a_fin_before_the_request_makes_an_epipe_of_the_reset_and_acknowledges_nothing() {
+    let reactor = Reactor::new().unwrap();
+    let (client, stream, _) = pair(&reactor);
+    assert_eq!(stream.progress().unwrap().state, TcpState::Established);
+    drop(client);
+    until(&reactor, |_| (stream.progress().unwrap().state == TcpState::CloseWait).then_some(()));
+    assert_eq!(send_and_look(&reactor, &stream, || {}), (Some(libc::EPIPE), false));
+}
+
+#[test]
+fn a_peer_that_took_the_request_has_acknowledged_it_or_resets_without_a_fin() {
+    let reactor = Reactor::new().unwrap();
+    let mut buffer = [0; 16];
+    // It executes, then resets.
+    let (mut client, stream, _) = pair(&reactor);
+    let (error, _) = send_and_look(&reactor, &stream, || {
+        client.read_exact(&mut buffer[..7]).unwrap();
+        reset(client);
+    });
+    assert_eq!(error, Some(libc::ECONNRESET));
+    // It half-closes, still executes, and resets before a delayed acknowledgement is due.
+    let (mut client, stream, _) = pair(&reactor);
+    stream.as_socket().set_tcp_nodelay(true).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let looked = send_and_look(&reactor, &stream, || {
+        client.read_exact(&mut buffer[..7]).unwrap();
+        reset(client);
+    });
+    assert_eq!(looked, (Some(libc::EPIPE), true));
 }

@@ -6,12 +6,14 @@
 //! * [`balance`] — which peer gets the next attempt.
 //! * [`reason`] — why a connection was thrown away.
 //! * [`retry`] — whether a failed attempt is tried again.
+//! * [`unsent`] — whether a request that got no answer was taken at all.
 
 pub mod balance;
 pub mod reason;
 pub mod retry;
 pub mod shared;
 mod sync;
+pub mod unsent;
 
 pub use reason::DiscardReason;
 

@@ -85,4 +85,5 @@ pub(super) const ACTED_ON: &[&str] = &[
     "proxy_buffering",
     "proxy_buffer_size",
     "proxy_buffers",
+    "retry_unsent",
 ];

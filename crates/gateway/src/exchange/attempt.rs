@@ -9,6 +9,7 @@ use super::proxy::Tries;
 use super::relay::{Relay, RelayEnd, RelayPlan};
 use super::reply::Reply;
 use super::request_body::OutgoingBody;
+use super::unsent::send_in_two;
 use crate::buffer::Spill;
 use crate::close::CloseReason;
 use crate::error_log::errno;
@@ -18,14 +19,19 @@ use crate::shared::wake_token;
 use crate::tunnel::TunnelStart;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
-use upstream::shared::{Connecting, Full, Grant, Open};
+use upstream::shared::{Checkout, Connecting, Full, Grant, Open};
 
 /// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
 const STREAM_BYTES: usize = 16 * 1024;
+
+/// Connections from the waiting line that one request takes over and finds closed. A peer that closes them as fast as they
+/// come free is no peer to wait for.
+const LINE_ROUNDS_MAX: usize = 3;
 
 /// Bytes of a body in a file that one turn sends: a millisecond at 10 Gbit/s.
 const FILE_TURN_BYTES: usize = 1 << 20;
@@ -61,6 +67,17 @@ struct Sending {
     complete: bool,
     /// A write failed: only reading can tell more.
     broken: bool,
+    /// Errno of that: the kernel tells the reason of a connection's end once, to whoever asks first.
+    error: Option<i32>,
+}
+
+impl Sending {
+    fn note<T>(&mut self, outcome: io::Result<T>) {
+        if let Err(error) = outcome {
+            self.broken = true;
+            self.error = self.error.or(error.raw_os_error());
+        }
+    }
 }
 
 impl Exchange {
@@ -73,7 +90,7 @@ impl Exchange {
     ) -> AttemptEnd {
         let peer = &plan.group.peers[index];
         self.begin_attempt(index as u32);
-        let up = match self.lease(plan, peer, tries.fresh_used).await {
+        let up = match self.lease(plan, peer, tries).await {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
@@ -87,47 +104,63 @@ impl Exchange {
     }
 
     /// A connection to the peer: an idle one, or a new one.
-    async fn lease(&mut self, plan: &ProxyPlan, peer: &PeerPlan, fresh: bool) -> Result<Leased, Failure> {
-        if !fresh && let Some(up) = self.lease_idle(peer) {
+    async fn lease(&mut self, plan: &ProxyPlan, peer: &PeerPlan, tries: &Tries) -> Result<Leased, Failure> {
+        let must_prove = plan.retry_unsent && !tries.idempotent;
+        if !tries.fresh_used
+            && let Some(up) = self.lease_idle(peer, must_prove)
+        {
             return Ok(up);
         }
-        let permit = match self.worker.shared.pool.open(self.worker.id(), peer.key) {
-            Open::Connect { permit, evicted } => {
-                drop(evicted);
-                permit
-            }
-            Open::Full { limit, evicted } => {
-                drop(evicted);
-                match self.wait_in_line(plan, peer, limit).await? {
-                    Grant::Connect(permit) => permit,
-                    Grant::Reuse(checkout) => match Leased::reuse(checkout, &self.worker, self.task()) {
-                        Ok(up) => return Ok(up),
-                        Err(error) => {
-                            self.error_log(&format!(
-                                "epoll_ctl() failed ({}) while connecting to upstream",
-                                errno(&error)
-                            ));
-                            return Err(Failure::ConnectFailed);
-                        }
-                    },
+        for _ in 0..LINE_ROUNDS_MAX {
+            let permit = match self.worker.shared.pool.open(self.worker.id(), peer.key) {
+                Open::Connect { permit, evicted } => {
+                    drop(evicted);
+                    permit
                 }
-            }
-        };
-        self.connect(plan, peer, permit).await
+                Open::Full { limit, evicted } => {
+                    drop(evicted);
+                    match self.wait_in_line(plan, peer, limit).await? {
+                        Grant::Connect(permit) => permit,
+                        Grant::Reuse(checkout) => match self.take_over(checkout, must_prove) {
+                            Some(up) => return Ok(up),
+                            None => continue,
+                        },
+                    }
+                }
+            };
+            return self.connect(plan, peer, permit).await;
+        }
+        self.error_log("connections that became free were closed by the peer while connecting to upstream");
+        Err(Failure::ConnectFailed)
     }
 
     /// The most recently used idle connection that has not been heard of since.
-    fn lease_idle(&self, peer: &PeerPlan) -> Option<Leased> {
+    fn lease_idle(&self, peer: &PeerPlan, must_prove: bool) -> Option<Leased> {
         let pool = &self.worker.shared.pool;
         loop {
             let checkout = pool.checkout(self.worker.id(), peer.key, self.worker.pool_now())?;
-            let Ok(up) = Leased::reuse(checkout, &self.worker, self.task()) else { continue };
-            // P1: what the events of this turn have said about it already.
-            if !up.stream().is_readable() {
+            if let Some(up) = self.take_over(checkout, must_prove) {
                 return Some(up);
             }
-            up.discard(DiscardReason::PeerClosedIdle);
         }
+    }
+
+    /// A pooled connection for this exchange, unless its end is known already.
+    fn take_over(&self, checkout: Checkout<'static, IdleSocket>, must_prove: bool) -> Option<Leased> {
+        let mut up = match Leased::reuse(checkout, &self.worker, self.task()) {
+            Ok(up) => up,
+            Err(error) => {
+                self.error_log(&format!("epoll_ctl() failed ({}) while connecting to upstream", errno(&error)));
+                return None;
+            }
+        };
+        // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
+        // the kernel has learned since.
+        if up.stream().is_readable() || (must_prove && !up.note_progress()) {
+            up.discard(DiscardReason::PeerClosedIdle);
+            return None;
+        }
+        Some(up)
     }
 
     /// Every permitted connection is in use: waits for one, in the order of arrival, as long as `queue` allows.
@@ -207,7 +240,7 @@ impl Exchange {
     /// Sends the request, awaits the head, relays the response.
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let complete = !body.is_streamed() && body.file().is_none();
-        let mut sending = Sending { spill: Spill::default(), offset: 0, complete, broken: false };
+        let mut sending = Sending { spill: Spill::default(), offset: 0, complete, broken: false, error: None };
         self.request.response_bytes.clear();
         let head = &self.request.upstream_head[..];
         let began = match body.bytes() {
@@ -216,9 +249,10 @@ impl Exchange {
                 let size = ChunkHeader::new(bytes.len() as u64);
                 sending.spill.write(up.stream(), &[head, size.as_bytes(), bytes, b"\r\n"])
             }
+            bytes if up.acked_before().is_some() => send_in_two(&mut sending.spill, up.stream(), head, bytes),
             bytes => sending.spill.write(up.stream(), &[head, bytes]),
         };
-        sending.broken = began.is_err();
+        sending.note(began);
         let mut interims = 0;
         let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
@@ -233,7 +267,9 @@ impl Exchange {
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
                 HeadStep::Failed(failure, reason, discard) => {
-                    let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
+                    let lost_race = failure == Failure::ClosedBeforeHead && interims == 0;
+                    let proved_unsent = lost_race && self.is_proved_unsent(plan, &up, sending.error, discard).await;
+                    let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
                     if !reason.is_empty() {
                         let place = if up.is_reused() { ", reused connection" } else { "" };
                         self.error_log(&format!("{reason} while reading response header from upstream{place}"));
@@ -282,8 +318,9 @@ impl Exchange {
             return Ok(());
         }
         loop {
-            if sending.spill.flush(up.stream()).is_err() {
-                sending.broken = true;
+            let flushed = sending.spill.flush(up.stream());
+            sending.note(flushed);
+            if sending.broken {
                 return Ok(());
             }
             if sending.complete || !sending.spill.is_empty() {
@@ -294,7 +331,7 @@ impl Exchange {
                 return Ok(());
             }
             let spill = &mut sending.spill;
-            let mut failed = false;
+            let mut failed = None;
             let mut room = match self.client_plan().body_size_max {
                 0 => u64::MAX,
                 limit => limit.saturating_sub(self.body.received),
@@ -303,13 +340,14 @@ impl Exchange {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;
-                failed |= if body.is_chunked() {
-                    spill.write(up.stream(), &[ChunkHeader::new(data.len() as u64).as_bytes(), data, b"\r\n"]).is_err()
+                let written = if body.is_chunked() {
+                    spill.write(up.stream(), &[ChunkHeader::new(data.len() as u64).as_bytes(), data, b"\r\n"])
                 } else {
-                    spill.write(up.stream(), &[data]).is_err()
+                    spill.write(up.stream(), &[data])
                 };
+                failed = failed.take().or(written.err());
             });
-            sending.broken |= failed;
+            sending.note(failed.map_or(Ok(()), Err));
             if let Some(reply) = self.check_received_size() {
                 // Without its last chunk the upstream does not take what it has for a whole request.
                 return Err(AttemptEnd::Reply(reply));
@@ -322,7 +360,8 @@ impl Exchange {
                     if body.is_chunked() {
                         let mut last = Vec::new();
                         encode_last_chunk(&[], &mut last);
-                        sending.broken |= sending.spill.write(up.stream(), &[&last]).is_err();
+                        let written = sending.spill.write(up.stream(), &[&last]);
+                        sending.note(written);
                     }
                 }
                 Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
@@ -338,7 +377,7 @@ impl Exchange {
             // Nobody but us writes to it, so it ends where its length says.
             Ok(0) if up.stream().is_writable() => sending.broken = true,
             Ok(sent) => sending.offset += sent as u64,
-            Err(_) => sending.broken = true,
+            Err(error) => sending.note::<()>(Err(error)),
         }
         sending.complete = sending.offset == length;
         if !sending.complete && up.stream().is_writable() {

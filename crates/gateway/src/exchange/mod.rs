@@ -17,6 +17,7 @@ mod send_file;
 mod settle;
 mod status_page;
 mod try_files;
+mod unsent;
 mod view;
 
 pub(crate) use settle::log_tunnel;

@@ -16,3 +16,4 @@ mod retry;
 mod site;
 mod splits;
 mod tunnels;
+mod unsent;

@@ -1,0 +1,56 @@
+//! Whether a request that was sent on a connection whose end then came was taken by the peer: the proof that
+//! `retry_unsent` asks for (P3). Not the decision what to do with it, which is `retry`'s, and not the system calls, which
+//! the gateway makes; ADR 18 says why these facts and no others prove it.
+
+/// What became of a connection on which a request was sent, as far as its kernel knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The peer's FIN has come, and no reset so far.
+    Fin,
+    /// A reset came behind the peer's FIN: the kernel's first error was EPIPE.
+    FinThenReset,
+    /// Anything else: a reset without a FIN before it (ECONNRESET), a timeout, no end at all.
+    Other,
+}
+
+/// What the facts come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// The peer closed before it had anything of the request, and its kernel threw away what came: it may be repeated.
+    Unsent,
+    /// Nothing proves that.
+    Unproved,
+    /// Nothing proves it yet: the reset that would may still be on its way.
+    Pending,
+}
+
+/// Looks at a connection that has ended, or half ended. `acked_before` and `acked_now` are the bytes that the peer had
+/// acknowledged when the connection was leased and has acknowledged now.
+pub fn examine(ending: Ending, acked_before: u64, acked_now: u64) -> Finding {
+    if acked_now != acked_before {
+        return Finding::Unproved;
+    }
+    match ending {
+        Ending::Fin => Finding::Pending,
+        Ending::FinThenReset => Finding::Unsent,
+        Ending::Other => Finding::Unproved,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p03_only_a_fin_before_the_reset_with_nothing_acknowledged_proves_it() {
+        assert_eq!(examine(Ending::FinThenReset, 541, 541), Finding::Unsent);
+        assert_eq!(examine(Ending::FinThenReset, 541, 542), Finding::Unproved, "one byte is enough: somebody took it");
+        assert_eq!(examine(Ending::Other, 541, 541), Finding::Unproved, "executed, then reset, before it acknowledged");
+    }
+
+    #[test]
+    fn p03_a_fin_alone_proves_nothing_for_the_peer_may_still_read() {
+        assert_eq!(examine(Ending::Fin, 541, 541), Finding::Pending);
+        assert_eq!(examine(Ending::Fin, 541, 584), Finding::Unproved);
+    }
+}
