@@ -5,11 +5,11 @@ use crate::access_log::AccessLog;
 use crate::body_file::BodyFiles;
 use crate::error_log::ErrorLog;
 use crate::files::{FilesPlan, RootPlan};
-use crate::status::{GroupCells, PeerCells};
+use crate::group::GroupPlan;
 use crate::tunnel::TunnelPlan;
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Limits};
-use reactor::{ConnectOptions, PeerAddress};
+use reactor::ConnectOptions;
 use rules::location::Locations;
 use rules::mime::MimeTypes;
 use rules::redirect::Redirects;
@@ -18,9 +18,7 @@ use rules::server_name::ServerNames;
 use rules::template::Template;
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::balance::Group;
 use upstream::retry::Conditions;
-use upstream::shared::KeyId;
 
 /// Number of a listening address, the same in all generations and never given to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -222,28 +220,6 @@ pub(crate) struct SetField {
 pub(crate) enum PassUriPlan {
     Absent,
     Replace(Box<[u8]>),
-}
-
-/// An `upstream {}`, or an implicit one.
-pub(crate) struct GroupPlan {
-    /// `$proxy_host`.
-    pub(crate) host: Box<[u8]>,
-    pub(crate) peers: Vec<PeerPlan>,
-    pub(crate) balance: Group,
-    /// How long a request waits for a connection when all that are permitted are in use.
-    pub(crate) queue_timeout: Duration,
-    /// What is counted about it.
-    pub(crate) cells: Arc<GroupCells>,
-}
-
-/// A server of a group.
-pub(crate) struct PeerPlan {
-    pub(crate) address: PeerAddress,
-    /// `$upstream_addr`.
-    pub(crate) name: Box<[u8]>,
-    pub(crate) key: KeyId,
-    /// What is counted about it.
-    pub(crate) cells: Arc<PeerCells>,
 }
 
 /// A set of field names: the well-known ones as bits, the others as a short list.

@@ -11,6 +11,7 @@ mod error_log;
 mod exchange;
 mod files;
 mod generation;
+mod group;
 mod log_place;
 mod lower;
 mod pool;

@@ -11,6 +11,7 @@ use rules::log_format::EarlyLine;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use upstream::balance::Counted;
 use upstream::shared::TunnelPermit;
 
 /// Bytes read from one side before the other tunnels of the worker get their turn: four scratch reads of 16 KB keep a bulk
@@ -54,6 +55,8 @@ pub(crate) struct Tunnel {
     /// Who ended first; `None` while nobody has.
     ended_by: Option<CloseSide>,
     _permit: TunnelPermit<'static, IdleSocket>,
+    /// A tunnel counts against `max_conns` and for `least_conn` as long as it lasts.
+    _seat: Counted,
 }
 
 /// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
@@ -84,6 +87,7 @@ pub(crate) struct TunnelStart {
     pub(crate) early: Vec<u8>,
     pub(crate) plan: Arc<TunnelPlan>,
     pub(crate) record: Option<Box<TunnelRecord>>,
+    pub(crate) seat: Counted,
 }
 
 impl Tunnel {
@@ -97,7 +101,7 @@ impl Tunnel {
         pending: &[u8],
         now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, early, plan, record } = start;
+        let TunnelStart { upstream, permit, early, plan, record, seat } = start;
         let mut tunnel = Self {
             downstream,
             upstream,
@@ -108,6 +112,7 @@ impl Tunnel {
             moved_at: now,
             ended_by: None,
             _permit: permit,
+            _seat: seat,
         };
         match tunnel.preload(pending, &early) {
             Ok(()) => Ok(tunnel),

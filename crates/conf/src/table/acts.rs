@@ -67,6 +67,13 @@ pub(super) const ACTED_ON: &[&str] = &[
     // upstreams
     "upstream",
     "keepalive",
+    "least_conn",
+    "least_time",
+    "ip_hash",
+    "hash",
+    "random",
+    "sticky",
+    "zone",
     "proxy_pass",
     "proxy_http_version",
     "proxy_set_header",

@@ -35,18 +35,25 @@ directives! {
     "keepalive_requests" (1) "number" = "1000" in Upstream, No since "1.15.3", Planned =>
         "Requests sent on one upstream connection before it is closed.", "keepalive_requests 10000;";
     "least_conn" (0) "" in Upstream, No + REPEATABLE since "1.3.1", Planned =>
-        "Chooses the peer with the fewest active connections, by weight.", "least_conn;";
+        "Chooses the peer with the fewest exchanges and tunnels under way, by weight, counted over all workers.",
+        "least_conn;";
     "random" (0..=2) "[two [method]]" in Upstream, No + REPEATABLE since "1.15.1", Planned =>
         "Chooses peers at random, or the better of two chosen at random.", "random two least_conn;";
     "zone" (1..=2) "name [size]" in Upstream, No + REPEATABLE since "1.9.0", Planned =>
-        "Names the zone in which the group's state is shared between workers.", "zone backend 64k;";
+        "Names the zone in which the group's state is shared between workers. Here it always is, for they are threads of \
+         one process: balancing, failures and limits count over all workers with `zone` and without, and its size \
+         bounds nothing.",
+        "zone backend 64k;";
     "least_time" (1..=2) "header | last_byte [inflight]" in Upstream, No since "1.31.0", Planned =>
-        "Chooses the peer with the least response time and fewest connections, by weight.", "least_time header;";
+        "Chooses the peer with the least response time and the fewest exchanges under way, by weight; with `inflight` \
+         what was not answered yet counts by its age.",
+        "least_time header;";
     "sticky" (2..)
         "cookie name [expires=time] [domain=name] [path=path] [flag ...] | route $variable ... | learn \
-         create=$variable lookup=$variable zone=name[:size] [timeout=time] [header]"
+         create=$variable lookup=$variable zone=name[:size] [timeout=time] [header] | header name"
         in Upstream, No since "1.29.6", Planned =>
-        "Sends the requests of one session to the same peer, known by a cookie, a route or what was learned.",
+        "Sends the requests of one session to the same peer, known by a cookie, a route, what was learned (256 bytes of \
+         the zone a session; the one unused for longest gives way), or a field of ours that the client sends back.",
         "sticky cookie srv_id expires=1h path=/;";
     "state" (1) "file" in Upstream, No since "1.9.7", Planned =>
         "A file in which the group's peers are kept across restarts.", "state /var/lib/holdfast/backend.state;";

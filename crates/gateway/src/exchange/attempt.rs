@@ -13,7 +13,8 @@ use super::unsent::send_in_two;
 use crate::buffer::Spill;
 use crate::close::CloseReason;
 use crate::error_log::errno;
-use crate::generation::{PeerPlan, ProxyPlan};
+use crate::generation::ProxyPlan;
+use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
 use crate::shared::wake_token;
 use crate::tunnel::TunnelStart;
@@ -88,8 +89,10 @@ impl Exchange {
         body: &OutgoingBody,
         tries: &Tries,
     ) -> AttemptEnd {
-        let peer = &plan.group.peers[index];
-        self.begin_attempt(index as u32);
+        let Some(peer) = tries.peer(plan, index) else {
+            return AttemptEnd::Failed { failure: Failure::NoLivePeer, sent: Sent::default() };
+        };
+        self.begin_attempt(index as u32).held.clone_from(&tries.held);
         let up = match self.lease(plan, peer, tries).await {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },

@@ -16,11 +16,13 @@ mod request_body;
 mod send_file;
 mod settle;
 mod status_page;
+mod sticky;
 mod try_files;
 mod unsent;
 mod view;
 
 pub(crate) use settle::log_tunnel;
+pub(crate) use sticky::is_same_site;
 pub(crate) use view::{ExchangeView, is_served};
 
 use crate::close::CloseReason;
@@ -47,6 +49,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
+use upstream::balance::Seat;
 
 /// Internal redirects of one exchange, as in nginx: more is a loop in the configuration.
 const REDIRECTS_MAX: u32 = 10;
@@ -130,6 +133,8 @@ pub(crate) struct Exchange {
     pub(crate) close: Option<CloseReason>,
     /// The request as the upstream gets it asks for an upgrade.
     pub(crate) upgrade_sent: bool,
+    /// Its place at the peer that it is with.
+    pub(crate) seat: Option<Seat>,
 }
 
 /// What a phase of an exchange came to.
@@ -192,6 +197,7 @@ impl Exchange {
             began_at,
             close: None,
             upgrade_sent: false,
+            seat: None,
             worker,
             generation,
             request,

@@ -16,6 +16,7 @@ use reactor::{Read, SCRATCH_BYTES};
 use rules::captures::Captures;
 use std::sync::Arc;
 use upstream::DiscardReason;
+use upstream::balance::Counted;
 use upstream::retry::{Conditions, Decision, Failure};
 
 /// Interim responses of one exchange. An upstream has no reason to send more than a few.
@@ -144,6 +145,7 @@ impl Exchange {
             ResponseFraming::UntilClose => Source::UntilClose,
         };
         let mut relay = Relay::new(source);
+        self.head_came(plan, tries);
         self.status = self.shown_status.unwrap_or(status);
         let framing = self.response_framing();
         self.settle_keepalive();
@@ -196,6 +198,7 @@ impl Exchange {
             self.worker.clock.write_date(out);
             out.extend_from_slice(b"\r\n");
         }
+        self.encode_sticky(plan, out);
         if plan.redirects.0.is_empty()
             || !(response.seen.contains(FieldId::Location) || response.seen.contains(FieldId::Refresh))
         {
@@ -266,6 +269,7 @@ impl Exchange {
         if let Some(upgrade) = response.upgrade {
             encode_field(b"Upgrade", upgrade.of(bytes), &mut out);
         }
+        self.encode_sticky(plan, &mut out);
         encode_fields(bytes, self.passed_fields(plan), &mut out);
         encode_head_end(&mut out);
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);
@@ -277,6 +281,7 @@ impl Exchange {
                 early,
                 plan: Arc::clone(&plan.tunnel),
                 record: None,
+                seat: Counted::default(),
             })),
             _ => AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() },
         }

@@ -3,14 +3,18 @@
 
 use super::attempt::{AttemptEnd, Sent};
 use super::reply::Reply;
-use super::{Exchange, Served, Step};
+use super::request_body::OutgoingBody;
+use super::sticky::LearnAt;
+use super::{Exchange, ExchangeView, Served, Step};
 use crate::close::CloseReason;
-use crate::generation::{Content, Generation, GroupPlan, LocationId, ProxyPlan};
+use crate::generation::{Content, Generation, LocationId, ProxyPlan};
+use crate::group::{Held, PeerPlan, PeerSet};
 use crate::status::Counted;
-use reactor::Millis;
+use reactor::{Millis, PeerAddress};
 use smallvec::SmallVec;
-use std::net::SocketAddr;
-use upstream::balance::{Inputs, Outcome, Pick, Selection, Standing};
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{IpAddr, SocketAddr};
+use upstream::balance::{Inputs, Outcome, Pick, Seat, Selection, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
 
 /// What is recorded of the attempts of an exchange, for `$upstream_*` and the error log.
@@ -32,6 +36,8 @@ pub(crate) struct AttemptRecord {
     pub(crate) peer: u32,
     /// Counts the proxies of the exchange: where it changes, `$upstream_*` have a colon.
     pub(crate) proxy: u32,
+    /// The peers among which it is counted, where they may have been replaced since.
+    pub(crate) held: Held,
     pub(crate) began_at: Millis,
     /// Milliseconds between the choice of the peer and a connection, without the time that connecting took.
     pub(crate) pool_wait_ms: u64,
@@ -52,6 +58,7 @@ impl AttemptRecord {
         Self {
             location,
             peer,
+            held: None,
             proxy: attempts.proxies,
             began_at,
             pool_wait_ms: 0,
@@ -67,10 +74,13 @@ impl AttemptRecord {
     }
 
     /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
-    pub(crate) fn peer_name<'a>(&self, generation: &'a Generation) -> Option<&'a [u8]> {
+    pub(crate) fn peer_name<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
         match &generation.location(self.location?).content {
             Content::Proxy(plan) if self.peer == NO_PEER => Some(&plan.group.host),
-            Content::Proxy(plan) => plan.group.peers.get(self.peer as usize).map(|peer| &*peer.name),
+            Content::Proxy(plan) => {
+                let peers = &plan.group.members.of(&self.held)?.peers;
+                peers.get(self.peer as usize).map(|peer| &*peer.name)
+            }
             _ => None,
         }
     }
@@ -78,7 +88,7 @@ impl AttemptRecord {
 
 impl Attempts {
     /// `$upstream_addr` of the last attempt.
-    pub(crate) fn last_peer<'a>(&self, generation: &'a Generation) -> Option<&'a [u8]> {
+    pub(crate) fn last_peer<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
         self.all.last().and_then(|attempt| attempt.peer_name(generation))
     }
 
@@ -89,13 +99,28 @@ impl Attempts {
 
 /// What one proxied exchange keeps between its attempts.
 pub(super) struct Tries {
+    /// The group's peers, where they may be replaced meanwhile.
+    pub(super) held: Held,
     pub(super) selection: Selection,
+    /// The `sid` of the peer that the session is bound to; empty if it is not.
+    bound: Vec<u8>,
     pub(super) first_at: Millis,
     pub(super) made: u32,
     /// The next attempt goes to this peer on a fresh connection.
     pub(super) fresh_on: Option<usize>,
     pub(super) fresh_used: bool,
     pub(super) idempotent: bool,
+}
+
+impl Tries {
+    fn set<'a>(&'a self, plan: &'a ProxyPlan) -> Option<&'a PeerSet> {
+        plan.group.members.of(&self.held)
+    }
+
+    /// A peer by its number.
+    pub(super) fn peer<'a>(&'a self, plan: &'a ProxyPlan, index: usize) -> Option<&'a PeerPlan> {
+        self.set(plan)?.peers.get(index)
+    }
 }
 
 /// `$upstream_status` of an attempt that failed: as in nginx what the client would get if it were the last one. `None`
@@ -122,39 +147,54 @@ impl Exchange {
         self.encode_upstream_head(plan, &body);
         self.attempts.proxies += 1;
         let mut tries = Tries {
+            held: plan.group.members.hold(),
             selection: Selection::default(),
+            bound: self.bound_to(plan),
             first_at: self.worker.reactor.now(),
             made: 0,
             fresh_on: None,
             fresh_used: false,
             idempotent: retry::is_idempotent(self.method_name()),
         };
+        let step = self.try_peers(plan, &body, &mut tries).await;
+        self.seat = None;
+        step
+    }
+
+    async fn try_peers(&mut self, plan: &ProxyPlan, body: &OutgoingBody, tries: &mut Tries) -> Step {
         loop {
-            let Some(peer) = self.pick_peer(plan, &mut tries) else {
+            let Some(index) = self.pick_peer(plan, tries) else {
                 plan.group.cells.count_no_live_peer(self.worker.index);
                 self.begin_attempt(NO_PEER).status = 502;
                 self.end_attempt();
                 self.error_log("no live upstreams while connecting to upstream");
                 return Step::Reply(Reply::error(502));
             };
-            let (index, _seat) = peer;
             tries.made += u32::from(tries.fresh_on.take().is_none());
-            let end = self.attempt(plan, index, &body, &tries).await;
-            self.count_attempt(&plan.group, index, matches!(end, AttemptEnd::Failed { .. }));
+            let end = self.attempt(plan, index, body, tries).await;
+            self.count_attempt(tries.peer(plan, index), matches!(end, AttemptEnd::Failed { .. }));
             self.end_attempt();
             match end {
                 AttemptEnd::Served => {
-                    self.report(&plan.group, index, Outcome::Succeeded);
+                    self.report(plan, tries, index, Outcome::Succeeded);
+                    self.learn_times(plan, tries, index);
+                    self.learn_session(plan, tries, index, LearnAt::End);
                     return Step::Served(Served::Responded);
                 }
                 AttemptEnd::Reply(reply) => return Step::Reply(reply),
-                AttemptEnd::Tunnel(start) => return Step::Served(Served::Tunnel(start)),
+                AttemptEnd::Tunnel(mut start) => {
+                    // The peer has answered; what becomes of the tunnel is between it and the client.
+                    self.report(plan, tries, index, Outcome::Succeeded);
+                    self.learn_session(plan, tries, index, LearnAt::End);
+                    start.seat = self.seat.take().map(Seat::into_tunnel).unwrap_or_default();
+                    return Step::Served(Served::Tunnel(start));
+                }
                 AttemptEnd::Failed { failure, sent } => {
                     if let (Some(record), Some(status)) = (self.attempts.last_mut(), failed_status(failure)) {
                         record.status = status;
                     }
-                    let verdict = self.judge(plan, failure, sent, &tries);
-                    if let Some(step) = self.after_failure(plan, index, failure, verdict, &mut tries) {
+                    let verdict = self.judge(plan, failure, sent, tries);
+                    if let Some(step) = self.after_failure(plan, index, failure, verdict, tries) {
                         return step;
                     }
                 }
@@ -162,20 +202,56 @@ impl Exchange {
         }
     }
 
-    fn pick_peer(&self, plan: &ProxyPlan, tries: &mut Tries) -> Option<(usize, Option<upstream::balance::Seat>)> {
+    /// The peer of the next attempt; its seat is kept for as long as the exchange uses it.
+    fn pick_peer(&mut self, plan: &ProxyPlan, tries: &mut Tries) -> Option<usize> {
         if let Some(index) = tries.fresh_on {
-            return Some((index, None));
+            return Some(index);
         }
-        let inputs = Inputs { client: &[], hash_key: &[] };
-        match plan.group.balance.pick(&mut tries.selection, &inputs, self.worker.pool_now()) {
-            Pick::Peer { index, seat } => Some((index, Some(seat))),
+        // The last attempt's peer is free before the next one is chosen.
+        self.seat = None;
+        let client = ClientNetwork::of(&self.down.connection.peer);
+        let mut hash_key = Vec::new();
+        if let Some(template) = &plan.group.hash_key {
+            template.write(&ExchangeView::of(self), &mut hash_key);
+        }
+        let balance = &plan.group.members.of(&tries.held)?.balance;
+        let random = if balance.method().wants_chance() { self.chance() } else { 0 };
+        let inputs = Inputs { client: client.octets(), hash_key: &hash_key, random, bound: &tries.bound };
+        match balance.pick(&mut tries.selection, &inputs, self.worker.pool_now()) {
+            Pick::Peer { index, seat } => {
+                self.seat = Some(seat);
+                Some(index)
+            }
             Pick::NoLive => None,
+        }
+    }
+
+    /// A number that nobody can foretell: it comes from the standard library's hash keys, which are random per thread.
+    fn chance(&self) -> u64 {
+        RandomState::new().hash_one(self.down.connection.serial)
+    }
+
+    /// Tells the balancer how long the peer took.
+    fn learn_times(&self, plan: &ProxyPlan, tries: &Tries, index: usize) {
+        let times = self.attempts.all.last().map(|attempt| (attempt.header_ms, attempt.response_ms));
+        if let (Some((Some(header_ms), Some(response_ms))), Some(set)) = (times, tries.set(plan)) {
+            set.balance.took(index, header_ms, response_ms);
+        }
+    }
+
+    /// The head of the response is there, and will be served.
+    pub(super) fn head_came(&mut self, plan: &ProxyPlan, tries: &Tries) {
+        if let Some(peer) = self.attempts.all.last().map(|attempt| attempt.peer as usize) {
+            self.learn_session(plan, tries, peer, LearnAt::Header);
+        }
+        if let (Some(seat), Some(set)) = (&mut self.seat, plan.group.members.of(&tries.held)) {
+            set.balance.head_came(seat);
         }
     }
 
     /// What the retry policy says about a failed attempt, or about a status that may be listed.
     pub(super) fn judge(&self, plan: &ProxyPlan, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
-        let group_tries = u32::try_from(plan.group.peers.len()).unwrap_or(u32::MAX);
+        let group_tries = tries.set(plan).map_or(0, |set| u32::try_from(set.peers.len()).unwrap_or(u32::MAX));
         let tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
         let attempt = Attempt {
             reused: sent.reused,
@@ -203,7 +279,7 @@ impl Exchange {
         tries: &mut Tries,
     ) -> Option<Step> {
         let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
-        self.report(&plan.group, index, outcome);
+        self.report(plan, tries, index, outcome);
         match verdict.decision {
             Decision::NextPeer | Decision::Serve => {
                 plan.group.cells.count_retry(self.worker.index, verdict.reason);
@@ -248,8 +324,8 @@ impl Exchange {
     }
 
     /// Counts an attempt that has ended, for the status page.
-    fn count_attempt(&self, group: &GroupPlan, index: usize, failed: bool) {
-        let (Some(peer), Some(record)) = (group.peers.get(index), self.attempts.all.last()) else { return };
+    fn count_attempt(&self, peer: Option<&PeerPlan>, failed: bool) {
+        let (Some(peer), Some(record)) = (peer, self.attempts.all.last()) else { return };
         let counted = Counted {
             connect_ms: record.connect_ms,
             reused: record.reused,
@@ -260,9 +336,35 @@ impl Exchange {
         peer.cells.count(self.worker.index, counted);
     }
 
-    fn report(&self, group: &GroupPlan, index: usize, outcome: Outcome) {
-        if group.balance.report(index, outcome, self.worker.pool_now()) == Standing::Disabled {
+    fn report(&self, plan: &ProxyPlan, tries: &Tries, index: usize, outcome: Outcome) {
+        let standing = tries.set(plan).map(|set| set.balance.report(index, outcome, self.worker.pool_now()));
+        if standing == Some(Standing::Disabled) {
             self.error_log("upstream server temporarily disabled");
         }
+    }
+}
+
+/// A client's address as `ip_hash` sees it.
+struct ClientNetwork {
+    octets: [u8; 16],
+    length: usize,
+}
+
+impl ClientNetwork {
+    /// The first three octets of IPv4 and all of IPv6; clients of a Unix socket are one network.
+    fn of(client: &PeerAddress) -> Self {
+        let (mut octets, mut length) = ([0; 16], 3);
+        match client {
+            PeerAddress::Ip(address) => match address.ip() {
+                IpAddr::V4(ip) => octets[..4].copy_from_slice(&ip.octets()),
+                IpAddr::V6(ip) => (octets, length) = (ip.octets(), 16),
+            },
+            PeerAddress::Unix(_) => {}
+        }
+        Self { octets, length }
+    }
+
+    fn octets(&self) -> &[u8] {
+        &self.octets[..self.length]
     }
 }

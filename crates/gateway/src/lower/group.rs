@@ -1,15 +1,18 @@
 //! Upstream groups: addresses, balance, and the keys under which the pool knows them.
 
-use super::Lowering;
-use crate::generation::{GroupPlan, PeerPlan};
+use super::{Lowering, Registry};
+use crate::exchange::is_same_site;
+use crate::group::{CookiePlan, GroupPlan, LearnPlan, Members, PeerPlan, PeerSet, StickyPlan, sid};
 use conf::diagnostic::Diagnostic;
-use conf::model::{Balance, Upstream, UpstreamId, UpstreamServer};
+use conf::model::{Balance, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
 use reactor::PeerAddress;
+use rules::template::Template;
+use rules::variable::FieldName;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::balance::{Group, Method, PeerHealth, PeerSpec};
+use upstream::balance::{Group, Measure, Member, Method, PeerSpec, Sessions};
 use upstream::shared::{GroupId, GroupLimits, KeyId, PeerId, PeerLimits, PoolKey};
 
 /// What makes two proxies use the same connections of a group.
@@ -26,12 +29,16 @@ pub(super) struct GroupUse {
 
 /// Groups that were lowered already.
 #[derive(Default)]
-pub(super) struct Groups(HashMap<GroupUse, Arc<GroupPlan>>);
+pub(super) struct Groups {
+    plans: HashMap<GroupUse, Arc<GroupPlan>>,
+    /// Whose turn it is does not depend on who asks, so it is the same for all uses of a group.
+    balances: HashMap<UpstreamId, Arc<Group>>,
+}
 
 impl Lowering<'_> {
     /// The group of a proxy; the same for all proxies that use it alike.
     pub(super) fn group(&mut self, used: GroupUse) -> Option<Arc<GroupPlan>> {
-        if let Some(plan) = self.groups.0.get(&used) {
+        if let Some(plan) = self.groups.plans.get(&used) {
             return Some(Arc::clone(plan));
         }
         let upstream = self.http.upstreams.get(used.upstream.0 as usize)?;
@@ -43,17 +50,25 @@ impl Lowering<'_> {
             self.refuse_parameters(server);
             for address in self.addresses(&server.address.address, Some(server.span)) {
                 let Some((peer, key)) = self.intern_peer(group, &used, server, &address) else { continue };
-                let health = self.health(upstream, &address);
-                members.push((peer_spec(server), health));
+                members.push(self.member(upstream, server, &address));
                 let name = address.to_string();
                 let cells = status.peer(&upstream.name, &name, peer);
                 peers.push(PeerPlan { name: name.into_bytes().into(), address, key, cells });
             }
         }
-        let balance = Group::new(self.method(upstream), members);
-        let queue_timeout = upstream.settings.max_connections.as_ref().map_or(Duration::ZERO, |cap| cap.timeout);
-        let plan = Arc::new(GroupPlan { host: used.host.as_slice().into(), peers, balance, queue_timeout, cells });
-        self.groups.0.insert(used, Arc::clone(&plan));
+        let (method, hash_key) = self.method(upstream);
+        let sticky = upstream.settings.sticky.as_ref().and_then(|sticky| self.sticky(upstream, sticky));
+        let balance = self.groups.balances.entry(used.upstream);
+        let balance = Arc::clone(balance.or_insert_with(|| Arc::new(Group::new(method, members))));
+        let plan = Arc::new(GroupPlan {
+            host: used.host.as_slice().into(),
+            members: Members::Fixed(PeerSet { peers, balance }),
+            hash_key,
+            sticky,
+            cells,
+            queue_timeout: upstream.settings.max_connections.as_ref().map_or(Duration::ZERO, |cap| cap.timeout),
+        });
+        self.groups.plans.insert(used, Arc::clone(&plan));
         Some(plan)
     }
 
@@ -114,29 +129,111 @@ impl Lowering<'_> {
 
     /// Parameters of `server` that the gateway does not act on yet: accepting them would be a lie.
     fn refuse_parameters(&mut self, server: &UpstreamServer) {
-        let parameters = [
-            ("resolve", server.resolve),
-            ("service", server.service.is_some()),
-            ("route", server.route.is_some()),
-            ("drain", server.drain),
-            ("slow_start", !server.slow_start.is_zero()),
-        ];
+        let parameters = [("resolve", server.resolve), ("service", server.service.is_some())];
         for (name, _) in parameters.iter().filter(|(_, is_set)| *is_set) {
             let message = format!("parameter \"{name}\" is known but not supported by holdfast yet");
             self.found.push(Diagnostic::error(server.span, message));
         }
     }
 
-    fn health(&mut self, upstream: &Upstream, address: &PeerAddress) -> Arc<PeerHealth> {
-        self.registry.health.health(&upstream.name, &pool_address(address))
+    /// What the balancer knows of an address.
+    fn member(&mut self, upstream: &Upstream, server: &UpstreamServer, address: &PeerAddress) -> Member {
+        let sid = match upstream.settings.sticky {
+            Some(_) => sid(server.route.as_deref(), address),
+            None => Vec::new(),
+        };
+        Member {
+            spec: peer_spec(server),
+            server: server.address.text.as_str().into(),
+            sid: sid.into(),
+            health: self.registry.health.health(&upstream.name, &pool_address(address)),
+        }
     }
 
-    fn method(&mut self, upstream: &Upstream) -> Method {
-        if upstream.settings.balance != Balance::RoundRobin {
-            // The check refuses their directives until the gateway acts on them.
-            self.found.push(Diagnostic::error(upstream.span, "only weighted round robin is supported yet"));
+    fn method(&mut self, upstream: &Upstream) -> (Method, Option<Template>) {
+        let method = match &upstream.settings.balance {
+            Balance::RoundRobin => Method::RoundRobin,
+            Balance::IpHash => Method::IpHash,
+            Balance::LeastConn => Method::LeastConn,
+            Balance::LeastTime { measure: of, inflight } => {
+                Method::LeastTime { measure: measure(*of), inflight: *inflight }
+            }
+            Balance::Random(RandomPick::One) => Method::Random,
+            Balance::Random(RandomPick::TwoLeastConn) => Method::RandomTwoLeastConn,
+            Balance::Random(RandomPick::TwoLeastTime(of)) => Method::RandomTwoLeastTime(measure(*of)),
+            Balance::Hash { key, consistent } => {
+                let method = if *consistent { Method::ConsistentHash } else { Method::Hash };
+                return (method, Some(self.template(key)));
+            }
+        };
+        (method, None)
+    }
+
+    fn sticky(&mut self, upstream: &Upstream, sticky: &Sticky) -> Option<StickyPlan> {
+        Some(match sticky {
+            Sticky::Cookie { name, expires, domain, path, httponly, secure, samesite } => {
+                let samesite = samesite.as_ref().map(|samesite| self.template(samesite));
+                if let Some(value) = samesite.as_ref().and_then(Template::as_constant)
+                    && !is_same_site(value)
+                {
+                    let message = "\"samesite\" of \"sticky cookie\" must be \"strict\", \"lax\" or \"none\"";
+                    self.found.push(Diagnostic::error(upstream.span, message));
+                }
+                StickyPlan::Cookie(Box::new(CookiePlan {
+                    name: name.as_bytes().into(),
+                    expires: *expires,
+                    domain: domain.as_ref().map(|domain| self.template(domain)),
+                    path: path.as_ref().map(|path| self.template(path)),
+                    samesite,
+                    httponly: *httponly,
+                    secure: *secure,
+                }))
+            }
+            Sticky::Route(templates) => StickyPlan::Route(self.templates(templates)),
+            Sticky::Learn { create, lookup, zone, zone_bytes, timeout, header } => {
+                let sessions = self.registry.sessions(zone, &upstream.name, *zone_bytes, *timeout);
+                let Some(sessions) = sessions else {
+                    let message = format!("the zone \"{zone}\" of \"sticky learn\" belongs to another upstream");
+                    self.found.push(Diagnostic::error(upstream.span, message));
+                    return None;
+                };
+                StickyPlan::Learn(Box::new(LearnPlan {
+                    create: self.templates(create),
+                    lookup: self.templates(lookup),
+                    sessions,
+                    at_header: *header,
+                }))
+            }
+            Sticky::Header(name) => StickyPlan::Header { name: FieldName::new(name), written: name.as_bytes().into() },
+        })
+    }
+
+    fn templates(&mut self, written: &[conf::value::Template]) -> Vec<Template> {
+        written.iter().map(|template| self.template(template)).collect()
+    }
+}
+
+impl Registry {
+    /// The sessions of a zone: those of the generation before, where it had the zone for the same upstream. `None` if
+    /// another upstream has it.
+    fn sessions(&mut self, zone: &str, upstream: &str, bytes: u64, timeout: Duration) -> Option<Arc<Sessions>> {
+        let timeout_ms = timeout.as_millis() as u64;
+        let (owner, sessions) = self.sessions.entry(zone.to_owned()).or_insert_with(|| {
+            let sessions = Sessions::new(bytes, timeout_ms);
+            (upstream.to_owned(), Arc::new(sessions))
+        });
+        if owner != upstream {
+            return None;
         }
-        Method::RoundRobin
+        sessions.reconfigure(bytes, timeout_ms);
+        Some(Arc::clone(sessions))
+    }
+}
+
+fn measure(written: TimeMeasure) -> Measure {
+    match written {
+        TimeMeasure::Header => Measure::Header,
+        TimeMeasure::LastByte => Measure::LastByte,
     }
 }
 
@@ -155,5 +252,7 @@ fn peer_spec(server: &UpstreamServer) -> PeerSpec {
         fail_timeout_ms: server.fail_timeout.as_millis() as u64,
         backup: server.backup,
         down: server.down,
+        drain: server.drain,
+        slow_start_ms: server.slow_start.as_millis() as u64,
     }
 }

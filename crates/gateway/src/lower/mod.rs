@@ -29,18 +29,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use upstream::balance::HealthRegistry;
+use upstream::balance::{HealthRegistry, Sessions};
 
 /// Turns a name into addresses; at start and reload only, where waiting for DNS is allowed.
 pub type Resolve<'a> = &'a dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
-/// What outlives generations: numbers of listening addresses, logs, and the health of peers, keyed by identity.
+/// What outlives generations: numbers of listening addresses, logs, the health of peers and the sessions
+/// bound to them, keyed by identity.
 #[derive(Default)]
 pub struct Registry {
     listeners: HashMap<PeerAddress, ListenerId>,
     sinks: HashMap<LogPlace, Arc<LogSink>>,
     error_logs: HashMap<Vec<ErrorTarget>, Arc<ErrorLog>>,
     health: HealthRegistry,
+    /// The sessions of `sticky learn` by zone, with the upstream that has it.
+    sessions: HashMap<String, (String, Arc<Sessions>)>,
     generations: u64,
 }
 

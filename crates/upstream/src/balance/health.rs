@@ -1,14 +1,29 @@
-//! What is remembered about a peer beyond one generation: failures as nginx counts them, and exchanges under way.
+//! What is remembered about a peer beyond one generation: failures as nginx counts them, what active checks found, and
+//! exchanges under way. How long its responses take is `timing`'s.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
 use super::PeerSpec;
+use super::timing::Timing;
 use crate::Millis;
 use crate::shared::PeerAddress;
 use crate::sync::{PlainMutex, lock_plain};
+
+/// What active health checks say about a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Checked {
+    /// Nothing: it is not checked, or its checks pass.
+    #[default]
+    Healthy = 0,
+    /// Its checks fail: no request is sent to it.
+    Unhealthy = 1,
+    /// It must pass its first check before a request is sent to it.
+    Pending = 2,
+}
 
 /// A peer's reputation and load, shared by all workers and generations. Failures are a heuristic, so the fields need no
 /// order among each other; the exchange count is exact.
@@ -20,6 +35,10 @@ pub struct PeerHealth {
     /// When it failed last, or was given another chance after `fail_timeout`.
     checked_ms: AtomicU64,
     active: AtomicU32,
+    active_checks: AtomicU8,
+    /// When it came back from being unavailable, for `slow_start`; 0 if it never did.
+    recovered_ms: AtomicU64,
+    pub(super) timing: Timing,
 }
 
 impl PeerHealth {
@@ -33,15 +52,48 @@ impl PeerHealth {
         self.fails.load(Relaxed)
     }
 
-    pub(super) fn is_ejected(&self, spec: &PeerSpec, now: Millis) -> bool {
-        spec.max_fails > 0
-            && self.fails() >= spec.max_fails
-            && now.since(Millis(self.checked_ms.load(Relaxed))) <= spec.fail_timeout_ms
+    /// The running averages of its response times in milliseconds: to the head, and to the last byte. Measured in groups
+    /// whose method asks for them.
+    pub fn times_ms(&self) -> (u64, u64) {
+        self.timing.averages_ms()
+    }
+
+    /// What active checks found last.
+    pub fn checked(&self) -> Checked {
+        match self.active_checks.load(Relaxed) {
+            0 => Checked::Healthy,
+            1 => Checked::Unhealthy,
+            _ => Checked::Pending,
+        }
+    }
+
+    /// Tells what an active check found. A peer that comes back begins slowly where its `slow_start` says so; the
+    /// failures of requests that were sent to it before are forgotten.
+    pub fn set_checked(&self, found: Checked, now: Millis) {
+        let before = self.active_checks.swap(found as u8, Relaxed);
+        if found == Checked::Healthy && before == Checked::Unhealthy as u8 {
+            self.fails.store(0, Relaxed);
+            self.recovered(now);
+        }
+    }
+
+    /// Whether requests may go to it as far as its failures and its checks are concerned.
+    pub(super) fn is_usable(&self, spec: &PeerSpec, now: Millis) -> bool {
+        self.active_checks.load(Relaxed) == 0 && !self.is_ejected(spec, now)
+    }
+
+    fn is_ejected(&self, spec: &PeerSpec, now: Millis) -> bool {
+        spec.max_fails > 0 && self.fails() >= spec.max_fails && now.since(self.checked_at()) <= spec.fail_timeout_ms
+    }
+
+    /// When it failed last, or was given another chance.
+    pub(super) fn checked_at(&self) -> Millis {
+        Millis(self.checked_ms.load(Relaxed))
     }
 
     /// A pick once per `fail_timeout` is the check: others see the new time and leave an ejected peer alone.
-    pub(super) fn checked(&self, now: Millis, fail_timeout_ms: u64) {
-        if now.since(Millis(self.checked_ms.load(Relaxed))) > fail_timeout_ms {
+    pub(super) fn picked(&self, now: Millis, fail_timeout_ms: u64) {
+        if now.since(self.checked_at()) > fail_timeout_ms {
             self.checked_ms.store(now.0, Relaxed);
         }
     }
@@ -53,34 +105,90 @@ impl PeerHealth {
     }
 
     /// A success clears the failures only if the peer was checked since the last of them.
-    pub(super) fn succeeded(&self) {
-        if self.accessed_ms.load(Relaxed) < self.checked_ms.load(Relaxed) && self.fails() > 0 {
-            self.fails.store(0, Relaxed);
+    pub(super) fn succeeded(&self, spec: &PeerSpec, now: Millis) {
+        let fails = self.fails();
+        if fails == 0 || self.accessed_ms.load(Relaxed) >= self.checked_ms.load(Relaxed) {
+            return;
+        }
+        self.fails.store(0, Relaxed);
+        if spec.max_fails > 0 && fails >= spec.max_fails {
+            self.recovered(now);
         }
     }
+
+    fn recovered(&self, now: Millis) {
+        self.recovered_ms.store(now.0.max(1), Relaxed);
+    }
+
+    /// The share of its weight that a peer has, in thousandths, at least one: all of it unless it came back within
+    /// `slow_start_ms`.
+    pub(super) fn share(&self, slow_start_ms: u64, now: Millis) -> i64 {
+        let recovered = self.recovered_ms.load(Relaxed);
+        if slow_start_ms == 0 || recovered == 0 {
+            return SHARE_WHOLE;
+        }
+        let elapsed = now.since(Millis(recovered));
+        if elapsed >= slow_start_ms {
+            return SHARE_WHOLE;
+        }
+        (SHARE_WHOLE as u64 * elapsed / slow_start_ms).max(1) as i64
+    }
 }
+
+/// The whole weight of a peer in tiers where one of them starts slowly: a thousand steps from nothing to everything.
+pub(super) const SHARE_WHOLE: i64 = 1000;
 
 /// One exchange counted at its peer, until dropped.
 #[derive(Debug)]
 #[must_use = "dropping it tells the balancer that the exchange ended"]
-pub struct Seat(Option<Arc<PeerHealth>>);
+pub struct Seat {
+    counted: Counted,
+    /// When the exchange began, where its time under way counts (`least_time … inflight`) and has not ended.
+    inflight_since: Option<Millis>,
+}
 
 impl Seat {
     /// Counts one more exchange unless that would exceed the limit.
-    pub(super) fn take(health: &Arc<PeerHealth>, active_max: Option<u32>) -> Option<Self> {
+    pub(super) fn take(health: &Arc<PeerHealth>, active_max: Option<u32>, inflight: Option<Millis>) -> Option<Self> {
         let limit = active_max.unwrap_or(u32::MAX);
         let more = |active: u32| if active < limit { Some(active + 1) } else { None };
         health.active.fetch_update(Relaxed, Relaxed, more).ok()?;
-        Some(Self(Some(health.clone())))
+        if let Some(now) = inflight {
+            health.timing.begin(now);
+        }
+        Some(Self { counted: Counted(Some(Arc::clone(health))), inflight_since: inflight })
     }
 
     /// For a peer whose load nobody asks for.
     pub(super) fn uncounted() -> Self {
-        Self(None)
+        Self { counted: Counted(None), inflight_since: None }
+    }
+
+    /// The exchange's time under way counts no longer: what `least_time` measures has come.
+    pub(super) fn measured(&mut self) {
+        if let (Some(health), Some(began)) = (&self.counted.0, self.inflight_since.take()) {
+            health.timing.end(began);
+        }
+    }
+
+    /// The exchange has become a tunnel, which counts like one and has nothing more to measure.
+    pub fn into_tunnel(mut self) -> Counted {
+        self.measured();
+        Counted(self.counted.0.take())
     }
 }
 
 impl Drop for Seat {
+    fn drop(&mut self) {
+        self.measured();
+    }
+}
+
+/// An exchange's, or a tunnel's, count at its peer, until dropped. As small as can be: there may be a million tunnels.
+#[derive(Debug, Default)]
+pub struct Counted(Option<Arc<PeerHealth>>);
+
+impl Drop for Counted {
     fn drop(&mut self) {
         if let Some(health) = &self.0 {
             health.active.fetch_sub(1, Relaxed);

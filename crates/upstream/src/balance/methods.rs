@@ -1,11 +1,13 @@
-//! nginx's methods, one function each. All of them choose a place in a tier under that tier's lock; a hash that finds no
+//! nginx's methods, one function each. All of them choose a place in a tier. A hash, or a choice at random, that finds no
 //! usable peer in twenty steps falls back on round robin, as nginx does.
 
+use super::timing::Measure;
 use super::{Inputs, Peer, Selection, Tier};
 use crate::Millis;
+use crate::sync::lock_plain;
 
-/// Steps after which a hash gives up; nginx's number.
-const HASH_MISSES_MAX: u32 = 20;
+/// Steps after which a hash, or chance, gives up; nginx's number.
+const MISSES_MAX: u32 = 20;
 
 /// How a group chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +16,45 @@ pub enum Method {
     RoundRobin,
     /// `least_conn`.
     LeastConn,
+    /// `least_time`.
+    LeastTime {
+        /// Which time.
+        measure: Measure,
+        /// Whether exchanges under way count by their age.
+        inflight: bool,
+    },
     /// `ip_hash`.
     IpHash,
     /// `hash KEY`, compatible with `Cache::Memcached`.
     Hash,
+    /// `hash KEY consistent`, compatible with `Cache::Memcached::Fast`.
+    ConsistentHash,
+    /// `random`.
+    Random,
+    /// `random two least_conn`.
+    RandomTwoLeastConn,
+    /// `random two least_time=…`.
+    RandomTwoLeastTime(Measure),
+}
+
+impl Method {
+    /// Whether it looks at response times, so that they are worth measuring.
+    pub fn wants_times(self) -> bool {
+        matches!(self, Self::LeastTime { .. } | Self::RandomTwoLeastTime(_))
+    }
+
+    /// Whether it leaves something to chance, so that [`Inputs::random`] matters.
+    pub fn wants_chance(self) -> bool {
+        matches!(self, Self::Random | Self::RandomTwoLeastConn | Self::RandomTwoLeastTime(_))
+    }
+
+    /// Whether the age of exchanges under way counts, and, if so, what ends it.
+    pub(super) fn wants_inflight(self) -> Option<Measure> {
+        match self {
+            Self::LeastTime { measure, inflight: true } => Some(measure),
+            _ => None,
+        }
+    }
 }
 
 /// A peer's weights in smooth weighted round robin.
@@ -37,9 +74,15 @@ impl Weights {
         self.effective = (self.effective - i64::from(by)).max(0);
     }
 
-    /// One round: the current weight grows by the effective one, which is returned.
-    fn advance(&mut self, configured: u32) -> i64 {
-        let step = self.effective;
+    /// The same peer under another weight: it keeps its place in the round, and a loss of weight.
+    pub(super) fn moved(self, from: u32, to: u32) -> Self {
+        let lost = (i64::from(from) - self.effective).max(0);
+        Self { current: self.current, effective: (i64::from(to) - lost).max(0) }
+    }
+
+    /// One round: the current weight grows by the effective one, or by its share, which is returned.
+    fn advance(&mut self, configured: u32, share: i64) -> i64 {
+        let step = self.effective * share;
         self.current += step;
         if self.effective < i64::from(configured) {
             self.effective += 1;
@@ -51,37 +94,80 @@ impl Weights {
 pub(super) fn choose(
     method: Method,
     tier: &Tier,
-    weights: &mut [Weights],
     selection: &mut Selection,
     inputs: &Inputs<'_>,
     now: Millis,
 ) -> Option<usize> {
-    let hashable = tier.peers.len() > 1 && selection.misses <= HASH_MISSES_MAX;
-    let hashed = match method {
-        Method::LeastConn => return least_conn(tier, weights, selection, now),
-        Method::IpHash if hashable => ip_hash(tier, selection, inputs.client, now),
-        Method::Hash if hashable && !inputs.hash_key.is_empty() => hash(tier, selection, inputs.hash_key, now),
-        Method::RoundRobin | Method::IpHash | Method::Hash => None,
+    let many = tier.peers.len() > 1 && selection.misses <= MISSES_MAX;
+    let found = match method {
+        Method::LeastConn => return least(tier, selection, now, |peer| u64::from(peer.health.active())),
+        Method::LeastTime { measure, .. } => return least(tier, selection, now, |peer| peer.estimate(measure, now)),
+        Method::IpHash if many => ip_hash(tier, selection, inputs.client, now),
+        Method::Hash if many && !inputs.hash_key.is_empty() => hash(tier, selection, inputs.hash_key, now),
+        Method::ConsistentHash if many && !inputs.hash_key.is_empty() => {
+            consistent_hash(tier, selection, inputs.hash_key, now)
+        }
+        Method::Random if many => random(tier, selection, inputs.random, now),
+        Method::RandomTwoLeastConn if many => {
+            random_two(tier, selection, inputs.random, now, |peer| u64::from(peer.health.active()))
+        }
+        Method::RandomTwoLeastTime(measure) if many => {
+            random_two(tier, selection, inputs.random, now, |peer| peer.estimate(measure, now))
+        }
+        _ => None,
     };
-    hashed.or_else(|| round_robin(tier, weights, selection, now, |_| true))
+    found.or_else(|| round_robin(tier, selection, now, |_| true))
+}
+
+/// One of the peers that a session is bound to; several (of one route) take turns. In round robin all the others gain
+/// their weights as in any round, so whoever has bound sessions gets less of the rest, up to one round: a peer whose
+/// sessions have gone must not be left out for long.
+pub(super) fn choose_bound(
+    method: Method,
+    tier: &Tier,
+    selection: &Selection,
+    bound: &[u8],
+    now: Millis,
+) -> Option<usize> {
+    let is_bound = |peer: &Peer| *peer.sid == *bound && peer.is_usable(selection, now);
+    let places = || tier.peers.iter().enumerate().filter(|(_, peer)| is_bound(peer));
+    let own_weight: u64 = places().map(|(_, peer)| u64::from(peer.spec.weight)).sum();
+    let mut weights = lock_plain(&tier.weights);
+    let current = places().filter_map(|(place, _)| weights.get(place)).map(|weights| weights.current).max()?;
+    let round = u64::from(tier.total_weight).saturating_sub(own_weight) as i64 * tier.share_whole();
+    let mut owed = 0;
+    if method == Method::RoundRobin && current > -round {
+        for (peer, weights) in tier.peers.iter().zip(weights.iter_mut()) {
+            if !is_bound(peer) && peer.is_eligible(selection, now) {
+                owed += weights.advance(peer.spec.weight, tier.share(peer, now));
+            }
+        }
+    }
+    let place = heaviest(tier, &mut weights, places(), now)?;
+    weights.get_mut(place)?.current -= owed;
+    Some(place)
 }
 
 /// Every candidate gains its weight, the heaviest wins and pays the sum: with weights 5, 1, 1 a a b a c a a.
-fn round_robin(
+fn round_robin(tier: &Tier, selection: &Selection, now: Millis, is_candidate: impl Fn(&Peer) -> bool) -> Option<usize> {
+    let mut weights = lock_plain(&tier.weights);
+    let candidates =
+        tier.peers.iter().enumerate().filter(|(_, peer)| peer.is_eligible(selection, now) && is_candidate(peer));
+    heaviest(tier, &mut weights, candidates, now)
+}
+
+fn heaviest<'t>(
     tier: &Tier,
     weights: &mut [Weights],
-    selection: &Selection,
+    candidates: impl Iterator<Item = (usize, &'t Peer)>,
     now: Millis,
-    is_candidate: impl Fn(&Peer) -> bool,
 ) -> Option<usize> {
     let mut best: Option<(usize, i64)> = None;
     let mut total = 0;
-    for (place, (peer, weights)) in tier.peers.iter().zip(weights.iter_mut()).enumerate() {
-        if !peer.is_eligible(selection, now) || !is_candidate(peer) {
-            continue;
-        }
-        total += weights.advance(peer.spec.weight);
-        if best.is_none_or(|(_, heaviest)| weights.current > heaviest) {
+    for (place, peer) in candidates {
+        let Some(weights) = weights.get_mut(place) else { continue };
+        total += weights.advance(peer.spec.weight, tier.share(peer, now));
+        if best.is_none_or(|(_, most)| weights.current > most) {
             best = Some((place, weights.current));
         }
     }
@@ -90,32 +176,31 @@ fn round_robin(
     Some(place)
 }
 
-/// The least exchanges per weight; round robin among equals.
-fn least_conn(tier: &Tier, weights: &mut [Weights], selection: &Selection, now: Millis) -> Option<usize> {
-    let mut best: Option<(usize, u64, u64)> = None;
+/// The least load per weight; round robin among equals.
+fn least(tier: &Tier, selection: &Selection, now: Millis, load: impl Fn(&Peer) -> u64) -> Option<usize> {
+    let mut best: Option<(usize, u128, u128)> = None;
     let mut many = false;
     for (place, peer) in tier.peers.iter().enumerate() {
         if !peer.is_eligible(selection, now) {
             continue;
         }
-        let (active, weight) = (u64::from(peer.health.active()), u64::from(peer.spec.weight));
+        let (load, weight) = (u128::from(load(peer)), tier.weight(peer, now));
         match best {
-            Some((_, best_active, best_weight)) if active * best_weight > best_active * weight => {}
-            Some((_, best_active, best_weight)) if active * best_weight == best_active * weight => many = true,
+            Some((_, best_load, best_weight)) if load * best_weight > best_load * weight => {}
+            Some((_, best_load, best_weight)) if load * best_weight == best_load * weight => many = true,
             _ => {
-                best = Some((place, active, weight));
+                best = Some((place, load, weight));
                 many = false;
             }
         }
     }
-    let (place, best_active, best_weight) = best?;
+    let (place, best_load, best_weight) = best?;
     if !many {
         return Some(place);
     }
-    let is_equal =
-        |peer: &Peer| u64::from(peer.health.active()) * best_weight == best_active * u64::from(peer.spec.weight);
+    let is_equal = |peer: &Peer| u128::from(load(peer)) * best_weight == best_load * tier.weight(peer, now);
     // Loads may have moved since; then the first choice stands.
-    round_robin(tier, weights, selection, now, is_equal).or(Some(place))
+    round_robin(tier, selection, now, is_equal).or(Some(place))
 }
 
 fn ip_hash(tier: &Tier, selection: &mut Selection, client: &[u8], now: Millis) -> Option<usize> {
@@ -131,31 +216,77 @@ fn ip_hash(tier: &Tier, selection: &mut Selection, client: &[u8], now: Millis) -
         if tier.peers.get(place)?.is_eligible(selection, now) {
             return Some(place);
         }
-        selection.misses += 1;
-        if selection.misses > HASH_MISSES_MAX {
-            return None;
-        }
+        selection.miss()?;
     }
 }
 
 /// `((crc32([REHASH] KEY) >> 16) & 0x7fff) + PREVIOUS`, the number of the rehash left out the first time.
 fn hash(tier: &Tier, selection: &mut Selection, key: &[u8], now: Millis) -> Option<usize> {
     loop {
-        let mut crc = Crc32::new();
+        let mut crc = crc32fast::Hasher::new();
         if selection.rehashes > 0 {
             crc.update(selection.rehashes.to_string().as_bytes());
         }
         crc.update(key);
-        selection.hash = selection.hash.wrapping_add((crc.value() >> 16) & 0x7fff);
+        selection.hash = selection.hash.wrapping_add((crc.finalize() >> 16) & 0x7fff);
         selection.rehashes += 1;
         let place = place_of_weight(tier, selection.hash)?;
         if tier.peers.get(place)?.is_eligible(selection, now) {
             return Some(place);
         }
-        selection.misses += 1;
-        if selection.misses > HASH_MISSES_MAX {
-            return None;
+        selection.miss()?;
+    }
+}
+
+/// Along the ring, from the key's place on, to a server with a usable peer; the addresses of one name take turns.
+fn consistent_hash(tier: &Tier, selection: &mut Selection, key: &[u8], now: Millis) -> Option<usize> {
+    if selection.rehashes == 0 {
+        selection.hash = tier.ring.place(key);
+        selection.rehashes = 1;
+    }
+    loop {
+        let server = tier.ring.server(selection.hash)?;
+        if let Some(place) = round_robin(tier, selection, now, |peer| *peer.server == *server) {
+            return Some(place);
         }
+        selection.hash = selection.hash.wrapping_add(1);
+        selection.miss()?;
+    }
+}
+
+/// One peer, by weight.
+fn random(tier: &Tier, selection: &mut Selection, seed: u64, now: Millis) -> Option<usize> {
+    loop {
+        let place = place_of_weight(tier, selection.chance(seed))?;
+        if tier.peers.get(place)?.is_eligible(selection, now) {
+            return Some(place);
+        }
+        selection.miss()?;
+    }
+}
+
+/// Two different peers by weight, and of these the one with less load per weight.
+fn random_two(
+    tier: &Tier,
+    selection: &mut Selection,
+    seed: u64,
+    now: Millis,
+    load: impl Fn(&Peer) -> u64,
+) -> Option<usize> {
+    let mut first: Option<usize> = None;
+    loop {
+        let place = place_of_weight(tier, selection.chance(seed))?;
+        let peer = tier.peers.get(place)?;
+        if first != Some(place) && peer.is_eligible(selection, now) {
+            let Some(other) = first.and_then(|other| tier.peers.get(other)) else {
+                first = Some(place);
+                continue;
+            };
+            let (mine, others) = (u128::from(load(peer)), u128::from(load(other)));
+            let is_worse = mine * tier.weight(other, now) > others * tier.weight(peer, now);
+            return if is_worse { first } else { Some(place) };
+        }
+        selection.miss()?;
     }
 }
 
@@ -169,38 +300,19 @@ fn place_of_weight(tier: &Tier, hash: u32) -> Option<usize> {
     })
 }
 
-/// CRC-32 of IEEE 802.3, bit by bit: keys are short, and this is once per request of a `hash` group.
-struct Crc32(u32);
-
-impl Crc32 {
-    fn new() -> Self {
-        Self(u32::MAX)
+impl Selection {
+    /// One more step without a usable peer; `None` when it was one too many.
+    fn miss(&mut self) -> Option<()> {
+        self.misses += 1;
+        (self.misses <= MISSES_MAX).then_some(())
     }
 
-    fn update(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 ^= u32::from(*byte);
-            for _ in 0..8 {
-                let low = self.0 & 1;
-                self.0 = (self.0 >> 1) ^ (0xedb8_8320 * low);
-            }
-        }
-    }
-
-    fn value(&self) -> u32 {
-        !self.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn crc32_is_the_known_one() {
-        let mut crc = Crc32::new();
-        crc.update(b"1234");
-        crc.update(b"56789");
-        assert_eq!(crc.value(), 0xcbf4_3926);
+    /// The next number of a request's own sequence (splitmix64), begun by its seed.
+    fn chance(&mut self, seed: u64) -> u32 {
+        self.draws = self.draws.wrapping_add(1);
+        let mut mixed = seed.wrapping_add(u64::from(self.draws).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 32) as u32
     }
 }

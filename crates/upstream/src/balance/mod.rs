@@ -2,20 +2,28 @@
 //! ejection and recovery behave as operators know them. Connections are `shared`'s business; whether there is a next
 //! attempt is `retry`'s.
 //!
-//! A [`Group`] belongs to one generation of the configuration and holds the weights; what must survive a reload, and be
-//! exact over all workers, is each peer's [`PeerHealth`], found by group name and address in [`HealthRegistry`]. A group
-//! of one peer has nothing to choose: it takes no lock and counts nothing unless `max_conns` is set.
+//! A [`Group`] belongs to one generation of the configuration, or to one answer of the resolver, and holds the weights;
+//! what must survive both, and be exact over all workers, is each peer's [`PeerHealth`], found by group name and address
+//! in [`HealthRegistry`]. [`Group::succeed`] carries the weights over to the peers that stay. A group of one peer has
+//! nothing to choose: it takes no lock and counts nothing unless `max_conns` is set.
 
 mod health;
 mod methods;
+mod ring;
+mod sticky;
 #[cfg(test)]
 mod tests;
+mod timing;
 
 use std::sync::Arc;
 
-pub use health::{HealthRegistry, PeerHealth, Seat};
+use health::SHARE_WHOLE;
+pub use health::{Checked, Counted, HealthRegistry, PeerHealth, Seat};
 pub use methods::Method;
 use methods::Weights;
+use ring::Ring;
+pub use sticky::{SESSION_BYTES, SessionKey, Sessions};
+pub use timing::Measure;
 
 use crate::Millis;
 use crate::sync::{PlainMutex, lock_plain};
@@ -35,12 +43,38 @@ pub struct PeerSpec {
     pub backup: bool,
     /// `down`.
     pub down: bool,
+    /// `drain`: only for sessions that are bound to it.
+    pub drain: bool,
+    /// `slow_start` in milliseconds: how long its weight grows after it came back; 0 for at once.
+    pub slow_start_ms: u64,
 }
 
 impl Default for PeerSpec {
     fn default() -> Self {
-        Self { weight: 1, max_conns: None, max_fails: 1, fail_timeout_ms: 10_000, backup: false, down: false }
+        Self {
+            weight: 1,
+            max_conns: None,
+            max_fails: 1,
+            fail_timeout_ms: 10_000,
+            backup: false,
+            down: false,
+            drain: false,
+            slow_start_ms: 0,
+        }
     }
+}
+
+/// One address of a group, as it is made known to the balancer.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its parameters.
+    pub spec: PeerSpec,
+    /// The `server` as written: addresses of one name stand on the same points of a consistent hash.
+    pub server: Arc<str>,
+    /// What sessions that are bound to it name; empty where nothing is sticky.
+    pub sid: Arc<[u8]>,
+    /// What is remembered about it. It is also who it is: another generation's member with the same one is the same peer.
+    pub health: Arc<PeerHealth>,
 }
 
 /// How an attempt ended for the peer's reputation.
@@ -70,6 +104,10 @@ pub struct Inputs<'a> {
     pub client: &'a [u8],
     /// The value of `hash`'s key.
     pub hash_key: &'a [u8],
+    /// A number of the request's own, for the methods that leave it to chance.
+    pub random: u64,
+    /// The `sid` that the request's session is bound to; empty if it is not.
+    pub bound: &'a [u8],
 }
 
 /// A request's progress through its group: the peers it tried, and where its hash stands. One per request and group.
@@ -81,6 +119,7 @@ pub struct Selection {
     hash: u32,
     rehashes: u32,
     misses: u32,
+    draws: u32,
 }
 
 impl Selection {
@@ -120,21 +159,30 @@ pub enum Pick {
     NoLive,
 }
 
+#[derive(Debug)]
 struct Peer {
     /// Its place in the list the group was made of.
     index: usize,
     spec: PeerSpec,
+    server: Arc<str>,
+    sid: Arc<[u8]>,
     health: Arc<PeerHealth>,
 }
 
 /// The primaries, or the backups.
+#[derive(Debug)]
 struct Tier {
     peers: Vec<Peer>,
     weights: PlainMutex<Vec<Weights>>,
     total_weight: u32,
+    /// A peer's weight grows after a rest, so that weights are counted in thousandths.
+    starts_slowly: bool,
+    /// Empty but for `hash … consistent`.
+    ring: Ring,
 }
 
 /// The peers of an `upstream {}` block in one generation of the configuration.
+#[derive(Debug)]
 pub struct Group {
     primary: Tier,
     backup: Tier,
@@ -145,14 +193,30 @@ pub struct Group {
 
 impl Group {
     /// A group of the given peers, in the order in which the configuration names them.
-    pub fn new(method: Method, peers: Vec<(PeerSpec, Arc<PeerHealth>)>) -> Self {
+    pub fn new(method: Method, members: Vec<Member>) -> Self {
+        Self::following(None, method, members)
+    }
+
+    /// The group after a change of its peers (a name has other addresses, a weight was changed): who stays keeps its turn
+    /// and what it lost by failures.
+    #[must_use]
+    pub fn succeed(&self, members: Vec<Member>) -> Self {
+        Self::following(Some(self), self.method, members)
+    }
+
+    fn following(before: Option<&Self>, method: Method, members: Vec<Member>) -> Self {
         let (mut primary, mut backup, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, (spec, health)) in peers.into_iter().enumerate() {
+        for (index, Member { spec, server, sid, health }) in members.into_iter().enumerate() {
             let tier = if spec.backup { &mut backup } else { &mut primary };
             places.push((spec.backup, tier.len()));
-            tier.push(Peer { index, spec, health });
+            tier.push(Peer { index, spec, server, sid, health });
         }
-        Self { primary: Tier::new(primary), backup: Tier::new(backup), method, places }
+        Self {
+            primary: Tier::new(method, primary, before.map(|before| &before.primary)),
+            backup: Tier::new(method, backup, before.map(|before| &before.backup)),
+            method,
+            places,
+        }
     }
 
     /// Peers, backups included.
@@ -165,13 +229,44 @@ impl Group {
         self.places.is_empty()
     }
 
+    /// How it chooses.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// What sessions that are bound to the peer name; empty where nothing is sticky.
+    pub fn sid(&self, index: usize) -> &[u8] {
+        self.peer(index).map_or(&[], |(_, _, peer)| &peer.sid)
+    }
+
+    /// What is remembered about a peer, for the status page.
+    pub fn health(&self, index: usize) -> Option<&PeerHealth> {
+        self.peer(index).map(|(_, _, peer)| &*peer.health)
+    }
+
+    /// The parameters of a peer.
+    pub fn spec(&self, index: usize) -> Option<&PeerSpec> {
+        self.peer(index).map(|(_, _, peer)| &peer.spec)
+    }
+
     /// The peer for the next attempt of a request. A request never gets the same peer twice, but in a group of one.
     pub fn pick(&self, selection: &mut Selection, inputs: &Inputs<'_>, now: Millis) -> Pick {
         if let Some(only) = self.only_peer() {
-            return only.pick_unchosen();
+            return only.pick_unchosen(inputs);
         }
-        for tier in [&self.primary, &self.backup] {
-            if let Some((index, seat)) = tier.pick(self.method, selection, inputs, now) {
+        let tiers = [&self.primary, &self.backup];
+        if !inputs.bound.is_empty() {
+            for tier in tiers {
+                let choose =
+                    |selection: &mut Selection| methods::choose_bound(self.method, tier, selection, inputs.bound, now);
+                if let Some((index, seat)) = tier.seat(self.method, selection, now, choose) {
+                    return Pick::Peer { index, seat };
+                }
+            }
+        }
+        for tier in tiers {
+            let choose = |selection: &mut Selection| methods::choose(self.method, tier, selection, inputs, now);
+            if let Some((index, seat)) = tier.seat(self.method, selection, now, choose) {
                 return Pick::Peer { index, seat };
             }
         }
@@ -183,15 +278,13 @@ impl Group {
         if self.only_peer().is_some() || outcome == Outcome::Neutral {
             return Standing::Unchanged;
         }
-        let Some(&(is_backup, place)) = self.places.get(index) else { return Standing::Unchanged };
-        let tier = if is_backup { &self.backup } else { &self.primary };
-        let Some(peer) = tier.peers.get(place) else { return Standing::Unchanged };
+        let Some((tier, place, peer)) = self.peer(index) else { return Standing::Unchanged };
+        let spec = &peer.spec;
         if outcome == Outcome::Succeeded {
-            peer.health.succeeded();
+            peer.health.succeeded(spec, now);
             return Standing::Unchanged;
         }
         let fails = peer.health.failed(now);
-        let spec = &peer.spec;
         if spec.max_fails == 0 {
             return Standing::Unchanged;
         }
@@ -199,6 +292,29 @@ impl Group {
             weights.lower(spec.weight / spec.max_fails);
         }
         if fails >= spec.max_fails { Standing::Disabled } else { Standing::Unchanged }
+    }
+
+    /// The head of a response has come. Where the method asks how long heads take, the exchange's age counts no longer.
+    pub fn head_came(&self, seat: &mut Seat) {
+        if self.method.wants_inflight() == Some(Measure::Header) {
+            seat.measured();
+        }
+    }
+
+    /// How long a successful attempt took, in milliseconds: to the head, and to the last byte. Nothing is kept where the
+    /// method does not ask.
+    pub fn took(&self, index: usize, header_ms: u64, last_byte_ms: u64) {
+        if self.method.wants_times()
+            && let Some((_, _, peer)) = self.peer(index)
+        {
+            peer.health.timing.took(header_ms, last_byte_ms);
+        }
+    }
+
+    fn peer(&self, index: usize) -> Option<(&Tier, usize, &Peer)> {
+        let &(is_backup, place) = self.places.get(index)?;
+        let tier = if is_backup { &self.backup } else { &self.primary };
+        Some((tier, place, tier.peers.get(place)?))
     }
 
     fn only_peer(&self) -> Option<&Peer> {
@@ -210,52 +326,96 @@ impl Group {
 }
 
 impl Tier {
-    fn new(peers: Vec<Peer>) -> Self {
-        let weights = peers.iter().map(|peer| Weights::new(peer.spec.weight)).collect();
+    fn new(method: Method, peers: Vec<Peer>, before: Option<&Self>) -> Self {
+        let weights = match before {
+            None => peers.iter().map(|peer| Weights::new(peer.spec.weight)).collect(),
+            Some(before) => before.weights_for(&peers),
+        };
         // A sum past u32 would take weights in the millions; the hashes then favour the first peers.
         let total_weight = peers.iter().fold(0, |sum: u32, peer| sum.saturating_add(peer.spec.weight));
-        Self { peers, weights: PlainMutex::new(weights), total_weight }
+        let starts_slowly = peers.iter().any(|peer| peer.spec.slow_start_ms > 0);
+        let ring = if method == Method::ConsistentHash { Ring::new(&peers) } else { Ring::default() };
+        Self { peers, weights: PlainMutex::new(weights), total_weight, starts_slowly, ring }
     }
 
-    fn pick(
+    /// The weights of a list of peers, as far as they are those of this tier.
+    fn weights_for(&self, peers: &[Peer]) -> Vec<Weights> {
+        let weights = lock_plain(&self.weights);
+        let known = |peer: &Peer| {
+            let place = self.peers.iter().position(|own| Arc::ptr_eq(&own.health, &peer.health))?;
+            Some(weights.get(place)?.moved(self.peers.get(place)?.spec.weight, peer.spec.weight))
+        };
+        peers.iter().map(|peer| known(peer).unwrap_or_else(|| Weights::new(peer.spec.weight))).collect()
+    }
+
+    /// A seat at a chosen peer.
+    fn seat(
         &self,
         method: Method,
         selection: &mut Selection,
-        inputs: &Inputs<'_>,
         now: Millis,
+        mut choose: impl FnMut(&mut Selection) -> Option<usize>,
     ) -> Option<(usize, Seat)> {
-        let mut weights = lock_plain(&self.weights);
-        // Each round that fails took a peer's last seat from under us: other generations count on the same peers.
+        let inflight = method.wants_inflight().map(|_| now);
+        // Each round that fails took a peer's last seat from under us: other workers and generations count on the same
+        // peers.
         for _ in 0..=self.peers.len() {
-            let place = methods::choose(method, self, &mut weights, selection, inputs, now)?;
+            let place = choose(selection)?;
             let peer = self.peers.get(place)?;
-            if let Some(seat) = Seat::take(&peer.health, peer.spec.max_conns) {
+            if let Some(seat) = Seat::take(&peer.health, peer.spec.max_conns, inflight) {
                 selection.mark(peer.index);
-                peer.health.checked(now, peer.spec.fail_timeout_ms);
+                peer.health.picked(now, peer.spec.fail_timeout_ms);
                 return Some((peer.index, seat));
             }
         }
         None
     }
+
+    fn share_whole(&self) -> i64 {
+        if self.starts_slowly { SHARE_WHOLE } else { 1 }
+    }
+
+    /// What a unit of the peer's weight is worth now.
+    fn share(&self, peer: &Peer, now: Millis) -> i64 {
+        if self.starts_slowly { peer.health.share(peer.spec.slow_start_ms, now) } else { 1 }
+    }
+
+    /// The peer's weight now, for comparing it with others of the tier.
+    fn weight(&self, peer: &Peer, now: Millis) -> u128 {
+        u128::from(peer.spec.weight) * u128::from(self.share(peer, now).unsigned_abs())
+    }
 }
 
 impl Peer {
-    fn pick_unchosen(&self) -> Pick {
-        if self.spec.down {
+    fn pick_unchosen(&self, inputs: &Inputs<'_>) -> Pick {
+        let is_drained = self.spec.drain && *inputs.bound != *self.sid;
+        // Failures do not count here; what an active check says does, for somebody asked for it.
+        if self.spec.down || is_drained || self.health.checked() != Checked::Healthy {
             return Pick::NoLive;
         }
         let seat = if self.spec.max_conns.is_some() {
-            Seat::take(&self.health, self.spec.max_conns)
+            Seat::take(&self.health, self.spec.max_conns, None)
         } else {
             Some(Seat::uncounted())
         };
         seat.map_or(Pick::NoLive, |seat| Pick::Peer { index: self.index, seat })
     }
 
-    fn is_eligible(&self, selection: &Selection, now: Millis) -> bool {
+    /// Whether a request that is bound to it may go to it.
+    fn is_usable(&self, selection: &Selection, now: Millis) -> bool {
         !selection.has_tried(self.index)
             && !self.spec.down
-            && !self.health.is_ejected(&self.spec, now)
+            && self.health.is_usable(&self.spec, now)
             && self.spec.max_conns.is_none_or(|max_conns| self.health.active() < max_conns)
+    }
+
+    /// Whether any request may.
+    fn is_eligible(&self, selection: &Selection, now: Millis) -> bool {
+        !self.spec.drain && self.is_usable(selection, now)
+    }
+
+    fn estimate(&self, measure: Measure, now: Millis) -> u64 {
+        let silent_ms = now.since(self.health.checked_at());
+        self.health.timing.estimate(measure, self.health.active(), silent_ms, self.spec.fail_timeout_ms, now)
     }
 }

@@ -12,7 +12,18 @@ fn weighted(method: Method, weights: &[u32]) -> Group {
 }
 
 fn of(method: Method, specs: &[PeerSpec]) -> Group {
-    Group::new(method, specs.iter().map(|spec| (*spec, Arc::default())).collect())
+    Group::new(method, specs.iter().enumerate().map(|(index, spec)| member(index, *spec)).collect())
+}
+
+/// Servers are called `10.0.0.1:80`, `10.0.0.2:80` …, and sessions are bound to `a`, `b` …
+fn member(index: usize, spec: PeerSpec) -> Member {
+    let sid = [b'a' + index as u8];
+    Member {
+        spec,
+        server: format!("10.0.0.{}:80", index + 1).into(),
+        sid: sid.as_slice().into(),
+        health: Arc::default(),
+    }
 }
 
 fn picked(pick: &Pick) -> Option<usize> {
@@ -134,7 +145,10 @@ fn max_conns_is_shared_by_generations_and_health_survives_a_reload() {
     let other = PeerAddress::Ip(([10, 0, 0, 2], 80).into());
     let spec = PeerSpec { max_conns: Some(1), ..PeerSpec::default() };
     let generation = |order: [&PeerAddress; 2]| {
-        Group::new(Method::RoundRobin, order.map(|address| (spec, registry.health("app", address))).into())
+        Group::new(
+            Method::RoundRobin,
+            order.map(|address| Member { health: registry.health("app", address), ..member(0, spec) }).into(),
+        )
     };
     let before = generation([&address, &other]);
     let held = before.pick(&mut Selection::default(), &Inputs::default(), START);
@@ -165,9 +179,9 @@ fn least_conn_prefers_the_idle_peer_by_weight() {
 
 #[test]
 fn ip_hash_and_hash_are_faithful_and_move_on_when_the_peer_is_ejected() {
-    for method in [Method::IpHash, Method::Hash] {
+    for method in [Method::IpHash, Method::Hash, Method::ConsistentHash] {
         let group = weighted(method, &[1, 1, 1]);
-        let inputs = Inputs { client: &[192, 168, 7], hash_key: b"/page" };
+        let inputs = Inputs { client: &[192, 168, 7], hash_key: b"/page", ..Inputs::default() };
         let ask = |now| picked(&group.pick(&mut Selection::default(), &inputs, now));
         let home = ask(START).expect("all are live");
         assert!((0..10).all(|_| ask(START) == Some(home)));
@@ -196,4 +210,174 @@ fn more_than_64_peers_are_told_apart() {
         assert!(seen.insert(index));
     }
     assert_eq!(seen.len(), 130);
+}
+
+/// The peer of a request that is bound to a session's peer.
+fn bound(group: &Group, sid: &[u8], now: Millis) -> Option<usize> {
+    picked(&group.pick(&mut Selection::default(), &Inputs { bound: sid, ..Inputs::default() }, now))
+}
+
+#[test]
+fn a_bound_session_goes_to_its_peer_and_the_others_make_up_for_it() {
+    let group = weighted(Method::RoundRobin, &[1, 1, 1]);
+    assert_eq!(bound(&group, b"a", START), Some(0));
+    assert_eq!(sequence(&group, 5), "bcabc", "the round was begun by the bound one");
+    for _ in 0..100 {
+        assert_eq!(bound(&group, b"c", START), Some(2));
+    }
+    let after = sequence(&group, 9);
+    assert!(after[..6].contains('c'), "it owes one round, not a hundred: {after}");
+    assert!(bound(&group, b"z", START).is_some(), "a session that nobody knows is a new one");
+}
+
+#[test]
+fn bound_sessions_go_to_a_drained_peer_and_not_to_one_that_is_down_ejected_or_full() {
+    let spec = PeerSpec::default();
+    let drain = PeerSpec { drain: true, ..spec };
+    let full = PeerSpec { max_conns: Some(1), ..spec };
+    let group = of(Method::LeastConn, &[drain, PeerSpec { down: true, ..spec }, full, spec]);
+    assert_eq!(bound(&group, b"a", START), Some(0));
+    assert_ne!(bound(&group, b"b", START), Some(1));
+    let held = group.pick(&mut Selection::default(), &Inputs { bound: b"c", ..Inputs::default() }, START);
+    assert_eq!(picked(&held), Some(2));
+    assert_eq!(bound(&group, b"c", START), Some(3));
+    assert_eq!(bound(&group, b"d", START), Some(3));
+    group.report(3, Outcome::Failed, START);
+    assert_eq!(bound(&group, b"d", START), None, "drained, down, full, ejected");
+    assert_eq!(bound(&of(Method::RoundRobin, &[drain]), b"", START), None);
+    assert_eq!(bound(&of(Method::RoundRobin, &[drain]), b"a", START), Some(0));
+}
+
+#[test]
+fn a_peer_that_recovered_begins_slowly() {
+    for method in [Method::RoundRobin, Method::LeastConn] {
+        let slow = PeerSpec { slow_start_ms: 100_000, ..PeerSpec::default() };
+        let group = of(method, &[slow, PeerSpec::default()]);
+        assert_eq!(sequence(&group, 4), "abab", "nothing has to recover at the start");
+        group.report(0, Outcome::Failed, START);
+        let later = START.plus(10_001);
+        let check = (0..4).find(|_| one(&group, later) == Some(0));
+        assert!(check.is_some(), "it is checked");
+        group.report(0, Outcome::Succeeded, later);
+        let share = |now: Millis| (0..300).filter(|_| one(&group, now) == Some(0)).count();
+        let shares = [share(later.plus(10_000)), share(later.plus(50_000)), share(later.plus(100_000))];
+        for (share, expected) in shares.iter().zip([27, 100, 150]) {
+            assert!(share.abs_diff(expected) <= 3, "{shares:?} of 300 with {method:?}");
+        }
+    }
+}
+
+#[test]
+fn active_checks_take_a_peer_out_even_the_only_one_and_let_it_back_slowly() {
+    let slow = PeerSpec { slow_start_ms: 100_000, ..PeerSpec::default() };
+    for others in [0, 1] {
+        let mut specs = vec![slow];
+        specs.extend(std::iter::repeat_n(PeerSpec::default(), others));
+        let group = of(Method::RoundRobin, &specs);
+        let health = group.health(0).expect("it is there");
+        health.set_checked(Checked::Unhealthy, START);
+        assert!((0..4).all(|_| one(&group, START) != Some(0)));
+        health.set_checked(Checked::Healthy, START.plus(5));
+        let share = (0..100).filter(|_| one(&group, START.plus(1005)) == Some(0)).count();
+        assert!(if others == 0 { share == 100 } else { share <= 2 }, "{share} of 100 with {others} others");
+    }
+}
+
+#[test]
+fn who_stays_when_peers_change_keeps_its_turn_and_its_failures() {
+    let spec = PeerSpec::default();
+    let members: Vec<_> = (0..4).map(|index| member(index, spec)).collect();
+    let group = Group::new(Method::RoundRobin, members[..3].to_vec());
+    assert_eq!(sequence(&group, 2), "ab");
+    group.report(1, Outcome::Failed, START);
+    // c is next; b rests; d is new.
+    let changed = group.succeed(vec![members[3].clone(), members[2].clone(), members[1].clone()]);
+    assert_eq!(one(&changed, START), Some(1));
+    assert!((0..6).all(|_| one(&changed, START) != Some(2)));
+    // A weight is changed: from now on three of four.
+    let heavier = Member { spec: PeerSpec { weight: 3, ..spec }, ..members[0].clone() };
+    let group = Group::new(Method::RoundRobin, vec![members[0].clone(), members[3].clone()]);
+    let group = group.succeed(vec![heavier, members[3].clone()]);
+    assert_eq!(sequence(&group, 8), "aabaaaba");
+}
+
+#[test]
+fn on_a_ring_only_the_keys_of_the_peer_that_left_move() {
+    let spec = PeerSpec::default();
+    let members: Vec<_> = (0..5).map(|index| member(index, spec)).collect();
+    let before = Group::new(Method::ConsistentHash, members.clone());
+    let after = before.succeed(members[..4].to_vec());
+    let at = |group: &Group, key: &str| {
+        let inputs = Inputs { hash_key: key.as_bytes(), ..Inputs::default() };
+        picked(&group.pick(&mut Selection::default(), &inputs, START)).expect("all are live")
+    };
+    let mut held = [0; 5];
+    for key in 0..2000 {
+        let key = format!("key {key}");
+        let home = at(&before, &key);
+        held[home] += 1;
+        assert!(home == 4 || at(&after, &key) == home, "{key}");
+    }
+    assert!(held.iter().all(|keys| (250..=600).contains(keys)), "{held:?}");
+}
+
+#[test]
+fn addresses_of_one_name_share_its_points_and_take_turns() {
+    let named = |index| Member { server: "a.example:80".into(), ..member(index, PeerSpec::default()) };
+    let group = Group::new(Method::ConsistentHash, vec![named(0), named(1)]);
+    let inputs = Inputs { hash_key: b"key", ..Inputs::default() };
+    let picks: Vec<_> = (0..4).map(|_| picked(&group.pick(&mut Selection::default(), &inputs, START))).collect();
+    assert_eq!(picks, [Some(0), Some(1), Some(0), Some(1)]);
+}
+
+#[test]
+fn chance_follows_the_weights_and_finds_the_last_usable_peer() {
+    let group = weighted(Method::Random, &[1, 3]);
+    let picked_by = |group: &Group, random| {
+        picked(&group.pick(&mut Selection::default(), &Inputs { random, ..Inputs::default() }, START))
+    };
+    let second = (0..4000).filter(|random| picked_by(&group, *random) == Some(1)).count();
+    assert!((2836..=3164).contains(&second), "{second} of 4000: six standard deviations off three quarters");
+    for method in [Method::Random, Method::RandomTwoLeastConn, Method::RandomTwoLeastTime(Measure::Header)] {
+        let down = PeerSpec { down: true, weight: 1000, ..PeerSpec::default() };
+        let group = of(method, &[down, PeerSpec::default(), down]);
+        assert!((0..50).all(|random| picked_by(&group, random) == Some(1)), "{method:?}");
+    }
+}
+
+#[test]
+fn least_time_prefers_the_fast_peer_until_its_load_makes_it_slow() {
+    let method = Method::LeastTime { measure: Measure::Header, inflight: false };
+    let group = weighted(method, &[1, 1]);
+    // Who was never asked is believed to be fast.
+    assert_eq!(sequence(&group, 2), "ab");
+    group.took(0, 15, 500);
+    group.took(1, 55, 60);
+    let mut held = Vec::new();
+    let order: Vec<_> = (0..6)
+        .map(|_| {
+            let pick = group.pick(&mut Selection::default(), &Inputs::default(), START);
+            let index = picked(&pick);
+            held.push(pick);
+            index
+        })
+        .collect();
+    // 20 ms against 60: the next one takes 20, 40, 60 (a tie), 80, 100 at the first, 60 and then 120 at the second.
+    assert_eq!(order.iter().filter(|index| **index == Some(0)).count(), 5, "{order:?}");
+    assert_eq!(order[..2], [Some(0), Some(0)]);
+}
+
+#[test]
+fn with_inflight_a_peer_that_hangs_loses_before_it_has_answered() {
+    let method = Method::LeastTime { measure: Measure::Header, inflight: true };
+    let group = weighted(method, &[1, 1]);
+    let mut hanging = group.pick(&mut Selection::default(), &Inputs::default(), START);
+    assert_eq!(picked(&hanging), Some(0));
+    let later = START.plus(3000);
+    assert!((0..5).all(|_| one(&group, later) == Some(1)));
+    // Its head comes: the exchange goes on, but no longer counts by its age.
+    let Pick::Peer { seat, .. } = &mut hanging else { unreachable!() };
+    group.head_came(seat);
+    drop(hanging);
+    assert!((0..4).any(|_| one(&group, later) == Some(0)));
 }

@@ -1,0 +1,107 @@
+//! The sequence in which peers are chosen, beside that of a real nginx with one worker.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::field::{Client, peers};
+use crate::sides::{Side, Sides, find_nginx};
+
+/// Groups by name: the method and the servers.
+const GROUPS: [(&str, &str); 17] = [
+    ("equal", "server {0}; server {1}; server {2};"),
+    ("weighted", "server {0} weight=5; server {1}; server {2} weight=2;"),
+    ("down", "server {0} weight=3; server {1} down; server {2};"),
+    ("backup", "server {dead} max_fails=1 fail_timeout=1000s; server {1} backup weight=2; server {2} backup;"),
+    ("failing", "server {0} weight=3; server {dead} weight=4 max_fails=2 fail_timeout=1000s; server {2} weight=2;"),
+    ("patient", "server {0}; server {dead} max_fails=0; server {2};"),
+    ("least", "least_conn; server {0}; server {1} weight=3; server {2};"),
+    ("least-failing", "least_conn; server {0} weight=2; server {dead} max_fails=3 fail_timeout=1000s; server {2};"),
+    ("ip", "ip_hash; server {0}; server {1} weight=2; server {2}; server {3};"),
+    ("ip-down", "ip_hash; server {0}; server {1} down; server {2} weight=3; server {3};"),
+    ("hash", "hash $arg_key; server {0}; server {1} weight=2; server {2};"),
+    (
+        "hash-failing",
+        "hash $arg_key; server {0}; server {dead} fail_timeout=1000s; server {2} weight=2; server {3} down;",
+    ),
+    ("ring", "hash $arg_key consistent; server {0}; server {1} weight=3; server {2}; server {3};"),
+    (
+        "ring-failing",
+        "hash $arg_key consistent; server {0}; server {dead} fail_timeout=1000s; server {2} weight=2; server {3} down;",
+    ),
+    ("ring-prefix", "hash a$arg_key$uri consistent; server {0}; server {1}; server {2}; server {3};"),
+    ("single", "server {0} max_fails=1;"),
+    ("nobody", "server {0} down; server {1} down;"),
+];
+
+/// The configuration of both sides: a location for each group.
+fn text(addresses: &[SocketAddr], dead: SocketAddr) -> String {
+    let (mut groups, mut locations) = (String::new(), String::new());
+    for (name, servers) in GROUPS {
+        let mut servers = servers.replace("{dead}", &dead.to_string());
+        for (index, address) in addresses.iter().enumerate() {
+            servers = servers.replace(&format!("{{{index}}}"), &address.to_string());
+        }
+        writeln!(groups, "upstream {name} {{ {servers} keepalive 8; }}").unwrap();
+        writeln!(locations, "location /{name} {{ proxy_pass http://{name}; }}").unwrap();
+    }
+    format!(
+        "access_log off; keepalive_requests 100000;
+        proxy_http_version 1.1; proxy_set_header Connection '';
+        {groups}
+        server {{ listen {{listen}}; {locations} }}"
+    )
+}
+
+/// An address at which nobody listens.
+fn dead() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
+}
+
+/// The same questions for both sides, and what each said.
+fn compare(sides: &Sides, what: &str, ask: impl Fn(SocketAddr) -> String) {
+    let theirs = ask(sides.address(Side::Nginx, 0));
+    let ours = ask(sides.address(Side::Ours, 0));
+    assert_eq!(ours, theirs, "{what}: ours is not nginx's\n{}", sides.logs());
+}
+
+#[test]
+fn peers_are_chosen_in_nginxs_sequence() {
+    let Some(nginx) = find_nginx() else {
+        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
+        println!("SKIPPED peers_are_chosen_in_nginxs_sequence: there is no nginx; `cargo xtask peers` provides one");
+        return;
+    };
+    let (_peers, addresses) = peers(4);
+    let (_socket, dead) = dead();
+    let sides = Sides::start(&nginx, &text(&addresses, dead), &[], &[]);
+
+    for name in
+        ["equal", "weighted", "down", "failing", "backup", "patient", "least", "least-failing", "single", "nobody"]
+    {
+        compare(&sides, name, |address| Client::connect(address).sequence(&format!("/{name}"), 40));
+    }
+    for name in ["ip", "ip-down"] {
+        compare(&sides, name, |address| {
+            let from = |network: u16| Ipv4Addr::new(127, (network >> 8) as u8 + 1, network as u8, 9);
+            (0..300)
+                .map(|network| Client::connect_from(from(network * 7), address).get(&format!("/{name}"), "").peer())
+                .collect()
+        });
+    }
+    for (name, keys) in
+        [("hash", 300), ("hash-failing", 300), ("ring", 1200), ("ring-failing", 300), ("ring-prefix", 300)]
+    {
+        compare(&sides, name, |address| {
+            let mut client = Client::connect(address);
+            (0..keys).map(|key| client.get(&format!("/{name}?key=k{key}"), "").peer()).collect()
+        });
+    }
+    // A key that comes to nothing is no key: they take turns.
+    for name in ["hash", "ring"] {
+        compare(&sides, name, |address| Client::connect(address).sequence(&format!("/{name}"), 20));
+    }
+}
