@@ -1,0 +1,125 @@
+//! The document for a terminal or a pipe: as wide as asked, without colours, and without anything from the data that a
+//! terminal would obey.
+
+mod chart;
+mod table;
+
+use crate::document::{Block, Document, Finding, Verdict};
+use unicode_width::UnicodeWidthStr as _;
+
+/// Narrower than this nothing readable is left; a smaller wish is raised to it.
+pub const WIDTH_MIN: usize = 40;
+
+/// The whole document. `width` is in columns of the terminal.
+pub fn render(document: &Document, width: usize) -> String {
+    let width = width.max(WIDTH_MIN);
+    let mut out = Lines { width, text: String::new() };
+    out.paragraph("", &document.title);
+    out.paragraph("", &document.made_by);
+    let names = document.facts.iter().map(|(name, _)| clean(name).width()).max().unwrap_or(0).min(width / 3);
+    for (name, value) in &document.facts {
+        out.paragraph(&padded(&clean(name), names + 2), value);
+    }
+    for section in &document.sections {
+        out.line("");
+        out.line(&clean(&section.title));
+        out.line(&"-".repeat(clean(&section.title).width().min(width)));
+        for block in &section.blocks {
+            match block {
+                Block::Note(note) if note.severity == crate::Severity::Note => out.paragraph("", &note.text),
+                Block::Note(note) => out.paragraph(&format!("{}: ", note.severity.word()), &note.text),
+                Block::Table(table) => table::render(&mut out, table),
+                Block::Chart(chart) => chart::render(&mut out, chart),
+                Block::Verdict(verdict) => render_verdict(&mut out, verdict),
+                Block::Finding(finding) => render_finding(&mut out, finding),
+            }
+        }
+    }
+    out.text
+}
+
+fn render_verdict(out: &mut Lines, verdict: &Verdict) {
+    out.paragraph(&format!("[{}] ", verdict.outcome.word()), &verdict.claim);
+    out.paragraph("    ", &verdict.reason);
+    for (name, figure) in &verdict.evidence {
+        out.paragraph("    ", &format!("{name}: {figure}"));
+    }
+}
+
+fn render_finding(out: &mut Lines, finding: &Finding) {
+    out.line("");
+    let place = finding.place_text();
+    let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+    out.paragraph("", &format!("{place}{}: {} [{}]", finding.severity.word(), finding.what, finding.rule));
+    for (name, text, paste) in finding.parts() {
+        let label = padded(&format!("  {name}:"), 16);
+        // What is to be pasted keeps its lines, however wide.
+        if paste {
+            out.line(label.trim_end());
+            text.lines().for_each(|line| out.line(&format!("      {}", clean(line))));
+        } else {
+            for (at, line) in text.lines().enumerate() {
+                out.paragraph(if at == 0 { &label } else { "                " }, line);
+            }
+        }
+    }
+}
+
+/// Text that grows by whole lines.
+pub(crate) struct Lines {
+    pub(crate) width: usize,
+    text: String,
+}
+
+impl Lines {
+    /// A line that is already clean and as wide as it may be.
+    pub(crate) fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// Cleaned text, broken at spaces, its later lines indented as far as `label` reaches.
+    pub(crate) fn paragraph(&mut self, label: &str, text: &str) {
+        let (label, text) = (clean(label), clean(text));
+        let indent = label.width();
+        let mut line = label;
+        let mut empty = true;
+        for word in text.split(' ').filter(|word| !word.is_empty()) {
+            if !empty && line.width() + 1 + word.width() > self.width {
+                self.line(&line);
+                line = " ".repeat(indent);
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+}
+
+/// Spaces behind, up to so many columns.
+pub(crate) fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
+}
+
+/// Spaces in front, up to so many columns.
+pub(crate) fn padded_left(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(text.width())))
+}
+
+/// Control characters as their escapes, since a terminal obeys them; marks that turn the direction of text as well.
+pub(crate) fn clean(text: &str) -> String {
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut cleaned = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => cleaned.push(' '),
+            c if c.is_control() || turns(c) => cleaned.extend(c.escape_unicode()),
+            c => cleaned.push(c),
+        }
+    }
+    cleaned
+}
