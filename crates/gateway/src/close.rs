@@ -45,8 +45,14 @@ pub enum CloseReason {
     TunnelEnded,
     /// A tunnel was silent for too long.
     TunnelTimeout,
-    /// The connection was needed for somebody else: all of `worker_connections` were in use.
+    /// The idle connection was needed for somebody else: all of `worker_connections`, or all descriptors, were in use.
     Displaced,
+    /// A new connection for which there was no room: all of `worker_connections` were in use, and none was idle.
+    NoRoom,
+    /// A new connection that the kernel had no memory to watch.
+    Unwatched,
+    /// A reload has taken away the address on which it was accepted.
+    Unlistened,
     /// The process is shutting down.
     Shutdown,
     /// A panic while serving the connection: a bug of ours.
@@ -74,6 +80,9 @@ impl CloseReason {
         Self::TunnelEnded,
         Self::TunnelTimeout,
         Self::Displaced,
+        Self::NoRoom,
+        Self::Unwatched,
+        Self::Unlistened,
         Self::Shutdown,
         Self::Bug,
     ];
@@ -96,6 +105,9 @@ impl CloseReason {
             Self::TunnelEnded => "tunnel_ended",
             Self::TunnelTimeout => "tunnel_timeout",
             Self::Displaced => "displaced",
+            Self::NoRoom => "no_room",
+            Self::Unwatched => "unwatched",
+            Self::Unlistened => "unlistened",
             Self::Shutdown => "shutdown",
             Self::Bug => "bug",
         }

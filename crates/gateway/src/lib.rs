@@ -3,12 +3,14 @@
 //! plane's.
 
 mod access_log;
+mod alarm;
 mod body_file;
 mod buffer;
 mod close;
 mod connection;
 mod error_log;
 mod exchange;
+mod fault;
 mod files;
 mod generation;
 mod group;
@@ -24,10 +26,11 @@ mod worker;
 pub use access_log::{AccessOutput, Buffering, LogSink, Record, records};
 pub use close::{CloseReason, CloseSide};
 pub use error_log::{ErrorLog, ErrorTarget, Level};
+pub use fault::Fault;
 pub use generation::{Generation, ListenerId};
 pub use log_place::{LogPlace, NamedFiles, SyslogPlace, syslog_place};
 pub use lower::{ErrorOutput, ListenerSpec, LowerOptions, Lowered, Registry, Resolve, lower};
-pub use shared::{Message, Shared, Totals};
+pub use shared::{AcceptDrops, Message, Overload, Shared, Totals};
 pub use worker::run;
 
 /// The nginx whose dialect we speak: `$nginx_version`, and what `-V` tells tools that look for it.

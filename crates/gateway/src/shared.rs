@@ -1,7 +1,9 @@
 //! What the workers of a process have in common: the pool, each other's mailboxes, counters, logs. Made once, before the
 //! workers start, and never freed: workers and leases borrow it for ever.
 
+use crate::alarm::Alarm;
 use crate::error_log::ErrorLog;
+use crate::fault::Faults;
 use crate::generation::{Generation, ListenerId};
 use crate::pool::{PoolDriver, UpstreamPool};
 use crate::status::{CLASSES, StatusBook};
@@ -78,8 +80,49 @@ pub struct Shared {
     pub(crate) status: StatusBook,
     /// Unix time at which this was made.
     pub(crate) started_at_s: u64,
+    pub(crate) shortages: Shortages,
+    pub(crate) faults: Faults,
     /// Serial number of the next client connection.
     serial: AtomicU64,
+}
+
+/// What the process was short of, with the rate limit of the lines that say so.
+#[derive(Debug, Default)]
+pub(crate) struct Shortages {
+    /// `accept4()` found no descriptor or no memory.
+    pub(crate) accept: Alarm,
+    /// `worker_connections` were in use, and none was idle.
+    pub(crate) room: Alarm,
+    /// Connections that found the accept queue of one of our listeners full.
+    queue_full: AtomicU64,
+    /// `ListenOverflows` of the network namespace.
+    listen_overflows: AtomicU64,
+    /// `ListenDrops` of the network namespace.
+    listen_drops: AtomicU64,
+}
+
+/// Connections that were not accepted, as a look at the kernel's counters found them: differences since the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AcceptDrops {
+    /// Those that found the accept queue of one of our listeners full.
+    pub queue_full: u64,
+    /// `ListenOverflows` of `TcpExt`: the same for all listeners of the network namespace.
+    pub listen_overflows: u64,
+    /// `ListenDrops` of `TcpExt`: these and connections dropped for other reasons.
+    pub listen_drops: u64,
+}
+
+/// What the process could not take on since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overload {
+    /// Calls of `accept4()` for which no descriptor or memory was left.
+    pub accepts_failed: u64,
+    /// Connections closed at once because `worker_connections` were in use.
+    pub connections_refused: u64,
+    /// Connections that the kernel dropped before they were accepted.
+    pub accept_drops: AcceptDrops,
+    /// Panics while serving a connection: bugs of ours.
+    pub bugs: u64,
 }
 
 /// Sums over all workers, as `stub_status` prints them.
@@ -129,6 +172,8 @@ impl Shared {
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             status: StatusBook::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),
+            shortages: Shortages::default(),
+            faults: Faults::default(),
             serial: AtomicU64::new(1),
         }));
         Ok(this.get_or_init(|| shared))
@@ -153,6 +198,40 @@ impl Shared {
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers.len()
+    }
+
+    /// Adds what a look at the kernel's counters has found.
+    pub fn count_accept_drops(&self, drops: AcceptDrops) {
+        let AcceptDrops { queue_full, listen_overflows, listen_drops } = drops;
+        self.shortages.queue_full.fetch_add(queue_full, Ordering::Relaxed);
+        self.shortages.listen_overflows.fetch_add(listen_overflows, Ordering::Relaxed);
+        self.shortages.listen_drops.fetch_add(listen_drops, Ordering::Relaxed);
+    }
+
+    /// What could not be taken on since the start.
+    pub fn overload(&self) -> Overload {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Overload {
+            accepts_failed: self.shortages.accept.total(),
+            connections_refused: self.shortages.room.total(),
+            accept_drops: AcceptDrops {
+                queue_full: read(&self.shortages.queue_full),
+                listen_overflows: read(&self.shortages.listen_overflows),
+                listen_drops: read(&self.shortages.listen_drops),
+            },
+            bugs: self.workers.iter().map(|link| read(&link.counters.bugs)).sum(),
+        }
+    }
+
+    /// Connections closed for a reason since the start.
+    pub fn closed(&self, reason: crate::CloseReason) -> u64 {
+        self.workers.iter().map(|link| link.counters.closed[reason as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    /// Makes the next connection that comes to this place panic. For tests; releases do not have it.
+    #[cfg(debug_assertions)]
+    pub fn panic_once_at(&self, fault: crate::Fault) {
+        self.faults.arm(fault);
     }
 
     /// Wakes the task that [`wake_token`] packed.

@@ -28,3 +28,25 @@ pub fn monotonic_millis() -> Millis {
 pub fn wall_clock() -> Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    /// L12: the other half is a rule of `cargo xtask tidy`, by which no deadline reads the wall clock.
+    #[test]
+    fn l12_deadlines_count_on_a_clock_that_nobody_can_set() {
+        const DECADE: Duration = Duration::from_hours(24 * 365 * 10);
+        // The kernel lets no one set the monotonic clock; it counts from the machine's start, the wall clock from 1970.
+        let monotonic = Duration::from_millis(monotonic_millis().0);
+        assert!(monotonic + DECADE < wall_clock(), "{monotonic:?} is the wall clock");
+        // The standard library's is the same clock.
+        let (outer, before) = (Instant::now(), monotonic_millis());
+        let (inner, after) = (Instant::now(), monotonic_millis());
+        let (least, most) = (inner.duration_since(outer), outer.elapsed());
+        let measured = Duration::from_millis(after.since(before));
+        let tick = Duration::from_millis(1);
+        assert!(measured <= most + tick && measured + tick + most >= least, "{least:?} {measured:?} {most:?}");
+    }
+}

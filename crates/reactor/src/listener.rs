@@ -82,13 +82,15 @@ pub struct BacklogGranted {
     pub granted: u32,
 }
 
-/// The accept queue of a listener at one moment, in connections.
+/// The accept queue of a listener at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptQueue {
     /// Connections that wait to be accepted.
     pub waiting: u32,
-    /// What the kernel keeps.
+    /// How many may wait: the effective backlog. A queue of n holds n + 1.
     pub backlog: u32,
+    /// Connections that found it full, since the socket was made; wraps around.
+    pub dropped: u32,
 }
 
 impl Listener {
@@ -161,8 +163,20 @@ impl Listener {
         match sys::accept(self.socket.as_fd()) {
             Ok((socket, address)) => Ok(Some(Accepted { socket, from: peer_address(&address) })),
             Err(error) => match error.raw_os_error() {
-                // The client left between SYN and accept, or a signal came: the next one will tell.
-                Some(libc::EAGAIN | libc::ECONNABORTED | libc::EINTR | libc::EPROTO) => Ok(None),
+                // The client left between SYN and accept, a signal came, or the network was lost with a connection in the
+                // queue (accept(2) lists what comes that way): the next one will tell.
+                Some(
+                    libc::EAGAIN
+                    | libc::ECONNABORTED
+                    | libc::EINTR
+                    | libc::EPROTO
+                    | libc::ENETDOWN
+                    | libc::ENOPROTOOPT
+                    | libc::EHOSTDOWN
+                    | libc::ENONET
+                    | libc::EHOSTUNREACH
+                    | libc::ENETUNREACH,
+                ) => Ok(None),
                 _ => Err(error),
             },
         }
@@ -181,12 +195,14 @@ impl Listener {
         sys::tcp_info(self.socket.as_fd()).map(|info| BacklogGranted { asked, granted: info.tcpi_sacked })
     }
 
-    /// How full the accept queue is; `None` for a Unix socket. A queue of `backlog` holds one connection more.
+    /// The accept queue now; `None` on a Unix socket.
     ///
-    /// `TCP_INFO` of a listener has the queue in `tcpi_unacked` (net/ipv4/tcp.c, `tcp_get_info`).
+    /// `TCP_INFO` of a listener has the length in `tcpi_unacked` (net/ipv4/tcp.c, `tcp_get_info`). The drops are the
+    /// socket's own (`tcp_listendrop`), so other listeners of the machine do not show here, as they do in `TcpExt`.
     pub fn accept_queue(&self) -> Option<AcceptQueue> {
-        sys::tcp_info(self.socket.as_fd())
-            .map(|info| AcceptQueue { waiting: info.tcpi_unacked, backlog: info.tcpi_sacked })
+        let info = sys::tcp_info(self.socket.as_fd())?;
+        let dropped = sys::drops(self.socket.as_fd())?;
+        Some(AcceptQueue { waiting: info.tcpi_unacked, backlog: info.tcpi_sacked, dropped })
     }
 
     /// For registration with a reactor and for passing on.

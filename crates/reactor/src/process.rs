@@ -1,4 +1,4 @@
-//! Limits of the process.
+//! Limits of the process, and how it shows that one is reached.
 
 use crate::sys;
 use std::io;
@@ -21,4 +21,10 @@ pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     let reachable = wanted.min(hard);
     sys::set_descriptor_limits(reachable, hard)?;
     Ok(reachable)
+}
+
+/// Whether a call failed because this process or the machine has no descriptor, or no memory, for another socket. That is
+/// nobody's fault but ours: a peer is not to blame, and trying again at once is in vain.
+pub fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

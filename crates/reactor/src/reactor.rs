@@ -147,6 +147,11 @@ impl Reactor {
         self.tasks.borrow_mut().end(task);
     }
 
+    /// Whether a task has not ended.
+    pub fn is_live(&self, task: TaskId) -> bool {
+        self.tasks.borrow().is_live(task)
+    }
+
     /// Puts a task into the ready list, once.
     pub fn wake(&self, task: TaskId) {
         self.tasks.borrow_mut().wake(task);

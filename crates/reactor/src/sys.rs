@@ -217,6 +217,26 @@ pub(crate) fn tcp_state_and_acked(socket: BorrowedFd<'_>) -> Option<(u8, u64)> {
     (result == 0 && is_whole).then_some((info.state, info.bytes_acked))
 }
 
+/// Values of `SO_MEMINFO` (`include/uapi/linux/sock_diag.h`), of which the last counts what a socket has dropped.
+const MEMINFO_VALUES: usize = 9;
+
+/// What a socket has dropped since it was made; for a listener: connections that found its accept queue full.
+pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+    let mut values = [0u32; MEMINFO_VALUES];
+    let mut length = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `values`, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0 && length as usize == size_of_val(&values)).then(|| values[MEMINFO_VALUES - 1])
+}
+
 /// The soft and hard limit of open descriptors.
 pub(crate) fn descriptor_limits() -> io::Result<(u64, u64)> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -81,6 +81,10 @@ impl Tasks {
         self.ready.len()
     }
 
+    pub(crate) fn is_live(&self, task: TaskId) -> bool {
+        self.headers.get(task.index as usize).is_some_and(|header| header.alive && header.generation == task.generation)
+    }
+
     fn wake_index(&mut self, index: u32) {
         let header = &mut self.headers[index as usize];
         if !std::mem::replace(&mut header.queued, true) {

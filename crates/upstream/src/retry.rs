@@ -101,6 +101,9 @@ pub enum Failure {
     InvalidHeader,
     /// A whole head with a status that `proxy_next_upstream` may list (U7).
     Status(u16),
+    /// No socket could be made: this process or the machine is out of descriptors, or of memory for one (L2). Another
+    /// peer would need a socket, too.
+    NoSocket,
     /// The balancer has no peer to offer (U11).
     NoLivePeer,
     /// The client is gone (U13).
@@ -193,6 +196,8 @@ pub enum Reason {
     TriesUsedUp,
     /// No time is left (U10).
     TimeUsedUp,
+    /// L2.
+    NoSocket,
     /// U11.
     NoLivePeer,
     /// U13.
@@ -213,6 +218,7 @@ impl Reason {
             Self::ResponseBegun => "response already begun",
             Self::TriesUsedUp => "no tries left",
             Self::TimeUsedUp => "proxy_next_upstream_timeout reached",
+            Self::NoSocket => "no descriptor or memory for a socket",
             Self::NoLivePeer => "no live upstreams",
             Self::ClientGone => "client closed the connection",
         }
@@ -259,6 +265,7 @@ pub fn is_idempotent(method: &[u8]) -> bool {
 pub fn decide(failure: Failure, attempt: &Attempt, policy: &Policy) -> Verdict {
     let (condition, status, blame) = match failure {
         Failure::ClientGone => return verdict(Decision::Fail { status: 499 }, Blame::None, Reason::ClientGone),
+        Failure::NoSocket => return verdict(Decision::Fail { status: 503 }, Blame::None, Reason::NoSocket),
         Failure::NoLivePeer => return verdict(Decision::Fail { status: 502 }, Blame::None, Reason::NoLivePeer),
         Failure::ConnectFailed | Failure::ClosedBeforeHead | Failure::ClosedInsideHead => {
             (Conditions::ERROR, 502, Blame::Failed)
@@ -333,7 +340,7 @@ fn verdict(decision: Decision, blame: Blame, reason: Reason) -> Verdict {
 mod tests {
     use super::Failure::{
         ClientGone, ClosedBeforeHead, ClosedInsideHead, ConnectFailed, ConnectTimeout, InvalidHeader, NoLivePeer,
-        Status, Timeout,
+        NoSocket, Status, Timeout,
     };
     use super::*;
 
@@ -457,6 +464,12 @@ mod tests {
     fn u11_no_live_peer_is_502() {
         let verdict = decide(NoLivePeer, &POST, &DEFAULT);
         assert_eq!((verdict.decision, verdict.reason.phrase()), (fail(502), "no live upstreams"));
+    }
+
+    #[test]
+    fn l02_no_socket_is_503_and_nobodys_fault() {
+        let verdict = decide(NoSocket, &GET, &DEFAULT);
+        assert_eq!((verdict.decision, verdict.blame, verdict.reason), (fail(503), Blame::None, Reason::NoSocket));
     }
 
     #[test]

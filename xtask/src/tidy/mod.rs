@@ -11,6 +11,7 @@ mod file_length;
 mod function_length;
 mod source;
 mod unsafe_code;
+mod wall_clock;
 mod workplace_paths;
 
 use crate::metadata;
@@ -61,6 +62,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         findings.extend(file_header::check(&source));
         findings.extend(bare_ignore::check(&source));
         findings.extend(unsafe_code::check(&source));
+        findings.extend(wall_clock::check(&source));
         findings.extend(banned_names::check(&source));
         measures.extend(file_length::measure(&source));
         measures.extend(function_length::measure(&source));

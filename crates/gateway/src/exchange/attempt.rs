@@ -204,6 +204,10 @@ impl Exchange {
         let began = self.worker.reactor.now();
         let stream = match self.worker.reactor.connect(&peer.address, &plan.connect, self.task()) {
             Ok(stream) => stream,
+            Err(error) if reactor::is_shortage(&error) => {
+                self.error_log(&format!("socket() failed ({}) while connecting to upstream", errno(&error)));
+                return Err(Failure::NoSocket);
+            }
             Err(error) => {
                 self.error_log(&format!("connect() failed ({}) while connecting to upstream", errno(&error)));
                 return Err(Failure::ConnectFailed);

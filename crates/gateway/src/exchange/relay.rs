@@ -6,6 +6,7 @@ use super::downstream::{Downstream, Framing};
 use super::patience::Patience;
 use crate::close::CloseReason;
 use crate::error_log::errno;
+use crate::fault::Fault;
 use crate::pool::Leased;
 use http1::ChunkError;
 use http1::chunked::Decoder;
@@ -147,6 +148,7 @@ pub(super) struct RelayPlan {
 impl Exchange {
     /// Moves the body until it is complete on the client's side of the socket, or cannot be completed.
     pub(super) async fn relay(&mut self, relay: &mut Relay, up: &Leased, plan: &RelayPlan) -> RelayEnd {
+        self.worker.shared.faults.pass(Fault::Relay);
         let mut ask = plan.buffer_bytes;
         let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {

@@ -1,6 +1,8 @@
 //! Accepting: who serves a new connection, and what happens when there is no room for it.
 
+use super::housekeeping::Chore;
 use super::{Body, Worker};
+use crate::alarm::and_more;
 use crate::close::CloseReason;
 use crate::connection::Connection;
 use crate::error_log::errno;
@@ -11,6 +13,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Connections accepted in a row: enough to empty a burst quickly, few enough that the requests of connected clients are
 /// not kept waiting. The listener is level-triggered, so the next turn goes on.
@@ -18,6 +21,9 @@ const ACCEPTS_MAX: usize = 64;
 /// A worker passes a new connection on when it has this many more than the least loaded one, plus a sixteenth of its own:
 /// with long-lived connections an imbalance would stay for ever, and a hand-over costs a wake-up.
 const IMBALANCE_MAX: usize = 4;
+/// Without a descriptor, accepting is tried again after this time at the latest, as in nginx: descriptors are also freed by
+/// other workers, by the pool and by files, which nobody here is told of.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The listeners that a worker accepts from.
 #[derive(Debug, Default)]
@@ -60,27 +66,41 @@ impl Worker {
     }
 
     pub(super) fn accept(self: &Rc<Self>, id: ListenerId) {
-        let listener =
-            self.listeners.borrow().all.iter().find(|(present, _)| *present == id).map(|(_, it)| Arc::clone(it));
-        let Some(listener) = listener else { return };
-        for _ in 0..ACCEPTS_MAX {
-            match listener.accept() {
-                Ok(Some(accepted)) => {
-                    bump(&self.counters().accepted, 1);
-                    self.place(accepted, id);
-                }
-                Ok(None) => return,
-                Err(error) => {
-                    // EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. A connection that closes resumes.
-                    self.shared.error_log.crit(&format!(
-                        "accept4() failed ({}); accepting pauses until a connection closes",
-                        errno(&error)
-                    ));
-                    self.pause_accept();
-                    return;
-                }
+        // With `reuseport` a worker may have several sockets of one address.
+        for at in 0.. {
+            let listener = match self.listeners.borrow().all.get(at) {
+                Some((present, listener)) if *present == id => Arc::clone(listener),
+                Some(_) => continue,
+                None => return,
+            };
+            if let Err(error) = self.accept_from(&listener, id) {
+                return self.accept_failed(&error);
             }
         }
+    }
+
+    fn accept_from(self: &Rc<Self>, listener: &Listener, id: ListenerId) -> io::Result<()> {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(accepted) = listener.accept()? else { break };
+            bump(&self.counters().accepted, 1);
+            self.place(accepted, id);
+        }
+        Ok(())
+    }
+
+    /// EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. The connection that has been idle for longest makes
+    /// room; where there is none, the next one that closes does, or the end of the pause.
+    fn accept_failed(&self, error: &io::Error) {
+        if let Some(kept_back) = self.shared.shortages.accept.ring(self.reactor.now()) {
+            self.shared.error_log.crit(&format!(
+                "accept4() failed ({}); accepting pauses until a descriptor is free{}",
+                errno(error),
+                and_more(kept_back)
+            ));
+        }
+        self.pause_accept();
+        self.plan_chore(Chore::AcceptAgain, self.reactor.now().after(PAUSE));
+        self.displace_idle();
     }
 
     /// Gives a connection to the least loaded worker.
@@ -108,17 +128,19 @@ impl Worker {
         let generation = self.generation();
         let over_limit = self.connections() > generation.worker_connections;
         if over_limit && !self.displace_idle() {
-            let limit = generation.worker_connections;
-            self.shared
-                .error_log
-                .alert(&format!("{limit} worker_connections are not enough; a new connection is closed"));
-            return self.forget_connection(task, CloseReason::Displaced);
+            if let Some(kept_back) = self.shared.shortages.room.ring(now) {
+                let (limit, more) = (generation.worker_connections, and_more(kept_back));
+                self.shared
+                    .error_log
+                    .alert(&format!("{limit} worker_connections are not enough; a new connection is closed{more}"));
+            }
+            return self.forget_connection(task, CloseReason::NoRoom);
         }
         let stream = match self.reactor.register(accepted.socket, task) {
             Ok(stream) => stream,
             Err(error) => {
                 self.shared.error_log.alert(&format!("epoll_ctl() failed ({})", errno(&error)));
-                return self.forget_connection(task, CloseReason::Displaced);
+                return self.forget_connection(task, CloseReason::Unwatched);
             }
         };
         bump(&self.counters().handled, 1);

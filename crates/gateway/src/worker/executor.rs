@@ -11,8 +11,6 @@ pub(crate) trait Slot<A, O> {
     fn start(&mut self, arguments: A);
     /// Polls the future; `Ready` empties the slot. An empty slot is `Pending` for ever.
     fn poll(&mut self) -> Poll<O>;
-    /// Drops the future, which cancels it.
-    fn clear(&mut self);
 }
 
 struct Typed<M, F> {
@@ -34,10 +32,6 @@ impl<A, O, M: Fn(A) -> F, F: Future<Output = O>> Slot<A, O> for Typed<M, F> {
             self.future.set(None);
         }
         polled
-    }
-
-    fn clear(&mut self) {
-        self.future.set(None);
     }
 }
 
@@ -71,8 +65,5 @@ mod tests {
             assert!(slot.poll().is_pending());
             assert_eq!(slot.poll(), Poll::Ready(number * 2));
         }
-        slot.start(6);
-        slot.clear();
-        assert!(slot.poll().is_pending());
     }
 }

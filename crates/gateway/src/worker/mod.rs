@@ -3,11 +3,13 @@
 mod accept;
 mod clock;
 pub(crate) mod executor;
+mod housekeeping;
 mod linger;
 
 use crate::close::CloseReason;
 use crate::connection::{Connection, HeadRead};
 use crate::exchange::{self, Begin, Next, Refusal};
+use crate::fault::Fault;
 use crate::generation::{Generation, ListenerId, Pinned};
 use crate::request::Request;
 use crate::shared::{Message, Shared, bump};
@@ -15,9 +17,11 @@ use crate::tunnel::{Step, Tunnel};
 use accept::Listeners;
 pub(crate) use clock::Clock;
 use executor::Slot;
+use housekeeping::House;
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
-use reactor::{Millis, Reactor, Ready, SourceId, TaskId};
+use reactor::{Reactor, Ready, SourceId, TaskId};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,9 +59,7 @@ pub(crate) struct Worker {
     requests: RefCell<Vec<Box<Request>>>,
     slots: RefCell<Vec<Box<dyn Slot<Begin, Next>>>>,
     listeners: RefCell<Listeners>,
-    /// Deadlines of the worker itself: pool expiry, accepting again after a pause.
-    housekeeping: TaskId,
-    pool_expiry: Cell<Option<Millis>>,
+    house: House,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -81,8 +83,7 @@ pub fn run(
         requests: RefCell::default(),
         slots: RefCell::default(),
         listeners: RefCell::default(),
-        housekeeping: reactor.create_task(),
-        pool_expiry: Cell::new(None),
+        house: House::new(reactor.create_task()),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,
@@ -101,21 +102,65 @@ impl Worker {
             // Tasks that wake themselves go to the end of the list; new events are collected before they run again.
             let mut tasks_left = self.reactor.ready_len();
             while let Some(ready) = self.reactor.next_ready() {
-                match ready {
-                    Ready::Task(task) => {
-                        self.run_task(task);
-                        if tasks_left <= 1 {
-                            break;
-                        }
-                        tasks_left -= 1;
+                // What unwinds drops the task's connection, exchange or tunnel, and with it the sockets.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.handle(ready))) {
+                    self.survive(ready, panic.as_ref());
+                }
+                if matches!(ready, Ready::Task(_)) {
+                    if tasks_left <= 1 {
+                        break;
                     }
-                    Ready::Parked(label) => self.discard_parked(label),
-                    Ready::Source(MAILBOX) => self.read_mailbox(),
-                    Ready::Source(SourceId(listener)) => self.accept(ListenerId(listener)),
+                    tasks_left -= 1;
                 }
             }
         }
         Ok(())
+    }
+
+    fn handle(self: &Rc<Self>, ready: Ready) {
+        match ready {
+            Ready::Task(task) => self.run_task(task),
+            Ready::Parked(label) => self.discard_parked(label),
+            Ready::Source(MAILBOX) => self.read_mailbox(),
+            Ready::Source(SourceId(listener)) => self.accept(ListenerId(listener)),
+        }
+    }
+
+    /// X7: a panic is a bug of ours and ends the one connection that met it.
+    fn survive(&self, ready: Ready, panic: &(dyn Any + Send)) {
+        let message = panic.downcast_ref::<&str>().copied();
+        let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        bump(&self.counters().bugs, 1);
+        let end = match ready {
+            Ready::Task(task) if task != self.house.task => {
+                if self.reactor.is_live(task) {
+                    self.forget_connection(task, CloseReason::Bug);
+                }
+                "; its connection is closed"
+            }
+            _ => "",
+        };
+        self.shared.error_log.bug(&format!("a panic ({message}) in worker {}{end}", self.index));
+        self.count_again();
+    }
+
+    /// Sets the gauges to what is there: the one that panicked has left them as they were.
+    fn count_again(&self) {
+        let (mut reading, mut exchanges, mut tunnels) = (0, 0, 0);
+        for body in self.bodies.borrow().iter() {
+            match body {
+                Body::Waiting(_, true) => reading += 1,
+                Body::Exchange(_) => exchanges += 1,
+                Body::Tunnel(_) => tunnels += 1,
+                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) => {}
+            }
+        }
+        let counters = self.counters();
+        for (gauge, count) in
+            [(&counters.reading, reading), (&counters.exchanges, exchanges), (&counters.tunnels, tunnels)]
+        {
+            gauge.store(count, Ordering::Relaxed);
+        }
     }
 
     fn is_finished(&self) -> bool {
@@ -146,7 +191,7 @@ impl Worker {
             None => Body::Free,
         };
         match body {
-            Body::Free if task == self.housekeeping => self.keep_house(),
+            Body::Free if task == self.house.task => self.keep_house(),
             Body::Free => {}
             Body::Waiting(connection, reading) => self.read_head(connection, reading),
             Body::Exchange(slot) => self.poll_exchange(task, slot),
@@ -166,12 +211,12 @@ impl Worker {
 
     /// A connection waits for a head, or for the rest of it.
     fn read_head(self: &Rc<Self>, mut connection: Connection, was_reading: bool) {
+        self.shared.faults.pass(Fault::Head);
         let generation = self.generation();
         let task = connection.task;
         let fired = self.reactor.take_deadline_fired(task);
         let Some(listener) = generation.listener(connection.listener) else {
-            // The address is not listened on any more.
-            return self.close(connection, CloseReason::Shutdown);
+            return self.close(connection, CloseReason::Unlistened);
         };
         let mut request = self.requests.borrow_mut().pop().unwrap_or_default();
         let read = connection.read_head(&listener.limits, &mut request, self.reactor.now());
@@ -223,16 +268,7 @@ impl Worker {
     }
 
     fn poll_exchange(self: &Rc<Self>, task: TaskId, mut slot: Box<dyn Slot<Begin, Next>>) {
-        // A panic ends this one connection: its future, and with it the sockets, are dropped below.
-        let Ok(polled) = catch_unwind(AssertUnwindSafe(|| slot.poll())) else {
-            slot.clear();
-            bump(&self.counters().exchanges, -1);
-            bump(&self.counters().bugs, 1);
-            self.shared.error_log.bug("an exchange panicked; its connection is closed");
-            self.forget_connection(task, CloseReason::Bug);
-            return;
-        };
-        let Poll::Ready(next) = polled else { return self.put(task, Body::Exchange(slot)) };
+        let Poll::Ready(next) = slot.poll() else { return self.put(task, Body::Exchange(slot)) };
         bump(&self.counters().exchanges, -1);
         let mut slots = self.slots.borrow_mut();
         if slots.len() < SPARES_MAX {
@@ -271,6 +307,7 @@ impl Worker {
     }
 
     fn step_tunnel(self: &Rc<Self>, mut tunnel: Box<Tunnel>) {
+        self.shared.faults.pass(Fault::Tunnel);
         let task = tunnel.task;
         let fired = self.reactor.take_deadline_fired(task);
         match tunnel.step(self.reactor.now(), fired) {
@@ -343,27 +380,6 @@ impl Worker {
             crate::pool::Look::Data => Inspection::Remove(DataOnIdle),
         });
         drop(removed);
-    }
-
-    /// Makes sure that idle connections are looked through at this time at the latest.
-    pub(crate) fn expire_pool_by(&self, at: upstream::Millis) {
-        let at = Millis(at.0);
-        if self.pool_expiry.get().is_none_or(|planned| at < planned) {
-            self.pool_expiry.set(Some(at));
-            self.reactor.set_deadline(self.housekeeping, Some(at));
-        }
-    }
-
-    fn keep_house(&self) {
-        self.reactor.take_deadline_fired(self.housekeeping);
-        self.pool_expiry.set(None);
-        let mut removed = Vec::new();
-        let next = self.shared.pool.expire(self.id(), self.pool_now(), &mut removed);
-        drop(removed);
-        if let Some(at) = next {
-            // Not sooner than in a moment: what is left over is due now, but the others' work is too.
-            self.expire_pool_by(at.max(self.pool_now().plus(10)));
-        }
     }
 
     fn read_mailbox(self: &Rc<Self>) {

@@ -4,6 +4,7 @@
 
 mod client_leaves;
 mod overload;
+mod panics;
 mod pool;
 mod requests_body;
 mod requests_fields;

@@ -68,6 +68,7 @@ impl Child {
                 }
                 continue;
             };
+            engine.look();
             if engine.is_finished() {
                 return Ok(());
             }

@@ -3,6 +3,7 @@
 
 use super::log_files::LogFiles;
 use super::log_writer::LogWriter;
+use super::queue_watch::QueueWatch;
 use super::sockets::{Bound, share};
 use crate::process::Process;
 use gateway::{Level, ListenerId, Lowered, Message, Shared};
@@ -21,6 +22,7 @@ pub(super) struct Engine {
     workers: Vec<JoinHandle<io::Result<()>>>,
     listening: Vec<(ListenerId, PeerAddress)>,
     writer: LogWriter,
+    queues: QueueWatch,
     shutdown_timeout: Duration,
     /// Set while it drains: when it ends whatever is still under way.
     deadline: Option<Instant>,
@@ -44,6 +46,7 @@ impl Engine {
             workers: Vec::new(),
             listening: lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
             writer,
+            queues: QueueWatch::new(sockets_of(bound)),
             shutdown_timeout: process.shutdown_timeout,
             deadline: None,
         };
@@ -77,6 +80,7 @@ impl Engine {
     pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
         let EngineParts { process, lowered, bound, files } = parts;
         self.writer.reload(lowered, process.error_logs.clone(), files);
+        self.queues.watch(sockets_of(bound));
         self.shutdown_timeout = process.shutdown_timeout;
         let old = std::mem::take(&mut self.listening);
         self.listening = lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();
@@ -103,6 +107,7 @@ impl Engine {
 
     /// Accepts nothing new and ends when everything under way has, or when `worker_shutdown_timeout` is over.
     pub(super) fn drain(&mut self) {
+        self.queues.watch(std::iter::empty());
         self.tell_all(|| Message::Drain);
         if !self.shutdown_timeout.is_zero() {
             self.deadline = Some(Instant::now() + self.shutdown_timeout);
@@ -111,6 +116,7 @@ impl Engine {
 
     /// Ends now.
     pub(super) fn stop(&mut self) {
+        self.queues.watch(std::iter::empty());
         self.deadline = None;
         self.tell_all(|| Message::Stop);
     }
@@ -119,6 +125,11 @@ impl Engine {
         for worker in 0..self.shared.workers() {
             self.shared.send(worker, message());
         }
+    }
+
+    /// What is to be looked at from time to time.
+    pub(super) fn look(&mut self) {
+        self.queues.look(self.shared);
     }
 
     /// Looks after the deadline of a drain; `true` when all workers have ended.
@@ -156,6 +167,10 @@ impl Engine {
         self.writer.end();
         outcome
     }
+}
+
+fn sockets_of(bound: &[Bound]) -> impl Iterator<Item = (PeerAddress, Arc<Listener>)> {
+    bound.iter().flat_map(|bound| bound.listeners.iter().map(|listener| (bound.address.clone(), Arc::clone(listener))))
 }
 
 /// Raises the limit of descriptors to what was asked for or, without that, as far as it goes; the result is a warning if it

@@ -12,6 +12,7 @@ mod log_writer;
 mod master;
 mod order;
 mod pid_file;
+mod queue_watch;
 mod single;
 mod sockets;
 mod syslog;

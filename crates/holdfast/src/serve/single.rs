@@ -71,6 +71,7 @@ impl Single<'_> {
             while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
                 self.answer(ask);
             }
+            self.engine.look();
             if self.engine.is_finished() {
                 return Ok(());
             }

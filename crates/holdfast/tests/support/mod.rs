@@ -79,8 +79,21 @@ impl Instance {
 
     /// Starts it in the foreground and waits until it serves.
     pub(crate) fn start(&mut self) {
+        self.start_as(|command| command);
+    }
+
+    /// Starts it in the foreground where its log does not tell when it serves.
+    pub(crate) fn start_unseen(&mut self) {
         let errors = fs::File::create(self.path("stderr")).expect("made");
         let child = self.command(&["-g", "daemon off;"]).stderr(errors).spawn().expect("the program starts");
+        self.running = Some(child);
+    }
+
+    /// As [`Self::start`], by a command that runs the given one.
+    pub(crate) fn start_as(&mut self, around: impl FnOnce(Command) -> Command) {
+        let errors = fs::File::create(self.path("stderr")).expect("made");
+        let mut command = around(self.command(&["-g", "daemon off;"]));
+        let child = command.stdin(Stdio::null()).stderr(errors).spawn().expect("the program starts");
         self.running = Some(child);
         until("it serves", || {
             let ended = self.running.as_mut().and_then(|child| child.try_wait().ok().flatten());

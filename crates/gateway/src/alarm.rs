@@ -1,0 +1,62 @@
+//! Log lines about a shortage that would otherwise come with every connection: the first is told at once, later ones are
+//! counted and told together. It writes nothing itself; the callers have the words.
+
+use reactor::Millis;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Between two lines about the same shortage: an operator learns of it at once and that it goes on, and the log stays
+/// readable.
+const PERIOD_MS: u64 = 60_000;
+
+/// One kind of shortage, in the whole process.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    /// When the last line was written, in milliseconds of the monotonic clock; 0 for never.
+    told_at: AtomicU64,
+    total: AtomicU64,
+    kept_back: AtomicU64,
+}
+
+impl Alarm {
+    /// Counts an occurrence. `Some`: a line is due; the number is of those that were counted without one since the last.
+    pub(crate) fn ring(&self, now: Millis) -> Option<u64> {
+        self.total.fetch_add(1, Ordering::Relaxed);
+        let told_at = self.told_at.load(Ordering::Relaxed);
+        let due = told_at == 0 || now.0.saturating_sub(told_at) >= PERIOD_MS;
+        // Of several workers that find it due one writes the line.
+        if due && self.told_at.compare_exchange(told_at, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return Some(self.kept_back.swap(0, Ordering::Relaxed));
+        }
+        self.kept_back.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Occurrences since the start.
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+}
+
+/// What stands behind a line for those that were kept back; nothing for none.
+pub(crate) fn and_more(kept_back: u64) -> String {
+    match kept_back {
+        0 => String::new(),
+        count => format!("; {count} more since the last such line"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_told_and_then_one_a_minute_with_the_count() {
+        let alarm = Alarm::default();
+        assert_eq!(alarm.ring(Millis(0)), Some(0));
+        assert_eq!(alarm.ring(Millis(5)), None);
+        assert_eq!(alarm.ring(Millis(PERIOD_MS)), None);
+        assert_eq!(alarm.ring(Millis(PERIOD_MS + 1)), Some(2));
+        assert_eq!((alarm.ring(Millis(PERIOD_MS + 2)), alarm.total()), (None, 5));
+        assert_eq!((and_more(0), and_more(2)), (String::new(), "; 2 more since the last such line".to_owned()));
+    }
+}

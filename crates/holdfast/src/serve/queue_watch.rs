@@ -1,0 +1,167 @@
+//! Accept queues that overflow: the kernel drops connections there without telling anybody, and clients see timeouts. Looks
+//! at the kernel's counters from time to time, counts, and warns. Called by the engine's control loop; `/proc` is read here
+//! because the network namespace's counters stand nowhere else.
+
+use gateway::{AcceptDrops, Level, Shared};
+use reactor::{AcceptQueue, Listener, PeerAddress};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two looks: a burst that overflows a queue is over sooner, but the counters remember it.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// Between two warnings about the same queues.
+const WARN_PERIOD: Duration = Duration::from_mins(1);
+
+/// The counters of the network namespace.
+const NETSTAT: &str = "/proc/net/netstat";
+const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
+
+/// One listening socket, and how often its queue had overflowed at the last look.
+struct Watched {
+    address: PeerAddress,
+    listener: Arc<Listener>,
+    dropped: u32,
+}
+
+/// `TcpExt` of the network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct TcpExt {
+    listen_overflows: u64,
+    listen_drops: u64,
+}
+
+/// The watch.
+pub(super) struct QueueWatch {
+    watched: Vec<Watched>,
+    tcp_ext: TcpExt,
+    looked: Instant,
+    warned: Option<Instant>,
+    /// Counted and not yet warned of, with the last queue that it concerned.
+    untold: AcceptDrops,
+    worst: Option<(PeerAddress, AcceptQueue)>,
+}
+
+impl QueueWatch {
+    /// Begins to watch. What was dropped before is nobody's news.
+    pub(super) fn new(listeners: impl Iterator<Item = (PeerAddress, Arc<Listener>)>) -> Self {
+        let mut watch = Self {
+            watched: Vec::new(),
+            tcp_ext: read_tcp_ext(),
+            looked: Instant::now(),
+            warned: None,
+            untold: AcceptDrops::default(),
+            worst: None,
+        };
+        watch.watch(listeners);
+        watch
+    }
+
+    /// From now on these listeners.
+    pub(super) fn watch(&mut self, listeners: impl Iterator<Item = (PeerAddress, Arc<Listener>)>) {
+        let mut old = std::mem::take(&mut self.watched);
+        self.watched = listeners
+            .map(|(address, listener)| {
+                // A reload hands over the same sockets as new descriptors, those of one address in the same order. The
+                // workers keep the first ones, and so do we.
+                if let Some(at) = old.iter().position(|old| old.address == address) {
+                    return old.remove(at);
+                }
+                let dropped = listener.accept_queue().map_or(0, |queue| queue.dropped);
+                Watched { address, listener, dropped }
+            })
+            .collect();
+    }
+
+    /// Looks if it is time to, counts what has happened since the last look, and warns.
+    pub(super) fn look(&mut self, shared: &'static Shared) {
+        let now = Instant::now();
+        if now.duration_since(self.looked) < LOOK_PERIOD {
+            return;
+        }
+        self.looked = now;
+        let drops = self.count();
+        if drops != AcceptDrops::default() {
+            shared.count_accept_drops(drops);
+        }
+        self.untold.queue_full += drops.queue_full;
+        self.untold.listen_overflows += drops.listen_overflows;
+        self.untold.listen_drops += drops.listen_drops;
+        // Overflows of somebody else's listener in the same namespace are counted, not warned of.
+        let due = self.warned.is_none_or(|warned| now.duration_since(warned) >= WARN_PERIOD);
+        if self.untold.queue_full > 0
+            && due
+            && let Some((address, queue)) = self.worst.take()
+        {
+            self.warned = Some(now);
+            shared.error_log().log(Level::Warn, &warning(&std::mem::take(&mut self.untold), &address, queue));
+        }
+    }
+
+    fn count(&mut self) -> AcceptDrops {
+        let mut drops = AcceptDrops::default();
+        let mut most = 0;
+        for one in &mut self.watched {
+            let Some(queue) = one.listener.accept_queue() else { continue };
+            let new = queue.dropped.wrapping_sub(std::mem::replace(&mut one.dropped, queue.dropped));
+            drops.queue_full += u64::from(new);
+            if new > most {
+                most = new;
+                self.worst = Some((one.address.clone(), queue));
+            }
+        }
+        let before = std::mem::replace(&mut self.tcp_ext, read_tcp_ext());
+        drops.listen_overflows = self.tcp_ext.listen_overflows.saturating_sub(before.listen_overflows);
+        drops.listen_drops = self.tcp_ext.listen_drops.saturating_sub(before.listen_drops);
+        drops
+    }
+}
+
+fn warning(drops: &AcceptDrops, address: &PeerAddress, queue: AcceptQueue) -> String {
+    let AcceptDrops { queue_full, listen_overflows, listen_drops } = drops;
+    let somaxconn = std::fs::read_to_string(SOMAXCONN).unwrap_or_default();
+    let AcceptQueue { waiting, backlog, .. } = queue;
+    format!(
+        "{queue_full} connections were dropped because an accept queue was full, most of them at {address}: its listen \
+         backlog is {backlog} and {waiting} wait now; raise `listen … backlog=` and, where that is the bound, \
+         net.core.somaxconn ({}); TcpExt of this network namespace meanwhile: ListenOverflows +{listen_overflows}, \
+         ListenDrops +{listen_drops}",
+        somaxconn.trim_end()
+    )
+}
+
+fn read_tcp_ext() -> TcpExt {
+    std::fs::read_to_string(NETSTAT).map(|text| parse_tcp_ext(&text)).unwrap_or_default()
+}
+
+/// A line of names and below it a line of values, both beginning with `TcpExt:`.
+fn parse_tcp_ext(text: &str) -> TcpExt {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return TcpExt::default() };
+    let value = |wanted: &str| {
+        let mut pairs = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
+        pairs.find(|(name, _)| *name == wanted).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+    };
+    TcpExt { listen_overflows: value("ListenOverflows"), listen_drops: value("ListenDrops") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_are_found_by_name() {
+        let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TW\nTcpExt: 7 12 34 5\nIpExt: A\nIpExt: 1\n";
+        assert_eq!(parse_tcp_ext(text), TcpExt { listen_overflows: 12, listen_drops: 34 });
+        assert_eq!(parse_tcp_ext("IpExt: A\nIpExt: 1\n"), TcpExt::default());
+    }
+
+    #[test]
+    fn a_warning_names_the_socket_and_both_limits() {
+        let queue = AcceptQueue { waiting: 2, backlog: 511, dropped: 9 };
+        let drops = AcceptDrops { queue_full: 3, listen_overflows: 4, listen_drops: 5 };
+        let text = warning(&drops, &PeerAddress::Ip(([127, 0, 0, 1], 80).into()), queue);
+        for part in ["3 connections", "127.0.0.1:80", "backlog is 511", "net.core.somaxconn (", "ListenOverflows +4"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

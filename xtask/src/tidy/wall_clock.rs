@@ -1,0 +1,66 @@
+//! Rule: the wall clock is read only where a time is shown (logs, `Date`). It jumps when somebody sets it, and a deadline
+//! that was computed from it would come an hour early or late. Deadlines take `reactor::Millis` or `Instant`.
+
+use super::Finding;
+use super::source::{Source, walk};
+use proc_macro2::TokenTree;
+
+/// Words that lead to the wall clock.
+const WORDS: [&str; 6] = ["SystemTime", "wall_clock", "OffsetDateTime", "now_utc", "now_local", "CLOCK_REALTIME"];
+
+/// Files that show the time to somebody, and the one that reads it for them.
+const ALLOWED: [&str; 8] = [
+    "crates/reactor/src/clock.rs",
+    "crates/reactor/src/lib.rs",
+    "crates/gateway/src/worker/clock.rs",
+    "crates/gateway/src/error_log.rs",
+    "crates/gateway/src/shared.rs",
+    "crates/gateway/src/status/snapshot.rs",
+    "crates/holdfast/src/serve/syslog.rs",
+    "crates/origin/src/reply.rs",
+];
+
+pub(super) fn check(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_product = source.path.starts_with("crates/") && source.path.contains("/src/");
+    if !is_product || ALLOWED.contains(&source.path.as_str()) {
+        return findings;
+    }
+    walk(source.tokens.clone(), &mut |siblings| {
+        for token in siblings {
+            if let TokenTree::Ident(word) = token
+                && WORDS.iter().any(|forbidden| word == forbidden)
+            {
+                findings.push(Finding {
+                    path: source.path.clone(),
+                    line: word.span().start().line,
+                    rule: "wall-clock",
+                    text: format!("`{word}`: deadlines are monotonic; what shows the time is listed in this rule"),
+                });
+            }
+        }
+    });
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEADLINE: &str = "use std::time::SystemTime;\nfn late(at: u64) -> bool { reactor::wall_clock() > at }\n";
+
+    #[test]
+    fn a_deadline_by_the_wall_clock_is_found() {
+        let found = check(&Source::fixture("crates/gateway/src/worker/mod.rs", DEADLINE));
+        assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn time_stamps_tests_and_tasks_may_read_it() {
+        for path in ["crates/gateway/src/error_log.rs", "crates/gateway/tests/x.rs", "xtask/src/bench/proxy.rs"] {
+            assert_eq!(check(&Source::fixture(path, DEADLINE)), [], "{path}");
+        }
+        let text = "// SystemTime\nfn f(now: Millis) {}\n";
+        assert_eq!(check(&Source::fixture("crates/gateway/src/worker/mod.rs", text)), []);
+    }
+}
