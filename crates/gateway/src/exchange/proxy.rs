@@ -148,6 +148,10 @@ impl Exchange {
                     return Step::Served(Served::Responded);
                 }
                 AttemptEnd::Reply(reply) => return Step::Reply(reply),
+                AttemptEnd::Intercepted(status) => {
+                    self.report(&plan.group, index, Outcome::Succeeded);
+                    return Step::Reply(Reply::error(status));
+                }
                 AttemptEnd::Tunnel(start) => return Step::Served(Served::Tunnel(start)),
                 AttemptEnd::Failed { failure, sent } => {
                     if let (Some(record), Some(status)) = (self.attempts.last_mut(), failed_status(failure)) {
