@@ -109,6 +109,18 @@ pub(crate) struct LocationPlan {
     /// `internal`: only internal redirects lead here.
     pub(crate) internal: bool,
     pub(crate) msie_padding: bool,
+    pub(crate) redirects: RedirectPlan,
+}
+
+/// What a Location field of ours that is a path is made into.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RedirectPlan {
+    /// `absolute_redirect`: scheme and host go before it.
+    pub(crate) absolute: bool,
+    /// `port_in_redirect`: with the port, unless it is 80.
+    pub(crate) port: bool,
+    /// `server_name_in_redirect`: the host is the first name of the server, whatever the client says.
+    pub(crate) server_name: bool,
 }
 
 /// How the client's side is treated in a location.
@@ -200,6 +212,8 @@ pub(crate) struct ProxyPlan {
     pub(crate) buffer_bytes: usize,
     pub(crate) request_buffering: bool,
     pub(crate) ignore_client_abort: bool,
+    /// `proxy_intercept_errors`: `error_page` has a say in what the upstream answers.
+    pub(crate) intercept_errors: bool,
     pub(crate) pass_request_headers: bool,
     pub(crate) pass_request_body: bool,
     pub(crate) conditions: Conditions,

@@ -122,3 +122,29 @@ fn refused_requests_have_pages_too() {
     let large = gateway.request("POST", "/x", "Content-Length: 11\r\n\r\n12345678901");
     assert_eq!((large.status, large.text()), (413, "sorry"));
 }
+
+#[test]
+fn an_intercepted_error_keeps_a_connection_whose_response_came_whole() {
+    let peer = Peer::saying("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone");
+    let server = "root html; location /in { proxy_pass http://pooled; proxy_intercept_errors on; \
+        error_page 404 /page; } location /page { }";
+    let gateway = Gateway::start_before(server, "upstream pooled { server {upstream:0}; }", &[peer.address()]);
+    gateway.write("html/page", "ours");
+    for _ in 0..2 {
+        let response = gateway.get("/in");
+        assert_eq!((response.status, response.text()), (404, "ours"));
+    }
+    assert_eq!(peer.connections(), 1, "nothing was left unread on it");
+}
+
+#[test]
+fn an_intercepted_error_that_is_still_coming_costs_its_connection() {
+    let peer = Peer::saying("HTTP/1.1 500 Oops\r\nContent-Length: 9\r\n\r\nhalf");
+    let server = "location /in { proxy_pass http://pooled; proxy_intercept_errors on; error_page 500 =502 @page; } \
+        location @page { return 200 '$upstream_status|$upstream_close_reason'; }";
+    let gateway = Gateway::start_before(server, "upstream pooled { server {upstream:0}; }", &[peer.address()]);
+    let response = gateway.get("/in");
+    assert_eq!((response.status, response.text()), (502, "500|response body not fully read"));
+    assert_eq!(gateway.get("/in").status, 502);
+    assert_eq!(peer.connections(), 2);
+}

@@ -94,13 +94,13 @@ directives! {
     "reset_timedout_connection" (flag) "on | off" = "off" in Http | Server | Location, Value, Planned =>
         "Whether timed out connections are closed with a reset, which frees the socket's memory at once.",
         "reset_timedout_connection on;";
-    "if_modified_since" (1) "off | exact | before" = "exact" in Http | Server | Location, Value since "0.7.24", No =>
+    "if_modified_since" (1) "off | exact | before" = "exact" in Http | Server | Location, Value since "0.7.24", Planned =>
         "How a file's time is compared with `If-Modified-Since`.", "if_modified_since before;";
     "max_ranges" (1) "number" in Http | Server | Location, Value since "1.1.2", Planned =>
         "Most ranges in one request; more and the whole file is sent, `0` turns ranges off.", "max_ranges 4;";
     "chunked_transfer_encoding" (flag) "on | off" = "on" in Http | Server | Location, Value since "0.8.35", Planned =>
         "Whether responses of unknown length to HTTP/1.1 clients are sent chunked.", "chunked_transfer_encoding off;";
-    "etag" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.3.3", No =>
+    "etag" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.3.3", Planned =>
         "Whether static files carry an `ETag`.", "etag off;";
     "open_file_cache" (1..=2) "off | max=N [inactive=time]" = "off"
         in Http | Server | Location, Value since "0.6.10", Accepted(OPEN_FILES) =>

@@ -20,11 +20,12 @@ const CORE: &[&str] = &[
     "client_max_body_size client_body_buffer_size client_body_temp_path client_body_in_file_only",
     "client_body_in_single_buffer send_timeout lingering_close lingering_time lingering_timeout",
     "reset_timedout_connection tcp_nodelay tcp_nopush sendfile sendfile_max_chunk chunked_transfer_encoding max_ranges",
+    "etag if_modified_since",
     "expires add_header add_header_inherit add_trailer add_trailer_inherit limit_rate limit_rate_after",
     // rewrite
     "return rewrite break set if map geo split_clients",
     // logs
-    "log_format access_log log_not_found log_subrequest open_log_file_cache stub_status",
+    "log_format access_log log_not_found open_log_file_cache stub_status",
     // limits, real client
     "limit_conn_zone limit_conn limit_conn_status limit_conn_log_level limit_conn_dry_run limit_req_zone limit_req",
     "limit_req_status limit_req_log_level limit_req_dry_run set_real_ip_from real_ip_header real_ip_recursive",
@@ -51,7 +52,7 @@ const ACCEPTED: &[&str] = &[
     "variables_hash_max_size variables_hash_bucket_size map_hash_max_size map_hash_bucket_size",
     "proxy_headers_hash_max_size proxy_headers_hash_bucket_size referer_hash_max_size referer_hash_bucket_size",
     "connection_pool_size request_pool_size open_file_cache open_file_cache_valid open_file_cache_min_uses",
-    "open_file_cache_errors output_buffers postpone_output directio aio",
+    "open_file_cache_errors output_buffers postpone_output directio aio log_subrequest",
     // Until responses are compressed:
     "gzip gzip_types gzip_min_length gzip_comp_level gzip_vary gzip_proxied gzip_http_version gzip_disable gzip_buffers",
 ];

@@ -6,7 +6,7 @@ use super::body::BodyRead;
 use super::patience::Patience;
 use super::proxied_head::HeadStep;
 use super::proxy::Tries;
-use super::relay::{Relay, RelayEnd, RelayPlan};
+use super::relay::{Relay, RelayEnd, RelayPlan, Source};
 use super::reply::Reply;
 use super::request_body::OutgoingBody;
 use super::unsent::send_in_two;
@@ -44,6 +44,8 @@ pub(super) enum AttemptEnd {
     Tunnel(Box<TunnelStart>),
     /// The client's body cannot be had: the answer to that.
     Reply(Reply),
+    /// The peer has answered, and an error page is shown for what it says.
+    Intercepted(u16),
     Failed {
         failure: Failure,
         sent: Sent,
@@ -272,6 +274,7 @@ impl Exchange {
                 // that answer is worth more than the news that it did not listen to the end.
                 HeadStep::Waiting => {}
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
+                HeadStep::Intercepted(whole) => return self.intercept(up, whole, &sending),
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
                 HeadStep::Failed(failure, reason, discard) => {
                     let lost_race = failure == Failure::ClosedBeforeHead && interims == 0;
@@ -428,6 +431,26 @@ impl Exchange {
             }
         }
         AttemptEnd::Served
+    }
+
+    /// `proxy_intercept_errors`: what is not read of the response costs its connection, which no later response may follow.
+    fn intercept(&mut self, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
+        let now = self.worker.reactor.now();
+        if let Some(record) = self.attempts.last_mut() {
+            record.response_ms = Some(now.since(record.began_at));
+        }
+        if whole {
+            let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
+            self.give_back(up, &Relay::new(Source::Done), request_sent);
+        } else {
+            let reason = DiscardReason::ResponseBodyUnread;
+            if let Some(record) = self.attempts.last_mut() {
+                record.close_reason = Some(reason);
+            }
+            up.discard(reason);
+        }
+        self.carry_challenges();
+        AttemptEnd::Intercepted(self.request.response.status)
     }
 
     fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {

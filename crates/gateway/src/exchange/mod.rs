@@ -118,6 +118,8 @@ pub(crate) struct Exchange {
     pub(crate) method: Method,
     /// The status under which an error page is sent, whatever its own.
     pub(crate) shown_status: Option<u16>,
+    /// What the client is asked for by a 401 whose page is another one's.
+    challenges: Vec<Box<[u8]>>,
     /// `error_page` has no more say.
     pub(crate) error_pages_done: bool,
     /// The request's body was refused: it is neither measured again nor passed on.
@@ -189,6 +191,7 @@ impl Exchange {
             attempts: Attempts::default(),
             method: head.method,
             shown_status: None,
+            challenges: Vec::new(),
             error_pages_done: false,
             body_refused: false,
             replay: ReplayBody::None,

@@ -10,6 +10,7 @@ use crate::error_log::errno;
 use crate::generation::ProxyPlan;
 use crate::pool::Leased;
 use crate::tunnel::TunnelStart;
+use http1::chunked::Decoder;
 use http1::encode::{encode_field, encode_fields, encode_head_end, encode_number_field, encode_status_line};
 use http1::{Field, FieldId, Method, Parse, RequestKind, ResponseFraming, ResponseKind, Version};
 use reactor::{Read, SCRATCH_BYTES};
@@ -28,6 +29,8 @@ pub(super) enum HeadStep {
     Waiting,
     /// It was sent to the client; the body follows.
     Relaying(Relay),
+    /// An error page is shown in its place; the body is not passed on. `true`: it has come whole already.
+    Intercepted(bool),
     /// 101: the bytes that came behind it.
     Switched(Vec<u8>),
     /// There is none: the failure, words for the log (empty: nothing to say), and why the connection is discarded.
@@ -137,6 +140,9 @@ impl Exchange {
                 self.request.response_bytes.clear();
                 return HeadStep::Failed(Failure::Status(status), String::new(), DiscardReason::ResponseBodyUnread);
             }
+        }
+        if plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some() {
+            return HeadStep::Intercepted(is_whole(self.request.response.framing, rest));
         }
         let source = match self.request.response.framing {
             ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
@@ -293,6 +299,26 @@ impl Exchange {
         self.request.response.fields.iter().filter(|field| {
             !field.hop && field.id != FieldId::ContentLength && !plan.hidden.contains(field.id, field.name.of(bytes))
         })
+    }
+}
+
+/// Whether these bytes are the whole body of a response, and nothing else.
+fn is_whole(framing: ResponseFraming, bytes: &[u8]) -> bool {
+    match framing {
+        ResponseFraming::None => bytes.is_empty(),
+        ResponseFraming::Length(length) => bytes.len() as u64 == length,
+        ResponseFraming::UntilClose => false,
+        ResponseFraming::Chunked => {
+            let (mut decoder, mut used) = (Decoder::default(), 0);
+            while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
+                match decoder.decode(rest) {
+                    Ok(step) if step.done => return used + step.consumed == bytes.len(),
+                    Ok(step) => used += step.consumed,
+                    Err(_) => return false,
+                }
+            }
+            false
+        }
     }
 }
 

@@ -5,9 +5,13 @@ use super::reply::{Reply, ReplyBody};
 use super::{Exchange, ExchangeView, Step};
 use crate::close::CloseReason;
 use crate::generation::LocationId;
-use http1::Method;
+use http1::encode::encode_field;
+use http1::{Field, Method};
 use rules::reply::PageTarget;
 use std::rc::Rc;
+
+/// What a 401 cannot do without (RFC 9110 section 11.6.1).
+const CHALLENGE: &[u8] = b"WWW-Authenticate";
 
 /// Where a request goes on.
 #[derive(Debug)]
@@ -58,6 +62,22 @@ impl Exchange {
                 Step::Reply(self.redirect_reply(status, location))
             }
         })
+    }
+
+    /// Keeps what an intercepted 401 asks the client for: the page that is shown for it says it too, as in nginx.
+    pub(super) fn carry_challenges(&mut self) {
+        let request = &self.request;
+        if request.response.status != 401 {
+            return;
+        }
+        let named = |field: &&Field| field.name.of(&request.response_bytes).eq_ignore_ascii_case(CHALLENGE);
+        let fields = request.response.fields.iter().filter(named);
+        self.challenges = fields.map(|field| field.value.of(&request.response_bytes).into()).collect();
+    }
+
+    /// The fields that [`Self::carry_challenges`] has kept.
+    pub(super) fn encode_challenges(&self, head: &mut Vec<u8>) {
+        self.challenges.iter().for_each(|value| encode_field(CHALLENGE, value, head));
     }
 
     /// Sends the client elsewhere. A line end in the URL, which a variable may bring, would be a field of its own.

@@ -45,7 +45,7 @@ impl Reply {
 }
 
 /// Whether responses of this status never have a body.
-fn is_bodiless(status: u16) -> bool {
+pub(super) fn is_bodiless(status: u16) -> bool {
     status < 200 || status == 204 || status == 304
 }
 
@@ -116,11 +116,15 @@ impl Exchange {
 
     /// Puts scheme and host before a path.
     pub(super) fn absolute_location(&self, location: Vec<u8>) -> Vec<u8> {
-        if location.first() != Some(&b'/') {
+        let plan = self.location().redirects;
+        if location.first() != Some(&b'/') || !plan.absolute {
             return location;
         }
         let mut absolute = b"http://".to_vec();
         match (self.request.head.host, self.down.connection.stream.local_address()) {
+            _ if plan.server_name => {
+                absolute.extend_from_slice(&self.generation.server(self.target.server).name);
+            }
             (Some(host), _) => absolute.extend_from_slice(host.name.of(&self.request.bytes)),
             (None, Ok(Some(own))) => match own.ip() {
                 IpAddr::V4(ip) => absolute.extend_from_slice(ip.to_string().as_bytes()),
@@ -128,7 +132,7 @@ impl Exchange {
             },
             (None, _) => return location,
         }
-        if let Some(port) = self.server_port().filter(|port| *port != 80) {
+        if let Some(port) = self.server_port().filter(|port| plan.port && *port != 80) {
             absolute.push(b':');
             absolute.extend_from_slice(port.to_string().as_bytes());
         }
@@ -195,6 +199,7 @@ impl Exchange {
         for (name, value) in &reply.fields {
             encode_field(name, value, head);
         }
+        self.encode_challenges(head);
         self.encode_connection(head);
         encode_head_end(head);
     }

@@ -2,7 +2,7 @@
 //! as fast as the client takes them, with others getting their turn between the pieces.
 
 use super::downstream::Framing;
-use super::reply::{Reply, ReplyBody};
+use super::reply::{Reply, ReplyBody, is_bodiless};
 use super::{Exchange, Served};
 use crate::close::CloseReason;
 use http1::Method;
@@ -40,6 +40,8 @@ impl Exchange {
             reply.status = status;
         }
         match std::mem::take(&mut reply.body) {
+            // A page that is shown under a status that has no body (`error_page 304 /page`).
+            ReplyBody::File(_) if is_bodiless(reply.status) => self.respond(&reply),
             ReplyBody::File(file) => self.send_file(&reply, *file).await,
             body => self.respond(&Reply { body, ..reply }),
         }
@@ -200,6 +202,7 @@ impl Exchange {
         if matches!(reply.status, 200 | 206) {
             encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
         }
+        self.encode_challenges(head);
         self.encode_connection(head);
         if let Some(tag) = &file.tag {
             encode_field(b"ETag", tag.as_bytes(), head);

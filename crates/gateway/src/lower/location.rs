@@ -4,7 +4,7 @@ use super::Lowering;
 use crate::body_file::BodyFiles;
 use crate::files::Alias;
 use crate::generation::{
-    ClientPlan, Content, LocationId, LocationPlan, ReturnPlan, TryFallbackPlan, TryFilePlan, TryFilesPlan,
+    ClientPlan, Content, LocationId, LocationPlan, RedirectPlan, ReturnPlan, TryFallbackPlan, TryFilePlan, TryFilesPlan,
 };
 use conf::diagnostic::Diagnostic;
 use conf::model::{
@@ -72,6 +72,11 @@ impl Lowering<'_> {
             recursive_error_pages: settings.response.recursive_error_pages,
             internal: settings.response.internal,
             msie_padding: settings.response.msie_padding,
+            redirects: RedirectPlan {
+                absolute: settings.response.absolute_redirect,
+                port: settings.response.port_in_redirect,
+                server_name: settings.response.server_name_in_redirect,
+            },
         });
         id
     }

@@ -92,6 +92,7 @@ impl Lowering<'_> {
                 transport.buffer_size as usize
             },
             request_buffering: transport.request_buffering,
+            intercept_errors: settings.proxy.intercept_errors,
             ignore_client_abort: transport.ignore_client_abort,
             pass_request_headers: settings.proxy.pass_request_headers,
             pass_request_body: settings.proxy.pass_request_body,

@@ -6,6 +6,7 @@ mod files;
 mod heads;
 mod keeping;
 mod proxying;
+mod responses;
 
 /// One conversation on one connection.
 pub(crate) struct Case {
@@ -36,6 +37,12 @@ pub(crate) fn suites() -> Vec<Suite> {
         Suite { name: "proxying", text: include_str!("proxying.conf"), cases: proxying::cases(), files: Vec::new() },
         Suite { name: "choosing", text: include_str!("choosing.conf"), cases: choosing::cases(), files: Vec::new() },
         Suite { name: "files", text: include_str!("files.conf"), cases: files::cases(), files: files::files() },
+        Suite {
+            name: "responses",
+            text: include_str!("responses.conf"),
+            cases: responses::cases(),
+            files: responses::files(),
+        },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
 }
