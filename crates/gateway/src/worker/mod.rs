@@ -342,7 +342,9 @@ impl Worker {
             crate::pool::Look::Ended => Inspection::Remove(PeerClosedIdle),
             crate::pool::Look::Data => Inspection::Remove(DataOnIdle),
         });
-        drop(removed);
+        if let Some(removed) = removed {
+            crate::pool::close_ended(removed, self);
+        }
     }
 
     /// Makes sure that idle connections are looked through at this time at the latest.
