@@ -5,6 +5,7 @@ use crate::worker::Worker;
 use reactor::{Parked, Peeked, Read, Stream, TaskId, TcpState};
 use std::io;
 use std::rc::Rc;
+use upstream::learn::parse_keep_alive;
 use upstream::shared::{CheckIn, Checkout, Connecting, Driver, IdleToken, Lease, Pool, Removed, TunnelPermit};
 use upstream::{DiscardReason, Millis};
 
@@ -61,6 +62,16 @@ impl Driver<IdleSocket> for PoolDriver {
     }
 }
 
+/// An idle connection was found ended: what that says about its peer is learned, and it is closed.
+pub(crate) fn close_ended(removed: Removed<IdleSocket>, worker: &Worker) {
+    if removed.reason == DiscardReason::PeerClosedIdle {
+        let now = worker.pool_now();
+        let idle_ms = now.since(removed.idle_since);
+        worker.shared.pool.observe_end(removed.key, now, idle_ms, removed.meta.requests);
+    }
+    drop(removed);
+}
+
 /// An upstream connection during an exchange: the right to it and its socket. Dropped without a word (the exchange was
 /// cancelled) it is discarded as such.
 pub(crate) struct Leased {
@@ -69,6 +80,8 @@ pub(crate) struct Leased {
     stream: Option<Stream>,
     /// What the peer had acknowledged when it was leased, where that was noted.
     acked_before: Option<u64>,
+    /// Milliseconds for which it was idle before this lease.
+    idle_ms: u64,
 }
 
 impl Leased {
@@ -84,7 +97,10 @@ impl Leased {
             None => Err(io::Error::other("a pooled connection without a socket")),
         };
         match unparked {
-            Ok(stream) => Ok(Self { lease: Some(checkout.lease), stream: Some(stream), acked_before: None }),
+            Ok(stream) => {
+                let idle_ms = worker.pool_now().since(checkout.idle_since);
+                Ok(Self { lease: Some(checkout.lease), stream: Some(stream), acked_before: None, idle_ms })
+            }
             Err(error) => {
                 drop(checkout.lease.discard(DiscardReason::Error));
                 Err(error)
@@ -95,7 +111,7 @@ impl Leased {
     /// A connection that has just been established.
     pub(crate) fn fresh(permit: Connecting<'static, IdleSocket>, stream: Stream, now: Millis) -> Self {
         let lease = permit.established(IdleSocket(None), now);
-        Self { lease: Some(lease), stream: Some(stream), acked_before: None }
+        Self { lease: Some(lease), stream: Some(stream), acked_before: None, idle_ms: 0 }
     }
 
     /// The socket.
@@ -122,6 +138,22 @@ impl Leased {
         self.acked_before
     }
 
+    /// The peer's FIN came instead of an answer, or before the request was sent: what that says about its patience is
+    /// learned.
+    pub(crate) fn note_end(&self, worker: &Worker) {
+        if let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_reused()) {
+            let served = lease.meta().requests.saturating_sub(1);
+            worker.shared.pool.observe_end(lease.key(), worker.pool_now(), self.idle_ms, served);
+        }
+    }
+
+    /// The response had a `Keep-Alive` field.
+    pub(crate) fn note_keep_alive(&self, value: &[u8], worker: &Worker) {
+        if let (Some(lease), Some(timeout_ms)) = (&self.lease, parse_keep_alive(value)) {
+            worker.shared.pool.observe_announced(lease.key(), worker.pool_now(), timeout_ms);
+        }
+    }
+
     /// Gives the connection back for the next exchange, within the group's limits.
     pub(crate) fn check_in(mut self, worker: &Rc<Worker>) {
         let (Some(mut lease), Some(stream)) = (self.lease.take(), self.stream.take()) else { return };
@@ -135,6 +167,10 @@ impl Leased {
                 Ok(Read::Closed) | Err(_) => Some(DiscardReason::PeerClosedIdle),
             };
             if let Some(reason) = reason {
+                if reason == DiscardReason::PeerClosedIdle {
+                    let (now, served) = (worker.pool_now(), lease.meta().requests);
+                    worker.shared.pool.observe_end(lease.key(), now, 0, served);
+                }
                 drop(lease.discard(reason));
                 return;
             }

@@ -23,6 +23,7 @@ const LIMITS: GroupLimits = GroupLimits {
     requests_max: 1000,
     age_max_ms: 1000,
     idle_timeout_ms: 1000,
+    learn: true,
     connections_max: None,
     connecting_max: None,
     waiting_max: 0,

@@ -3,7 +3,7 @@
 
 mod scene;
 
-use scene::{Closed, LIMITS, Scene, W0, W1, W2};
+use scene::{Closed, LIMITS, Scene, W0, W1, W2, address};
 use upstream::shared::{CheckIn, Full, Grant, GroupLimits, Inspection, Open, PeerLimits, Source};
 use upstream::{DiscardReason, Millis};
 
@@ -158,7 +158,7 @@ fn p09_a_full_pool_closes_the_least_recently_used_own_first() {
 #[test]
 fn idle_per_peer_is_exact_and_leaves_other_peers_alone() {
     let scene = Scene::new(2, &GroupLimits { idle_max: 10, idle_per_peer_max: Some(1), ..LIMITS });
-    let second = scene.key_with(|key| key.peer = scene::address(2));
+    let second = scene.key_with(|key| key.peer = address(2));
     scene.pooled(W0, "peer 1", Millis(1));
     scene.pooled_with(W0, second, "peer 2", Millis(2));
     let lease = scene.opened(W1, "peer 1 again", Millis(3));
@@ -182,12 +182,60 @@ fn keepalive_0_keeps_nothing() {
 fn p10_a_learned_limit_shortens_the_idle_time() {
     let scene = Scene::new(1, &LIMITS);
     scene.pooled(W0, "a", Millis(0));
-    scene.pool.set_learned_idle(scene.key, Some(5000));
-    assert!(scene.pool.checkout(W0, scene.key, Millis(5000)).is_none());
+    scene.pool.observe_announced(scene.key, Millis(0), 5000);
+    assert_eq!(scene.pool.learned(scene.key).idle_ms, Some(4375));
+    assert!(scene.pool.checkout(W0, scene.key, Millis(4375)).is_none());
     let mut removed = Vec::new();
-    assert_eq!(scene.pool.expire(W0, Millis(5000), &mut removed), None);
+    assert_eq!(scene.pool.expire(W0, Millis(4375), &mut removed), None);
     assert_eq!(removed.len(), 1);
     scene.assert_balance(0);
+}
+
+#[test]
+fn p10_what_was_learned_of_a_peer_holds_for_all_its_keys_and_survives_a_reload() {
+    let scene = Scene::new(1, &LIMITS);
+    for now in [10_000, 20_000] {
+        scene.pool.observe_end(scene.key, Millis(now), 8000, 7);
+    }
+    assert_eq!(scene.pool.intern_group("app", &LIMITS), Ok(scene.group));
+    let other = scene.key_with(|key| key.source = Some([127, 0, 0, 9].into()));
+    scene.pooled_with(W0, other, "a", Millis(20_000));
+    assert!(scene.pool.checkout(W0, other, Millis(27_000)).is_none(), "its eighth second is its last");
+    // Another peer is another matter; and with `keepalive_learn off` nothing holds.
+    let elsewhere = scene.key_with(|key| key.peer = address(2));
+    assert_eq!(scene.pool.learned(elsewhere).idle_ms, None);
+    scene.pool.intern_group("app", &GroupLimits { learn: false, ..LIMITS }).unwrap();
+    scene.pool.observe_end(scene.key, Millis(30_000), 8000, 7);
+    let checkout = scene.pool.checkout(W0, other, Millis(27_000)).expect("idle for seven seconds");
+    let _ = checkout.lease.discard(DiscardReason::Error);
+    scene.assert_balance(0);
+}
+
+#[test]
+fn p10_a_peer_that_closes_after_so_many_requests_is_left_before_it_does() {
+    let scene = Scene::new(1, &LIMITS);
+    for now in [1000, 2000, 3000] {
+        scene.pool.observe_end(scene.key, Millis(now), 0, 2);
+    }
+    scene.pooled(W0, "a", Millis(4000));
+    let checkout = scene.pool.checkout(W0, scene.key, Millis(4001)).expect("its second request");
+    let CheckIn::Discarded { reason, .. } = checkout.lease.check_in(Millis(4002)) else { panic!("it had its two") };
+    assert_eq!(reason, DiscardReason::RequestLimit);
+}
+
+#[test]
+fn p10_what_was_learned_is_forgotten_in_time() {
+    let scene = Scene::new(1, &LIMITS);
+    for now in [1000, 3000] {
+        scene.pool.observe_end(scene.key, Millis(now), 900, 1);
+    }
+    let until = scene.pool.learned(scene.key).until.expect("a time");
+    scene.pooled(W0, "a", until);
+    let mut removed = Vec::new();
+    scene.pool.expire(W0, until, &mut removed);
+    assert_eq!((removed.len(), scene.pool.learned(scene.key).idle_ms), (0, None));
+    let checkout = scene.pool.checkout(W0, scene.key, until.plus(2000)).expect("as patient as the configuration");
+    let _ = checkout.lease.discard(DiscardReason::Error);
 }
 
 #[test]
@@ -209,7 +257,7 @@ fn max_connections_counts_leases_connects_idle_and_tunnels() {
 #[test]
 fn an_idle_connection_of_another_identity_gives_way_under_max_connections() {
     let scene = Scene::new(2, &GroupLimits { connections_max: Some(1), ..LIMITS });
-    let second = scene.key_with(|key| key.peer = scene::address(2));
+    let second = scene.key_with(|key| key.peer = address(2));
     scene.pooled_with(W1, second, "idle", Millis(0));
     let Open::Connect { permit, evicted } = scene.pool.open(W0, scene.key) else { panic!("the idle one can go") };
     assert_eq!(evicted.len(), 1);
@@ -222,10 +270,10 @@ fn an_idle_connection_of_another_identity_gives_way_under_max_connections() {
 fn a_servers_own_limit_holds_beside_the_groups() {
     let scene = Scene::new(1, &LIMITS);
     let limits = PeerLimits { connections_max: Some(1), connecting_max: None };
-    scene.pool.intern_peer(scene.group, &scene::address(1), &limits).expect("known");
+    scene.pool.intern_peer(scene.group, &address(1), &limits).expect("known");
     let lease = scene.opened(W0, "a", Millis(0));
     assert!(matches!(scene.pool.open(W0, scene.key), Open::Full { limit: Full::PeerConnections, .. }));
-    let second = scene.key_with(|key| key.peer = scene::address(2));
+    let second = scene.key_with(|key| key.peer = address(2));
     assert!(matches!(scene.pool.open(W0, second), Open::Connect { .. }));
     let _ = lease.discard(DiscardReason::Error);
     scene.assert_balance(0);

@@ -203,7 +203,7 @@ settings! {
         /// An idle connection is closed after this time.
         keepalive_timeout: Duration = Duration::from_mins(1), "keepalive_timeout" => value(parse_milliseconds);
         /// Whether the peers' own idle limit is learned, to retire connections before it.
-        keepalive_learn: bool = false, "keepalive_learn" => value(parse_flag);
+        keepalive_learn: bool = true, "keepalive_learn" => value(parse_flag);
         /// Caps of the group.
         max_connections: Option<ConnectionCap> = None, "max_connections" => whole(parse_cap);
         /// Shared memory: its name and bytes (no size refers to one given elsewhere). Everything is shared here anyway.

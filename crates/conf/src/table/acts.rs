@@ -101,4 +101,5 @@ pub(super) const ACTED_ON: &[&str] = &[
     "proxy_buffer_size",
     "proxy_buffers",
     "retry_unsent",
+    "keepalive_learn",
 ];

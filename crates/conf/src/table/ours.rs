@@ -9,9 +9,10 @@ directives! {
         in Upstream | Server, No since "holdfast", Planned =>
         "Exact cap on upstream connections in the whole process, on simultaneous connects, and a bounded waiting line.",
         "max_connections 500 connecting=50 queue=1000 timeout=2s;";
-    "keepalive_learn" (flag) "on | off" = "off" in Upstream, No since "holdfast", Planned =>
-        "Whether the idle time after which each peer closes is learned, so that connections are retired before it.",
-        "keepalive_learn on;";
+    "keepalive_learn" (flag) "on | off" = "on" in Upstream, No since "holdfast", Planned =>
+        "Whether the idle time and the number of requests after which each peer closes are learned, from its \
+         `Keep-Alive: timeout=` and from its closes, so that connections are retired before it.",
+        "keepalive_learn off;";
     "retry_unsent" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Planned =>
         "Whether a request that is not idempotent is replayed where a FIN that came first proves that no peer took it.",
         "retry_unsent on;";

@@ -18,6 +18,7 @@ use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
 use crate::shared::wake_token;
 use crate::tunnel::TunnelStart;
+use http1::FieldId;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
 use std::fs::File;
 use std::io;
@@ -162,6 +163,7 @@ impl Exchange {
         // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
         // the kernel has learned since.
         if up.stream().is_readable() || (must_prove && !up.note_progress()) {
+            up.note_end(&self.worker);
             up.discard(DiscardReason::PeerClosedIdle);
             return None;
         }
@@ -280,6 +282,9 @@ impl Exchange {
                     let lost_race = failure == Failure::ClosedBeforeHead && interims == 0;
                     let proved_unsent = lost_race && self.is_proved_unsent(plan, &up, sending.error, discard).await;
                     let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
+                    if lost_race && discard == DiscardReason::PeerClosedIdle {
+                        up.note_end(&self.worker);
+                    }
                     if !reason.is_empty() {
                         let place = if up.is_reused() { ", reused connection" } else { "" };
                         self.error_log(&format!("{reason} while reading response header from upstream{place}"));
@@ -463,6 +468,9 @@ impl Exchange {
         } else {
             None
         };
+        if let Some(value) = self.request.response.value(FieldId::KeepAlive, &self.request.response_bytes) {
+            up.note_keep_alive(value, &self.worker);
+        }
         match reason {
             Some(reason) => up.discard(reason),
             None => up.check_in(&self.worker),

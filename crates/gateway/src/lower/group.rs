@@ -85,6 +85,7 @@ impl Lowering<'_> {
             requests_max: settings.keepalive_requests,
             age_max_ms: settings.keepalive_time.as_millis() as u64,
             idle_timeout_ms: settings.keepalive_timeout.as_millis() as u64,
+            learn: settings.keepalive_learn,
             connections_max: cap.map(|cap| cap.most),
             connecting_max: cap.and_then(|cap| cap.connecting),
             waiting_max: cap.map_or(0, |cap| cap.queue),

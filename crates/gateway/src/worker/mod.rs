@@ -379,7 +379,9 @@ impl Worker {
             crate::pool::Look::Ended => Inspection::Remove(PeerClosedIdle),
             crate::pool::Look::Data => Inspection::Remove(DataOnIdle),
         });
-        drop(removed);
+        if let Some(removed) = removed {
+            crate::pool::close_ended(removed, self);
+        }
     }
 
     fn read_mailbox(self: &Rc<Self>) {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod client_leaves;
+mod learn;
 mod overload;
 mod panics;
 mod pool;

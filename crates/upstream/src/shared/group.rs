@@ -3,10 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32 as PlainU32, AtomicU64 as PlainU64, Ordering::Relaxed};
 
+use super::learned::Knowledge;
 use super::line::Line;
 use super::table::{Padded, WorkerSet};
 use crate::DiscardReason;
-use crate::sync::{AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicU32, Mutex, Ordering, PlainMutex};
 
 /// "No limit", as the limits are stored.
 const UNLIMITED: u32 = u32::MAX;
@@ -34,6 +35,8 @@ pub struct GroupLimits {
     pub age_max_ms: u64,
     /// `keepalive_timeout`, in milliseconds.
     pub idle_timeout_ms: u64,
+    /// `keepalive_learn`: connections retire before the peer is known to close them.
+    pub learn: bool,
     /// `max_connections`: idle, leased, connecting and tunnels together, process-wide.
     pub connections_max: Option<u32>,
     /// `connecting=`: simultaneous connects, process-wide.
@@ -54,6 +57,7 @@ impl GroupLimits {
             requests_max: 1000,
             age_max_ms: 3_600_000,
             idle_timeout_ms: 60_000,
+            learn: true,
             connections_max: None,
             connecting_max: None,
             waiting_max: 0,
@@ -184,6 +188,7 @@ pub(crate) struct GroupSlot<C> {
     pub(crate) requests_max: PlainU32,
     pub(crate) age_max_ms: PlainU64,
     pub(crate) idle_timeout_ms: PlainU64,
+    pub(crate) learn: AtomicBool,
     pub(crate) connections_max: Limit,
     pub(crate) connecting_max: Limit,
     pub(crate) waiting_max: PlainU32,
@@ -204,6 +209,7 @@ impl<C> Default for GroupSlot<C> {
             requests_max: PlainU32::new(0),
             age_max_ms: PlainU64::new(0),
             idle_timeout_ms: PlainU64::new(0),
+            learn: AtomicBool::new(false),
             connections_max: Limit::new(),
             connecting_max: Limit::new(),
             waiting_max: PlainU32::new(0),
@@ -223,6 +229,7 @@ impl<C> GroupSlot<C> {
         self.requests_max.store(limits.requests_max, Relaxed);
         self.age_max_ms.store(limits.age_max_ms, Relaxed);
         self.idle_timeout_ms.store(limits.idle_timeout_ms, Relaxed);
+        self.learn.store(limits.learn, Relaxed);
         self.connections_max.set(limits.connections_max);
         self.connecting_max.set(limits.connecting_max);
         self.waiting_max.store(limits.waiting_max, Relaxed);
@@ -237,12 +244,18 @@ impl<C> GroupSlot<C> {
 pub(crate) struct PeerSlot {
     pub(crate) connections_max: Limit,
     pub(crate) connecting_max: Limit,
+    pub(crate) knowledge: PlainMutex<Knowledge>,
     pub(crate) gauges: Padded<Gauges>,
 }
 
 impl Default for PeerSlot {
     fn default() -> Self {
-        Self { connections_max: Limit::new(), connecting_max: Limit::new(), gauges: Padded(Gauges::default()) }
+        Self {
+            connections_max: Limit::new(),
+            connecting_max: Limit::new(),
+            knowledge: PlainMutex::default(),
+            gauges: Padded(Gauges::default()),
+        }
     }
 }
 

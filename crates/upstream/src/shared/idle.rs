@@ -125,7 +125,7 @@ impl<C: Send> Pool<C> {
         let (Some(group), Some(slot)) = (self.groups.slot(parked.group), self.live_key(key)) else {
             return self.refuse(worker, parked, DiscardReason::Reload);
         };
-        if let Some(reason) = retire_reason(group, &parked) {
+        if let Some(reason) = retire_reason(group, slot, &parked) {
             return self.refuse(worker, parked, reason);
         }
         let parked = match self.hand_over(group, worker, key, parked) {
@@ -181,9 +181,13 @@ impl<C: Send> Pool<C> {
     pub fn expire(&self, worker: WorkerId, now: Millis, removed: &mut Vec<Removed<C>>) -> Option<Millis> {
         let first = removed.len();
         let mut next = None;
+        let mut out_of_date = None;
         let mut shard = lock(self.shard(worker));
         for key in 0..shard.keys_seen() {
             let Some(slot) = self.keys.slot(key) else { continue };
+            if slot.learned_until_ms.load(Relaxed) <= now.0 {
+                out_of_date = Some(slot.peer());
+            }
             let Some(group) = self.group_of(slot) else { continue };
             let idle_max_ms = idle_max_ms(slot, group);
             while let Some(since) = shard.oldest_of_key(key) {
@@ -205,6 +209,10 @@ impl<C: Send> Pool<C> {
         }
         drop(shard);
         self.release_all(removed.get(first..).unwrap_or_default());
+        if let Some(peer) = out_of_date {
+            // One at a time is enough: the next call finds the next.
+            self.conclude(peer, now, |_| {});
+        }
         next
     }
 
@@ -451,8 +459,9 @@ impl<C: Send> Pool<C> {
 }
 
 /// Whether a connection has served its time, in exchanges or in age.
-fn retire_reason<C>(group: &GroupSlot<C>, parked: &Parked<C>) -> Option<DiscardReason> {
-    if parked.meta.requests >= group.requests_max.load(Relaxed) {
+fn retire_reason<C>(group: &GroupSlot<C>, slot: &KeySlot, parked: &Parked<C>) -> Option<DiscardReason> {
+    let requests_max = group.requests_max.load(Relaxed).min(slot.learned_requests.load(Relaxed));
+    if parked.meta.requests >= requests_max {
         return Some(DiscardReason::RequestLimit);
     }
     // The check-in time is the beginning of the idle time.

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::group::{GroupId, PeerId};
 use super::table::{TABLE_INDEX_MAX, WorkerSet};
+use crate::learn::Learned;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Where a peer listens.
@@ -88,6 +89,12 @@ pub(crate) struct KeySlot {
     peer: PlainU32,
     /// How long the peer is known to keep idle connections, `u64::MAX` while unknown.
     pub(crate) learned_idle_ms: PlainU64,
+    /// How many requests the peer is known to serve on a connection, `u32::MAX` while unknown.
+    pub(crate) learned_requests: PlainU32,
+    /// When what was learned is out of date, `u64::MAX` where it is not going to be.
+    pub(crate) learned_until_ms: PlainU64,
+    /// What the last response with a `Keep-Alive: timeout=` said.
+    pub(crate) announced_ms: PlainU64,
     /// Shards that hold idle connections of this key.
     pub(crate) shards: WorkerSet,
 }
@@ -99,6 +106,9 @@ impl Default for KeySlot {
             group: PlainU32::new(0),
             peer: PlainU32::new(0),
             learned_idle_ms: PlainU64::new(u64::MAX),
+            learned_requests: PlainU32::new(u32::MAX),
+            learned_until_ms: PlainU64::new(u64::MAX),
+            announced_ms: PlainU64::new(u64::MAX),
             shards: WorkerSet::default(),
         }
     }
@@ -110,7 +120,18 @@ impl KeySlot {
     pub(crate) fn settle(&self, group: u16, peer: u16) {
         self.group.store(u32::from(group), Relaxed);
         self.peer.store(u32::from(peer), Relaxed);
-        self.learned_idle_ms.store(u64::MAX, Relaxed);
+        self.announced_ms.store(u64::MAX, Relaxed);
+        self.apply(Learned::default());
+    }
+
+    /// What holds from now on, for connections that are idle already, too.
+    pub(crate) fn apply(&self, learned: Learned) {
+        self.learned_idle_ms.store(learned.idle_ms.unwrap_or(u64::MAX), Relaxed);
+        self.learned_requests.store(learned.requests.unwrap_or(u32::MAX), Relaxed);
+        self.learned_until_ms.store(learned.until.map_or(u64::MAX, |until| until.0), Relaxed);
+        if learned == Learned::default() {
+            self.announced_ms.store(u64::MAX, Relaxed);
+        }
     }
 
     pub(crate) fn generation(&self) -> u32 {
@@ -163,6 +184,16 @@ impl Names {
         let number = u16::try_from(self.peers.len()).map_err(|_| TableFull)?;
         self.peers.insert(name, number);
         Ok(PeerId(number))
+    }
+
+    /// The peers of a group that were ever named.
+    pub(crate) fn peers_of(&self, group: GroupId) -> Vec<u16> {
+        self.peers.iter().filter(|((of, _), _)| *of == group).map(|(_, &number)| number).collect()
+    }
+
+    /// Keys are numbered below this.
+    pub(crate) fn keys_made(&self) -> u32 {
+        self.keys_made
     }
 
     /// The key's place, and whether it is new.

@@ -24,12 +24,11 @@ mod contradiction;
 mod group;
 mod idle;
 mod key;
+mod learned;
 mod lease;
 mod line;
 mod shard;
 mod table;
-
-use std::sync::atomic::Ordering::Relaxed;
 
 pub use admission::{Full, Open};
 pub use contradiction::Contradiction;
@@ -92,6 +91,9 @@ impl<C: Send> Pool<C> {
     pub fn intern_group(&self, name: &str, limits: &GroupLimits) -> Result<GroupId, TableFull> {
         let group = self.names().group(name)?;
         self.groups.slot_or_new(u32::from(group.0)).ok_or(TableFull)?.apply(limits);
+        if !limits.learn {
+            self.forget_learned(group);
+        }
         self.serve_line(group.0);
         Ok(group)
     }
@@ -114,6 +116,7 @@ impl<C: Send> Pool<C> {
         let slot = self.keys.slot_or_new(index).ok_or(TableFull)?;
         if is_new {
             slot.settle(key.group.0, peer.0);
+            self.tell_key(slot);
         }
         Ok(KeyId::new(index, slot.generation()))
     }
@@ -130,14 +133,6 @@ impl<C: Send> Pool<C> {
             self.drain_key_of(worker, key, removed);
         }
         self.names().vacate(key.index());
-    }
-
-    /// How long, in milliseconds, the peer behind a key keeps an idle connection, as learned from it; `None` forgets.
-    /// The shorter of this and `keepalive_timeout` holds, for connections that are idle already, too.
-    pub fn set_learned_idle(&self, key: KeyId, idle_ms: Option<u64>) {
-        if let Some(slot) = self.live_key(key) {
-            slot.learned_idle_ms.store(idle_ms.unwrap_or(u64::MAX), Relaxed);
-        }
     }
 
     /// A group's gauges and counters.

@@ -22,6 +22,7 @@ pub const LIMITS: GroupLimits = GroupLimits {
     requests_max: 1000,
     age_max_ms: 3_600_000,
     idle_timeout_ms: 60_000,
+    learn: true,
     connections_max: None,
     connecting_max: None,
     waiting_max: 0,
