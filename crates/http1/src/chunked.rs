@@ -5,7 +5,6 @@
 use std::ops::Range;
 
 use crate::error::{ChunkError, LineFault};
-use crate::field::FieldId;
 use crate::framing::BODY_BYTES_MAX;
 use crate::hop;
 use crate::limits::{BareLf, Limits};
@@ -268,9 +267,8 @@ impl Decoder {
                 self.trailers.truncate(start);
                 self.state = State::Done;
             }
-            Some(Line::Field { name_end, value, .. }) => {
-                let name = self.trailers.get(start..name_end).unwrap_or_default();
-                if hop::is_forbidden_in_trailers(FieldId::of_token(name)) {
+            Some(Line::Field { name_end, id, value, .. }) => {
+                if hop::is_forbidden_in_trailers(id) {
                     self.trailers.truncate(start);
                     return Ok(());
                 }

@@ -68,7 +68,7 @@ field_table! {
 }
 
 /// Longest name in the table plus one: the number of look-up ranges.
-const LENGTHS: usize = 26;
+pub(crate) const LENGTHS: usize = 26;
 
 /// For each length the range of table indices whose names have it.
 const RANGES: [(u8, u8); LENGTHS] = ranges();
@@ -91,56 +91,64 @@ const fn ranges() -> [(u8, u8); LENGTHS] {
 // A `FieldSet` is a 128-bit set of ids.
 const _: () = assert!(NAMES.len() < 127);
 
-/// The first and the last bytes of each name, as [`key`] reads them.
+/// The first and the last bytes of each name in lower case, as [`words`] reads them.
 static KEYS: [(u64, u64); NAMES.len()] = keys();
 
 const fn keys() -> [(u64, u64); NAMES.len()] {
     let mut keys = [(0, 0); NAMES.len()];
     let mut i = 0;
     while i < NAMES.len() {
-        keys[i] = key(NAMES[i].as_bytes());
+        let (first, last) = words(NAMES[i].as_bytes());
+        // The table's names are letters, digits and `-`: whatever has this bit is a letter.
+        keys[i] = (first | (first & LETTERS) >> 1, last | (last & LETTERS) >> 1);
         i += 1;
     }
     keys
 }
 
-/// First and last eight bytes of a name in lower case; of shorter names the first and last four or two, which overlap.
-/// Together with the length they hold every byte of a name of up to 16 bytes.
-///
-/// Setting one bit is lower case for letters and leaves `-` and digits alone; other *token* bytes never become one of
-/// those by it.
+/// In each byte the bit that letters have and digits and `-` do not; the next lower one makes a letter lower case.
+const LETTERS: u64 = u64::from_ne_bytes([0x40; 8]);
+
+/// First and last eight bytes of a name; of shorter names the first and last four or two, which overlap. Together with
+/// the length they hold every byte of a name of up to [`KEY_BYTES`].
 #[inline]
-const fn key(name: &[u8]) -> (u64, u64) {
-    const LOWER: u64 = u64::from_ne_bytes([0x20; 8]);
+const fn words(name: &[u8]) -> (u64, u64) {
     if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
-        (u64::from_le_bytes(*first) | LOWER, u64::from_le_bytes(*last) | LOWER)
+        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
     } else if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
-        (u32::from_le_bytes(*first) as u64 | LOWER, u32::from_le_bytes(*last) as u64 | LOWER)
+        (u32::from_le_bytes(*first) as u64, u32::from_le_bytes(*last) as u64)
     } else if let (Some(first), Some(last)) = (name.first_chunk::<2>(), name.last_chunk::<2>()) {
-        (u16::from_le_bytes(*first) as u64 | LOWER, u16::from_le_bytes(*last) as u64 | LOWER)
+        (u16::from_le_bytes(*first) as u64, u16::from_le_bytes(*last) as u64)
     } else {
         (0, 0)
     }
 }
 
-/// Longest name whose bytes are all in its key.
+/// Whether a word is that of a table's name in some case. Only where the name has a letter may case differ, so this is
+/// exact for any bytes.
+#[inline]
+const fn matches(word: u64, key: u64) -> bool {
+    word | (key & LETTERS) >> 1 == key
+}
+
+/// Longest name whose bytes are all in its words.
 const KEY_BYTES: usize = 16;
 
 impl FieldId {
     /// The id of a name in any case; [`FieldId::Other`] where it is not in the table.
-    pub fn of_name(name: &[u8]) -> Self {
-        let id = Self::of_token(name);
-        if id.name().as_bytes().eq_ignore_ascii_case(name) { id } else { Self::Other }
-    }
-
-    /// The same for a name that is known to be a token. Two words are compared instead of a string: this runs for
-    /// every field of every head, and comparing byte by byte was a third of the cost of parsing one.
+    ///
+    /// Two words are compared instead of a string: this runs for every field of every head, and comparing byte by byte
+    /// was a third of the cost of parsing one.
     #[inline]
-    pub(crate) fn of_token(name: &[u8]) -> Self {
+    pub fn of_name(name: &[u8]) -> Self {
         let Some(&(from, to)) = RANGES.get(name.len()) else { return Self::Other };
-        let key = key(name);
+        let (first, last) = words(name);
         for i in from as usize..to as usize {
-            if KEYS[i] == key && (name.len() <= KEY_BYTES || NAMES[i].as_bytes().eq_ignore_ascii_case(name)) {
+            let (first_key, last_key) = KEYS[i];
+            if matches(first, first_key)
+                && matches(last, last_key)
+                && (name.len() <= KEY_BYTES || NAMES[i].as_bytes().eq_ignore_ascii_case(name))
+            {
                 return IDS[i];
             }
         }
@@ -197,9 +205,33 @@ mod tests {
     }
 
     #[test]
+    fn whatever_replaces_a_byte_it_is_recognised_exactly() {
+        for name in NAMES {
+            for at in 0..name.len() {
+                for byte in 0..=u8::MAX {
+                    let mut other = name.as_bytes().to_vec();
+                    other[at] = byte;
+                    let same = |known: &&FieldId| known.name().as_bytes().eq_ignore_ascii_case(&other);
+                    let expected = IDS.iter().find(same).copied().unwrap_or(FieldId::Other);
+                    assert_eq!(FieldId::of_name(&other), expected, "{}", other.escape_ascii());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn near_misses_are_other() {
-        let cases: [&[u8]; 7] =
-            [b"", b"Hos", b"H\x0fst", b"Content_Length", b"Content\x0dLength", b"Content-Lengtx", &[b'a'; 300]];
+        let cases: [&[u8]; 9] = [
+            b"",
+            b"Hos",
+            b"H\x0fst",
+            b"Content_Length",
+            b"Content\x0dLength",
+            b"Content-Lengtx",
+            b"Ho\x53\x14",
+            b"Content-Lengt\x08",
+            &[b'a'; 300],
+        ];
         for name in cases {
             assert_eq!(FieldId::of_name(name), FieldId::Other);
         }

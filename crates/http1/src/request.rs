@@ -154,7 +154,7 @@ fn parse_head(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<P
                 finish(bytes, head, &facts)?;
                 return Ok(Parse::Complete { len: next });
             }
-            Some(Line::Field { name_end, value, name_class, next }) => {
+            Some(Line::Field { name_end, id, value, name_class, next }) => {
                 let name = Span::new(at, name_end);
                 at = next;
                 if head.fields.len() + head.fields_dropped as usize >= limits.fields_max {
@@ -164,7 +164,7 @@ fn parse_head(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<P
                     head.fields_dropped += 1;
                     continue;
                 }
-                take_field(bytes, name, Span::new(value.0, value.1), head, &mut facts)?;
+                take_field(bytes, id, name, Span::new(value.0, value.1), head, &mut facts)?;
             }
         }
     }
@@ -290,12 +290,12 @@ struct Facts {
 #[inline]
 fn take_field(
     bytes: &[u8],
+    id: FieldId,
     name: Span,
     value: Span,
     head: &mut RequestHead,
     facts: &mut Facts,
 ) -> Result<(), RequestError> {
-    let id = FieldId::of_token(name.of(bytes));
     head.fields.push(Field { name, value, id, hop: hop::is_hop_by_hop(id) });
     let repeated = head.seen.insert(id);
     match id {

@@ -130,13 +130,13 @@ pub fn parse(
                 finish(bytes, request, head, framing)?;
                 return Ok(Parse::Complete { len: next });
             }
-            Some(Line::Field { name_end, value, next, .. }) => {
+            Some(Line::Field { name_end, id, value, next, .. }) => {
                 let name = Span::new(at, name_end);
                 at = next;
                 if head.fields.len() >= limits.fields_max {
                     return Err(ResponseError::TooManyFields);
                 }
-                take_field(bytes, name, Span::new(value.0, value.1), head, &mut framing)?;
+                take_field(bytes, id, name, Span::new(value.0, value.1), head, &mut framing)?;
             }
         }
     }
@@ -184,12 +184,12 @@ fn parse_status_line(bytes: &[u8], limits: &Limits, head: &mut ResponseHead) -> 
 #[inline]
 fn take_field(
     bytes: &[u8],
+    id: FieldId,
     name: Span,
     value: Span,
     head: &mut ResponseHead,
     framing: &mut FramingFields,
 ) -> Result<(), ResponseError> {
-    let id = FieldId::of_token(name.of(bytes));
     head.fields.push(Field { name, value, id, hop: hop::is_hop_by_hop(id) });
     let repeated = head.seen.insert(id);
     match id {

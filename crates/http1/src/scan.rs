@@ -5,6 +5,7 @@
 //! in whatever pieces they arrive.
 
 use crate::error::LineFault;
+use crate::field::{FieldId, LENGTHS};
 use crate::limits::{BareLf, Limits};
 
 /// A byte that ends a field name: no token character (RFC 9110 §5.6.2).
@@ -165,6 +166,8 @@ pub(crate) enum Line {
     Field {
         /// One past the name, which begins at the line's start.
         name_end: usize,
+        /// Which well-known name it is.
+        id: FieldId,
         /// The value, trimmed.
         value: (usize, usize),
         /// The union of the classes of the name's bytes.
@@ -179,27 +182,42 @@ pub(crate) enum Line {
     },
 }
 
+/// The colon behind a well-known name at `start`, and which name that is: nearly all lines of a head begin so, and a name
+/// of the table need not be looked at byte by byte.
+#[inline]
+fn known_name(bytes: &[u8], start: usize) -> Option<(usize, FieldId)> {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+    const COLONS: u64 = u64::from_ne_bytes([b':'; 8]);
+    let line = bytes.get(start..)?;
+    let mut at = 0;
+    while at < LENGTHS {
+        let word = u64::from_le_bytes(*line.get(at..)?.first_chunk::<8>()?) ^ COLONS;
+        let hits = word.wrapping_sub(ONES) & !word & HIGHS;
+        if hits != 0 {
+            // The lowest hit is exact: a borrow can only make a false hit above a true one.
+            let len = at + hits.trailing_zeros() as usize / 8;
+            let id = FieldId::of_name(line.get(..len)?);
+            return (id != FieldId::Other).then_some((start + len, id));
+        }
+        at += 8;
+    }
+    None
+}
+
 /// Reads the line at `start`. `None`: it is not complete yet.
 #[allow(clippy::inline_always, reason = "returning the nested enum through memory costs a tenth of a head's parsing")]
 #[inline(always)]
 pub(crate) fn parse_line(window: Window<'_>, start: usize, bare_lf: BareLf) -> Result<Option<Line>, Fault> {
     let bytes = window.bytes;
-    let mut name_end = start;
-    let mut name_class = 0;
-    let mut stop = None;
-    for &byte in bytes.get(start..).unwrap_or_default() {
-        let class = NAME_CLASS[byte as usize];
-        if class == NAME_STOP {
-            stop = Some(byte);
-            break;
-        }
-        name_class |= class;
-        name_end += 1;
-    }
-    let Some(stop) = stop else { return window.exhausted() };
-    if stop != b':' || name_end == start {
-        return no_field(window, start, name_end, stop, bare_lf);
-    }
+    let (name_end, id, name_class) = match known_name(bytes, start) {
+        Some((name_end, id)) => (name_end, id, NAME_PLAIN),
+        None => match other_name(bytes, start) {
+            OtherName::Field { name_end, id, class } => (name_end, id, class),
+            OtherName::Incomplete => return window.exhausted(),
+            OtherName::NoField { name_end, stop } => return no_field(window, start, name_end, stop, bare_lf),
+        },
+    };
     let mut at = name_end + 1;
     // Nearly every value has one space before it.
     while matches!(bytes.get(at), Some(b' ' | b'\t')) {
@@ -207,7 +225,37 @@ pub(crate) fn parse_line(window: Window<'_>, start: usize, bare_lf: BareLf) -> R
     }
     let value_end = find_control(bytes, at);
     let Some(next) = window.line_end(value_end, bare_lf)? else { return Ok(None) };
-    Ok(Some(Line::Field { name_end, value: trim(bytes, at, value_end), name_class, next }))
+    Ok(Some(Line::Field { name_end, id, value: trim(bytes, at, value_end), name_class, next }))
+}
+
+/// What a line without a well-known name in front begins with.
+enum OtherName {
+    /// A name and its colon.
+    Field { name_end: usize, id: FieldId, class: u8 },
+    /// Not enough to tell.
+    Incomplete,
+    /// Anything else: the first byte that belongs to no name.
+    NoField { name_end: usize, stop: u8 },
+}
+
+#[inline(never)]
+fn other_name(bytes: &[u8], start: usize) -> OtherName {
+    let line = bytes.get(start..).unwrap_or_default();
+    let mut class = 0;
+    for (len, &byte) in line.iter().enumerate() {
+        match NAME_CLASS[byte as usize] {
+            NAME_STOP => {
+                let name_end = start + len;
+                if byte != b':' || len == 0 {
+                    return OtherName::NoField { name_end, stop: byte };
+                }
+                // A well-known name comes here, too, where the buffer ends soon behind it.
+                return OtherName::Field { name_end, id: FieldId::of_name(&line[..len]), class };
+            }
+            of_byte => class |= of_byte,
+        }
+    }
+    OtherName::Incomplete
 }
 
 /// The line at `start` is no field: the end of the head, or an error.

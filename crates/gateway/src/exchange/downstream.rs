@@ -24,7 +24,7 @@ pub(crate) enum Framing {
 /// The client's side of an exchange.
 #[derive(Debug)]
 pub(crate) struct Downstream {
-    pub(crate) connection: Connection,
+    pub(crate) connection: Box<Connection>,
     pub(crate) method: Method,
     pub(crate) version: Version,
     /// Whether the connection goes on after this exchange, as far as is known.
@@ -40,7 +40,7 @@ pub(crate) struct Downstream {
 }
 
 impl Downstream {
-    pub(crate) fn new(connection: Connection, method: Method, version: Version, keepalive: bool) -> Self {
+    pub(crate) fn new(connection: Box<Connection>, method: Method, version: Version, keepalive: bool) -> Self {
         Self {
             connection,
             method,
@@ -143,7 +143,7 @@ impl Downstream {
     }
 
     /// The connection, and what its socket has not taken.
-    pub(crate) fn into_parts(self) -> (Connection, Spill) {
+    pub(crate) fn into_parts(self) -> (Box<Connection>, Spill) {
         (self.connection, self.spill)
     }
 

@@ -30,7 +30,8 @@ use crate::connection::Connection;
 use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
 use crate::request::Request;
 use crate::tunnel::{Tunnel, TunnelStart};
-use crate::worker::{LingerPlan, Worker, executor};
+use crate::worker::executor::{self, Desk};
+use crate::worker::{LingerPlan, Worker};
 use body::RequestBody;
 use downstream::Downstream;
 use files::Prefetched;
@@ -46,6 +47,7 @@ use rules::pattern::Pattern;
 use rules::uri::{ParsedTarget, parse_target};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
@@ -58,7 +60,7 @@ const REDIRECTS_MAX: u32 = 10;
 pub(crate) struct Begin {
     pub(crate) worker: Rc<Worker>,
     pub(crate) generation: Rc<Pinned>,
-    pub(crate) connection: Connection,
+    pub(crate) connection: Box<Connection>,
     pub(crate) request: Box<Request>,
     /// The head was not acceptable.
     pub(crate) refusal: Option<Refusal>,
@@ -75,15 +77,15 @@ pub(crate) enum Refusal {
 /// What becomes of the connection.
 pub(crate) enum Next {
     /// It waits for the next request, at most for this long.
-    KeepAlive(Connection, Duration),
+    KeepAlive(Box<Connection>, Duration),
     /// It is one side of a tunnel from now on.
     Tunnel(Box<Tunnel>),
     /// It is closed, but what the client still sends is read for a while.
-    Linger { connection: Connection, reason: CloseReason, plan: LingerPlan },
+    Linger { connection: Box<Connection>, reason: CloseReason, plan: LingerPlan },
     /// It was closed already.
     Gone(TaskId, CloseReason),
     /// It is closed.
-    Close(Connection, CloseReason),
+    Close(Box<Connection>, CloseReason),
 }
 
 /// Where the request is going: changed by rewrites and internal redirects.
@@ -159,17 +161,27 @@ pub(crate) enum Served {
     Tunnel(Box<TunnelStart>),
 }
 
-/// Runs one exchange.
-pub(crate) async fn run(begin: Begin) -> Next {
-    let refusal = begin.refusal;
-    let mut exchange = Exchange::new(begin);
-    let step = match refusal {
-        None => exchange.route(),
-        Some(refusal) => exchange.refuse(refusal),
-    };
-    match exchange.serve(step).await {
-        Served::Responded => exchange.settle().await,
-        Served::Tunnel(start) => exchange.hand_to_tunnel(*start),
+/// Runs one exchange after the other: those that are put on the desk. A loop, not a function of one exchange, so that its
+/// memory is set up once: making a future anew copies all of it.
+pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
+    loop {
+        if let Some(begin) = desk.take_arguments() {
+            let refusal = begin.refusal;
+            let mut exchange = Exchange::new(begin);
+            let step = match refusal {
+                None => exchange.route(),
+                Some(refusal) => exchange.refuse(refusal),
+            };
+            let next = match exchange.serve(step).await {
+                Served::Responded => {
+                    let sent = exchange.settle().await;
+                    exchange.end(sent)
+                }
+                Served::Tunnel(start) => exchange.hand_to_tunnel(*start),
+            };
+            desk.put_result(next);
+        }
+        executor::suspend().await;
     }
 }
 
@@ -503,7 +515,7 @@ mod tests {
     use super::*;
 
     /// The size of the future that a function returns.
-    fn size_of_future<F: Future>(_: impl Fn(Begin) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Desk<Begin, Next>>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -5,6 +5,7 @@ use super::patience::Patience;
 use super::{Exchange, Next, Served};
 use crate::access_log::{AccessLog, LineName};
 use crate::close::CloseReason;
+use crate::connection::Connection;
 use crate::error_log::{Level, RequestLine};
 use crate::exchange::downstream::Framing;
 use crate::exchange::view::{ExchangeView, TunnelView};
@@ -61,13 +62,19 @@ impl Exchange {
             || (disable.contains(KeepaliveDisable::SAFARI) && has(b"Safari/") && has(b"Mac OS X") && !has(b"Chrom"))
     }
 
-    pub(super) async fn settle(mut self) -> Next {
+    /// Waits until the response has been taken, and logs. An error: why it was not.
+    pub(super) async fn settle(&mut self) -> Result<(), CloseReason> {
         let sent = self.finish_sending().await;
         if !self.body.is_done() && self.down.keepalive && sent.is_ok() && self.drain_body().await.is_err() {
             self.down.keepalive = false;
         }
         self.log();
         self.count_response();
+        sent
+    }
+
+    /// What becomes of the connection, now that the exchange is settled.
+    pub(super) fn end(self, sent: Result<(), CloseReason>) -> Next {
         let plan = self.client_plan();
         let (timeout, linger) =
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
@@ -231,9 +238,9 @@ impl Exchange {
         let now = self.worker.reactor.now();
         let Self { worker, request, down, .. } = self;
         worker.recycle(request);
-        let (mut connection, unsent) = down.into_parts();
-        let pending = std::mem::take(&mut connection.pending);
-        match Tunnel::start(connection.stream, connection.task, start, unsent, &pending, now) {
+        let (connection, unsent) = down.into_parts();
+        let Connection { stream, task, pending, .. } = *connection;
+        match Tunnel::start(stream, task, start, unsent, &pending, now) {
             Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
             Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
         }

@@ -147,7 +147,7 @@ impl Worker {
         if let Some(listener) = generation.listener(id) {
             self.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
         }
-        let connection = Connection {
+        let connection = Box::new(Connection {
             stream,
             task,
             listener: id,
@@ -160,7 +160,7 @@ impl Worker {
             head_since: now,
             pending: Vec::new(),
             searched: 0,
-        };
+        });
         self.put(task, Body::Waiting(connection, false));
     }
 

@@ -1,45 +1,61 @@
-//! Runs exchanges: futures in recycled boxes. A future exists from a complete head to settle; the box outlives it and
-//! serves the next exchange, so that a request costs no allocation. The type of the future has no name, hence the trait.
+//! Runs exchanges: futures in recycled boxes. A future serves one exchange after the other and is suspended in between; what
+//! it works on and what came of it pass over a desk, so that a request costs no allocation and no copy of the future.
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A box that a future of one kind is put into, polled in, and taken from again.
-pub(crate) trait Slot<A, O> {
-    /// Puts a new future in; what was there is dropped.
-    fn start(&mut self, arguments: A);
-    /// Polls the future; `Ready` empties the slot. An empty slot is `Pending` for ever.
-    fn poll(&mut self) -> Poll<O>;
+/// Where a future finds its next arguments and leaves its result. One for all futures of a worker: whoever puts something
+/// there polls at once.
+pub(crate) struct Desk<A, O> {
+    arguments: Cell<Option<A>>,
+    result: Cell<Option<O>>,
 }
 
-struct Typed<M, F> {
-    make: M,
-    future: Pin<Box<Option<F>>>,
+impl<A, O> Default for Desk<A, O> {
+    fn default() -> Self {
+        Self { arguments: Cell::new(None), result: Cell::new(None) }
+    }
 }
 
-impl<A, O, M: Fn(A) -> F, F: Future<Output = O>> Slot<A, O> for Typed<M, F> {
-    fn start(&mut self, arguments: A) {
-        self.future.set(Some((self.make)(arguments)));
+impl<A, O> Desk<A, O> {
+    /// Puts the arguments there for the future that is polled next, which must be one that has nothing to do.
+    pub(crate) fn put_arguments(&self, arguments: A) {
+        self.arguments.set(Some(arguments));
     }
 
-    fn poll(&mut self) -> Poll<O> {
+    /// What there is to do, if anything.
+    pub(crate) fn take_arguments(&self) -> Option<A> {
+        self.arguments.take()
+    }
+
+    /// Leaves the result; the future suspends after it.
+    pub(crate) fn put_result(&self, result: O) {
+        self.result.set(Some(result));
+    }
+
+    /// Goes on with what a slot's future works on. `Ready`: it is done, and the slot is free for something else.
+    pub(crate) fn poll(&self, slot: &mut Slot) -> Poll<O> {
         // Wake-ups come through the reactor's ready list, never through this waker.
         let mut context = Context::from_waker(Waker::noop());
-        let Some(future) = self.future.as_mut().as_pin_mut() else { return Poll::Pending };
-        let polled = future.poll(&mut context);
-        if polled.is_ready() {
-            self.future.set(None);
+        match slot.0.as_mut().poll(&mut context) {
+            Poll::Ready(never) => match never {},
+            Poll::Pending => self.result.take().map_or(Poll::Pending, Poll::Ready),
         }
-        polled
     }
 }
 
-/// A slot for the futures that `make` returns.
-pub(crate) fn slot<A: 'static, O: 'static, F: Future<Output = O> + 'static>(
-    make: impl Fn(A) -> F + 'static,
-) -> Box<dyn Slot<A, O>> {
-    Box::new(Typed { make, future: Box::pin(None) })
+/// The box of a future that serves exchanges. Dropping it cancels the one under way; after a panic there is nothing else
+/// to do with it.
+pub(crate) struct Slot(Pin<Box<dyn Future<Output = Infallible>>>);
+
+impl Slot {
+    /// A slot for a future that loops: takes arguments from the desk, leaves a result, suspends.
+    pub(crate) fn new(future: impl Future<Output = Infallible> + 'static) -> Self {
+        Self(Box::pin(future))
+    }
 }
 
 /// Suspends once: the next poll goes on. Whoever waits has first told the reactor what should wake it.
@@ -52,18 +68,40 @@ pub(crate) async fn suspend() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::rc::Rc;
+
+    async fn double(desk: Rc<Desk<u32, u32>>) -> Infallible {
+        loop {
+            if let Some(number) = desk.take_arguments() {
+                suspend().await;
+                desk.put_result(number * 2);
+            }
+            suspend().await;
+        }
+    }
 
     #[test]
-    fn a_slot_serves_one_future_after_the_other() {
-        let mut slot = slot(|number: u32| async move {
-            suspend().await;
-            number * 2
-        });
-        assert!(slot.poll().is_pending());
+    fn a_slot_serves_one_after_the_other() {
+        let desk = Rc::new(Desk::default());
+        let mut slot = Slot::new(double(Rc::clone(&desk)));
+        assert!(desk.poll(&mut slot).is_pending());
         for number in [4, 5] {
-            slot.start(number);
-            assert!(slot.poll().is_pending());
-            assert_eq!(slot.poll(), Poll::Ready(number * 2));
+            desk.put_arguments(number);
+            assert!(desk.poll(&mut slot).is_pending());
+            assert_eq!(desk.poll(&mut slot), Poll::Ready(number * 2));
+            assert!(desk.poll(&mut slot).is_pending(), "nothing to do until there are arguments");
         }
+    }
+
+    #[test]
+    fn slots_share_a_desk() {
+        let desk = Rc::new(Desk::default());
+        let mut slots = [Slot::new(double(Rc::clone(&desk))), Slot::new(double(Rc::clone(&desk)))];
+        for (number, slot) in (1..).zip(&mut slots) {
+            desk.put_arguments(number);
+            assert!(desk.poll(slot).is_pending());
+        }
+        assert_eq!(desk.poll(&mut slots[1]), Poll::Ready(4));
+        assert_eq!(desk.poll(&mut slots[0]), Poll::Ready(2));
     }
 }

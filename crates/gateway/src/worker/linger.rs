@@ -22,7 +22,7 @@ pub(crate) struct LingerPlan {
 /// A connection that is closed on our side and read from still.
 #[derive(Debug)]
 pub(super) struct Linger {
-    connection: Connection,
+    connection: Box<Connection>,
     reason: CloseReason,
     plan: LingerPlan,
     ends: Millis,
@@ -30,7 +30,7 @@ pub(super) struct Linger {
 }
 
 impl Linger {
-    pub(super) fn new(connection: Connection, reason: CloseReason, plan: LingerPlan, now: Millis) -> Self {
+    pub(super) fn new(connection: Box<Connection>, reason: CloseReason, plan: LingerPlan, now: Millis) -> Self {
         // A client that has gone already makes this fail; reading then says so.
         let _ = connection.stream.shutdown_write();
         Self { connection, reason, plan, ends: now.after(plan.total), silent_since: now }
@@ -58,7 +58,7 @@ impl Linger {
         (now < deadline).then_some(deadline)
     }
 
-    pub(super) fn into_parts(self) -> (Connection, CloseReason) {
+    pub(super) fn into_parts(self) -> (Box<Connection>, CloseReason) {
         (self.connection, self.reason)
     }
 }

@@ -16,7 +16,7 @@ use crate::shared::{Message, Shared, bump};
 use crate::tunnel::{Step, Tunnel};
 use accept::Listeners;
 pub(crate) use clock::Clock;
-use executor::Slot;
+use executor::{Desk, Slot};
 use housekeeping::House;
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
@@ -41,8 +41,8 @@ const SPARES_MAX: usize = 256;
 enum Body {
     Free,
     /// Idle, or reading a head. The flag: a part of the head is there.
-    Waiting(Connection, bool),
-    Exchange(Box<dyn Slot<Begin, Next>>),
+    Waiting(Box<Connection>, bool),
+    Exchange(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
 }
@@ -57,7 +57,8 @@ pub(crate) struct Worker {
     bodies: RefCell<Vec<Body>>,
     #[allow(clippy::vec_box)] // what is recycled is the box: an exchange owns it
     requests: RefCell<Vec<Box<Request>>>,
-    slots: RefCell<Vec<Box<dyn Slot<Begin, Next>>>>,
+    slots: RefCell<Vec<Slot>>,
+    desk: Rc<Desk<Begin, Next>>,
     listeners: RefCell<Listeners>,
     house: House,
     draining: Cell<bool>,
@@ -82,6 +83,7 @@ pub fn run(
         bodies: RefCell::default(),
         requests: RefCell::default(),
         slots: RefCell::default(),
+        desk: Rc::default(),
         listeners: RefCell::default(),
         house: House::new(reactor.create_task()),
         draining: Cell::new(false),
@@ -210,7 +212,7 @@ impl Worker {
     }
 
     /// A connection waits for a head, or for the rest of it.
-    fn read_head(self: &Rc<Self>, mut connection: Connection, was_reading: bool) {
+    fn read_head(self: &Rc<Self>, mut connection: Box<Connection>, was_reading: bool) {
         self.shared.faults.pass(Fault::Head);
         let generation = self.generation();
         let task = connection.task;
@@ -256,19 +258,20 @@ impl Worker {
         }
     }
 
-    fn begin(self: &Rc<Self>, connection: Connection, request: Box<Request>, refusal: Option<Refusal>) {
+    fn begin(self: &Rc<Self>, connection: Box<Connection>, request: Box<Request>, refusal: Option<Refusal>) {
         let task = connection.task;
         self.reactor.set_deadline(task, None);
         bump(&self.counters().requests, 1);
         bump(&self.counters().exchanges, 1);
         let spare = self.slots.borrow_mut().pop();
-        let mut slot = spare.unwrap_or_else(|| executor::slot(exchange::run));
-        slot.start(Begin { worker: Rc::clone(self), generation: self.generation(), connection, request, refusal });
+        let slot = spare.unwrap_or_else(|| Slot::new(exchange::run(Rc::clone(&self.desk))));
+        let generation = self.generation();
+        self.desk.put_arguments(Begin { worker: Rc::clone(self), generation, connection, request, refusal });
         self.poll_exchange(task, slot);
     }
 
-    fn poll_exchange(self: &Rc<Self>, task: TaskId, mut slot: Box<dyn Slot<Begin, Next>>) {
-        let Poll::Ready(next) = slot.poll() else { return self.put(task, Body::Exchange(slot)) };
+    fn poll_exchange(self: &Rc<Self>, task: TaskId, mut slot: Slot) {
+        let Poll::Ready(next) = self.desk.poll(&mut slot) else { return self.put(task, Body::Exchange(slot)) };
         bump(&self.counters().exchanges, -1);
         let mut slots = self.slots.borrow_mut();
         if slots.len() < SPARES_MAX {
@@ -340,7 +343,7 @@ impl Worker {
     }
 
     /// Closes a client connection and ends its task.
-    pub(crate) fn close(&self, connection: Connection, reason: CloseReason) {
+    pub(crate) fn close(&self, connection: Box<Connection>, reason: CloseReason) {
         let task = connection.task;
         drop(connection);
         self.forget_connection(task, reason);
@@ -408,7 +411,7 @@ impl Worker {
     fn drain(self: &Rc<Self>) {
         self.draining.set(true);
         self.unlisten_all();
-        let idle: Vec<Connection> = self
+        let idle: Vec<Box<Connection>> = self
             .bodies
             .borrow_mut()
             .iter_mut()
@@ -440,7 +443,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_small() {
-        assert!(size_of::<Body>() <= 160, "{}", size_of::<Body>());
+        assert!(size_of::<Body>() <= 24, "{}", size_of::<Body>());
         assert!(size_of::<Tunnel>() <= 192, "{}", size_of::<Tunnel>());
     }
 }
