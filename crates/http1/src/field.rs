@@ -16,7 +16,7 @@ pub struct Field {
     pub hop: bool,
 }
 
-/// Expands one table, **sorted by length of the name**, into the enum, the names and the look-up ranges.
+/// Expands one table into the enum and the names.
 macro_rules! field_table {
     ($( $variant:ident $name:literal )*) => {
         /// A well-known field name; recognised without regard to case.
@@ -67,25 +67,50 @@ field_table! {
     StrictTransportSecurity "Strict-Transport-Security" UpgradeInsecureRequests "Upgrade-Insecure-Requests"
 }
 
-/// Longest name in the table plus one: the number of look-up ranges.
-pub(crate) const LENGTHS: usize = 26;
+/// Length of the longest name in the table.
+pub(crate) const NAME_BYTES_MAX: usize = name_bytes_max();
 
-/// For each length the range of table indices whose names have it.
-const RANGES: [(u8, u8); LENGTHS] = ranges();
-
-const fn ranges() -> [(u8, u8); LENGTHS] {
-    let mut ranges = [(0, 0); LENGTHS];
+const fn name_bytes_max() -> usize {
+    let mut longest = 0;
     let mut i = 0;
     while i < NAMES.len() {
-        let len = NAMES[i].len();
-        assert!(i == 0 || NAMES[i - 1].len() <= len, "the table is sorted by length");
-        if ranges[len].1 == 0 {
-            ranges[len].0 = i as u8;
+        if NAMES[i].len() > longest {
+            longest = NAMES[i].len();
         }
-        ranges[len].1 = i as u8 + 1;
         i += 1;
     }
-    ranges
+    longest
+}
+
+/// Marks a slot without a name.
+const EMPTY: u16 = u16::MAX;
+
+/// A hash table of the names: each slot has a length in its upper byte and an index into the table in its lower one. A
+/// name that finds its slot taken has the next free one. Three times as many slots as names: most are found at once.
+static SLOTS: [u16; 256] = slots();
+
+const fn slots() -> [u16; 256] {
+    let mut slots = [EMPTY; 256];
+    let mut i = 0;
+    while i < NAMES.len() {
+        let mut slot = slot_of(words(NAMES[i].as_bytes()), NAMES[i].len());
+        while slots[slot] != EMPTY {
+            slot = (slot + 1) % slots.len();
+        }
+        slots[slot] = (NAMES[i].len() << 8 | i) as u16;
+        i += 1;
+    }
+    slots
+}
+
+/// Where the search for a name begins; the same for any case.
+#[inline]
+const fn slot_of((first, last): (u64, u64), len: usize) -> usize {
+    const LOWER: u64 = u64::from_ne_bytes([0x20; 8]);
+    /// An odd number without a pattern: the upper byte of a product depends on every bit below it.
+    const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mixed = (first | LOWER).wrapping_mul(SPREAD) ^ (last | LOWER).rotate_left(29) ^ len as u64;
+    (mixed.wrapping_mul(SPREAD) >> 56) as usize
 }
 
 // A `FieldSet` is a 128-bit set of ids.
@@ -141,18 +166,22 @@ impl FieldId {
     /// was a third of the cost of parsing one.
     #[inline]
     pub fn of_name(name: &[u8]) -> Self {
-        let Some(&(from, to)) = RANGES.get(name.len()) else { return Self::Other };
         let (first, last) = words(name);
-        for i in from as usize..to as usize {
-            let (first_key, last_key) = KEYS[i];
-            if matches(first, first_key)
+        let mut slot = slot_of((first, last), name.len());
+        loop {
+            let entry = SLOTS[slot];
+            let i = usize::from(entry & 0xFF);
+            // An empty slot has a length and an index beyond all names.
+            let Some(&(first_key, last_key)) = KEYS.get(i) else { return Self::Other };
+            if usize::from(entry >> 8) == name.len()
+                && matches(first, first_key)
                 && matches(last, last_key)
                 && (name.len() <= KEY_BYTES || NAMES[i].as_bytes().eq_ignore_ascii_case(name))
             {
                 return IDS[i];
             }
+            slot = (slot + 1) % SLOTS.len();
         }
-        Self::Other
     }
 
     /// The name in its customary case, such as `Content-Length`; empty for [`FieldId::Other`].
@@ -163,20 +192,20 @@ impl FieldId {
 
 /// Which well-known fields are present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FieldSet(u128);
+pub struct FieldSet([u64; 2]);
 
 impl FieldSet {
     /// Whether `id` is in the set.
     #[inline]
     pub fn contains(self, id: FieldId) -> bool {
-        self.0 & (1 << id as u8) != 0
+        self.0[usize::from(id as u8 >> 6)] & 1 << (id as u8 & 63) != 0
     }
 
     /// Adds `id`; says whether it was there before.
     #[inline]
     pub(crate) fn insert(&mut self, id: FieldId) -> bool {
         let was_there = self.contains(id);
-        self.0 |= 1 << id as u8;
+        self.0[usize::from(id as u8 >> 6)] |= 1 << (id as u8 & 63);
         was_there
     }
 }

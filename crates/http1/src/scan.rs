@@ -5,7 +5,7 @@
 //! in whatever pieces they arrive.
 
 use crate::error::LineFault;
-use crate::field::{FieldId, LENGTHS};
+use crate::field::{FieldId, NAME_BYTES_MAX};
 use crate::limits::{BareLf, Limits};
 
 /// A byte that ends a field name: no token character (RFC 9110 §5.6.2).
@@ -191,7 +191,7 @@ fn known_name(bytes: &[u8], start: usize) -> Option<(usize, FieldId)> {
     const COLONS: u64 = u64::from_ne_bytes([b':'; 8]);
     let line = bytes.get(start..)?;
     let mut at = 0;
-    while at < LENGTHS {
+    while at <= NAME_BYTES_MAX {
         let word = u64::from_le_bytes(*line.get(at..)?.first_chunk::<8>()?) ^ COLONS;
         let hits = word.wrapping_sub(ONES) & !word & HIGHS;
         if hits != 0 {
