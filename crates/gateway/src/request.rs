@@ -4,6 +4,23 @@
 use crate::buffer::recycle;
 use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead};
 
+/// The response head of an upstream. Apart from the request, because it is there much more briefly: most exchanges settle in
+/// the turn in which it comes, and take the same few, warm ones from their worker then.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The head's bytes, the empty line included; before it is complete, as much as there is.
+    pub(crate) bytes: Vec<u8>,
+    /// What they mean; its spans point into `bytes`.
+    pub(crate) head: ResponseHead,
+}
+
+impl Answer {
+    /// Makes it ready for the next exchange.
+    pub(crate) fn clear(&mut self) {
+        recycle(&mut self.bytes);
+    }
+}
+
 /// Buffers of one exchange. Recycled: between two exchanges everything is empty, and nothing is freed.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
@@ -11,14 +28,8 @@ pub(crate) struct Request {
     pub(crate) bytes: Vec<u8>,
     /// What they mean; its spans point into `bytes`.
     pub(crate) head: RequestHead,
-    /// The upstream's response head.
-    pub(crate) response_bytes: Vec<u8>,
-    /// What they mean.
-    pub(crate) response: ResponseHead,
     /// The head that is sent to the upstream, and after it its unsent rest.
     pub(crate) upstream_head: Vec<u8>,
-    /// For building heads and log lines.
-    pub(crate) scratch: Vec<u8>,
     /// `$uri`, where it differs from the bytes of the target.
     pub(crate) uri: Vec<u8>,
     /// `$args`, after an internal redirect that brought some.
@@ -54,15 +65,7 @@ impl Request {
 
     /// Makes it ready for the next exchange.
     pub(crate) fn clear(&mut self) {
-        for buffer in [
-            &mut self.bytes,
-            &mut self.response_bytes,
-            &mut self.upstream_head,
-            &mut self.scratch,
-            &mut self.uri,
-            &mut self.args,
-            &mut self.path,
-        ] {
+        for buffer in [&mut self.bytes, &mut self.upstream_head, &mut self.uri, &mut self.args, &mut self.path] {
             recycle(buffer);
         }
     }

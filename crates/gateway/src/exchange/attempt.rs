@@ -104,7 +104,7 @@ impl Exchange {
         if let Some(record) = self.attempts.last_mut() {
             record.reused = up.is_reused();
             record.pool_wait_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
-            record.local_address = if local { up.stream().local_address().ok().flatten() } else { None };
+            record.local_address = if local { up.stream().local_address().ok().flatten().map(Box::new) } else { None };
         }
         self.converse(plan, up, body, tries).await
     }
@@ -252,7 +252,7 @@ impl Exchange {
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let complete = !body.is_streamed() && body.file().is_none();
         let mut sending = Sending { spill: Spill::default(), offset: 0, complete, broken: false, error: None };
-        self.request.response_bytes.clear();
+        self.forget_answer();
         let head = &self.request.upstream_head[..];
         let began = match body.bytes() {
             // What was read of a body whose end is not known yet is its first chunk.
@@ -301,7 +301,7 @@ impl Exchange {
                 (false, true) => plan.read_timeout,
                 (false, false) => plan.send_timeout,
             };
-            let mark = (unsent, self.body.received, self.request.response_bytes.len(), interims, awaiting_client);
+            let mark = (unsent, self.body.received, self.answer_bytes().len(), interims, awaiting_client);
             let left = patience.left(mark, timeout, self.worker.reactor.now());
             if self.wait(left).await {
                 if awaiting_client && !self.down.connection.stream.is_readable() {
@@ -455,7 +455,7 @@ impl Exchange {
             up.discard(reason);
         }
         self.carry_challenges();
-        AttemptEnd::Intercepted(self.request.response.status)
+        AttemptEnd::Intercepted(self.answer().map_or(502, |answer| answer.head.status))
     }
 
     fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {
@@ -463,12 +463,12 @@ impl Exchange {
             Some(DiscardReason::ProtocolError)
         } else if !request_sent {
             Some(DiscardReason::RequestBodyUnsent)
-        } else if !self.request.response.keepalive {
+        } else if !self.answer.as_ref().is_some_and(|answer| answer.head.keepalive) {
             Some(DiscardReason::ConnectionClose)
         } else {
             None
         };
-        if let Some(value) = self.request.response.value(FieldId::KeepAlive, &self.request.response_bytes) {
+        if let Some(value) = self.answer().and_then(|answer| answer.head.value(FieldId::KeepAlive, &answer.bytes)) {
             up.note_keep_alive(value, &self.worker);
         }
         match reason {

@@ -28,7 +28,7 @@ pub(crate) use view::{ExchangeView, is_served};
 use crate::close::CloseReason;
 use crate::connection::Connection;
 use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
-use crate::request::Request;
+use crate::request::{Answer, Request};
 use crate::tunnel::{Tunnel, TunnelStart};
 use crate::worker::executor::{self, Desk};
 use crate::worker::{LingerPlan, Worker};
@@ -107,6 +107,8 @@ pub(crate) struct Exchange {
     pub(crate) worker: Rc<Worker>,
     pub(crate) generation: Rc<Pinned>,
     pub(crate) request: Box<Request>,
+    /// The response head of the upstream that was tried last, once something of it is there.
+    pub(crate) answer: Option<Box<Answer>>,
     pub(crate) down: Downstream,
     pub(crate) body: RequestBody,
     pub(crate) target: Target,
@@ -196,6 +198,7 @@ impl Exchange {
         Self {
             down: Downstream::new(connection, head.method, head.version, keepalive),
             body: RequestBody::new(framing),
+            answer: None,
             target: Target::default(),
             captures: Captures::default(),
             request_id: Cell::new(None),

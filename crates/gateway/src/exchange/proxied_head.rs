@@ -9,6 +9,7 @@ use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::generation::ProxyPlan;
 use crate::pool::Leased;
+use crate::request::Answer;
 use crate::tunnel::TunnelStart;
 use http1::chunked::Decoder;
 use http1::encode::{encode_field, encode_fields, encode_head_end, encode_number_field, encode_status_line};
@@ -48,11 +49,11 @@ impl Exchange {
     ) -> HeadStep {
         loop {
             let read = up.stream().read_with(SCRATCH_BYTES, |bytes| {
-                if self.request.response_bytes.is_empty() {
+                if self.answer_bytes().is_empty() {
                     return self.take_head(bytes, plan, up, tries, interims);
                 }
                 // A head in pieces: what is there is joined with what came.
-                let mut joined = std::mem::take(&mut self.request.response_bytes);
+                let mut joined = std::mem::take(&mut self.answer_mut().bytes);
                 joined.extend_from_slice(bytes);
                 self.take_head(&joined, plan, up, tries, interims)
             });
@@ -74,7 +75,7 @@ impl Exchange {
 
     /// A connection that ended now: before the head, or inside it.
     fn closed(&self) -> Failure {
-        if self.request.response_bytes.is_empty() { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
+        if self.answer_bytes().is_empty() { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
     }
 
     /// Looks at everything received of the head so far.
@@ -86,13 +87,12 @@ impl Exchange {
         tries: &Tries,
         interims: &mut u32,
     ) -> HeadStep {
-        let kind = if self.down.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
+        let request = if self.down.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
         loop {
-            let len = match http1::response::parse(bytes, &plan.limits, kind, &mut self.request.response) {
+            let len = match http1::response::parse(bytes, &plan.limits, request, &mut self.answer_mut().head) {
                 Ok(Parse::Complete { len }) => len,
                 Ok(Parse::Partial) => {
-                    self.request.response_bytes.clear();
-                    self.request.response_bytes.extend_from_slice(bytes);
+                    self.keep_answer_bytes(bytes);
                     return HeadStep::Waiting;
                 }
                 Err(error) => {
@@ -101,7 +101,7 @@ impl Exchange {
                 }
             };
             let (head, rest) = bytes.split_at(len);
-            match self.request.response.kind {
+            match self.answer_mut().head.kind {
                 ResponseKind::Interim => {
                     *interims += 1;
                     if *interims > INTERIMS_MAX {
@@ -110,7 +110,7 @@ impl Exchange {
                     }
                     bytes = rest;
                     if bytes.is_empty() {
-                        self.request.response_bytes.clear();
+                        self.forget_answer();
                         return HeadStep::Waiting;
                     }
                 }
@@ -120,11 +120,37 @@ impl Exchange {
         }
     }
 
+    /// The response head, once a part of it is there.
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        self.answer.as_deref().filter(|answer| !answer.bytes.is_empty())
+    }
+
+    /// Its bytes, as many as are there.
+    pub(super) fn answer_bytes(&self) -> &[u8] {
+        self.answer.as_ref().map_or(&[], |answer| &answer.bytes)
+    }
+
+    fn answer_mut(&mut self) -> &mut Answer {
+        self.answer.get_or_insert_with(|| self.worker.spare_answer())
+    }
+
+    fn keep_answer_bytes(&mut self, bytes: &[u8]) {
+        let answer = self.answer_mut();
+        answer.bytes.clear();
+        answer.bytes.extend_from_slice(bytes);
+    }
+
+    /// What came does not count: an interim response, or the attempt has failed.
+    pub(super) fn forget_answer(&mut self) {
+        if let Some(answer) = &mut self.answer {
+            answer.bytes.clear();
+        }
+    }
+
     fn keep_response_head(&mut self, head: &[u8]) {
-        self.request.response_bytes.clear();
-        self.request.response_bytes.extend_from_slice(head);
+        self.keep_answer_bytes(head);
         let now = self.worker.reactor.now();
-        let status = self.request.response.status;
+        let status = self.answer_mut().head.status;
         if let Some(record) = self.attempts.last_mut() {
             record.header_ms = Some(now.since(record.began_at));
             record.status = status;
@@ -133,18 +159,18 @@ impl Exchange {
 
     fn begin_response(&mut self, head: &[u8], rest: &[u8], plan: &ProxyPlan, up: &Leased, tries: &Tries) -> HeadStep {
         self.keep_response_head(head);
-        let status = self.request.response.status;
+        let (status, framing) = (self.answer_mut().head.status, self.answer_mut().head.framing);
         if Conditions::of_status(status).is_some_and(|condition| plan.conditions.contains(condition)) {
             let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
             if self.judge(plan, Failure::Status(status), sent, tries).decision == Decision::NextPeer {
-                self.request.response_bytes.clear();
+                self.forget_answer();
                 return HeadStep::Failed(Failure::Status(status), String::new(), DiscardReason::ResponseBodyUnread);
             }
         }
         if plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some() {
-            return HeadStep::Intercepted(is_whole(self.request.response.framing, rest));
+            return HeadStep::Intercepted(is_whole(framing, rest));
         }
-        let source = match self.request.response.framing {
+        let source = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
             ResponseFraming::Length(length) => Source::Length(length),
             ResponseFraming::Chunked => Source::Chunked(Box::default()),
@@ -153,13 +179,12 @@ impl Exchange {
         let mut relay = Relay::new(source);
         self.head_came(plan, tries);
         self.status = self.shown_status.unwrap_or(status);
-        let framing = self.response_framing();
+        let framing = self.response_framing(framing);
         self.settle_keepalive();
-        let mut out = std::mem::take(&mut self.request.scratch);
-        out.clear();
+        let mut out = self.worker.take_scratch();
         self.encode_proxied_head(plan, framing, &mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
-        self.request.scratch = out;
+        self.worker.put_scratch(out);
         match fed {
             Ok(()) => HeadStep::Relaying(relay),
             Err(FeedError::Coding(error)) => {
@@ -175,8 +200,8 @@ impl Exchange {
     }
 
     /// How the response's end is marked for the client.
-    fn response_framing(&mut self) -> Framing {
-        match self.request.response.framing {
+    fn response_framing(&mut self, framing: ResponseFraming) -> Framing {
+        match framing {
             ResponseFraming::None => Framing::Empty,
             ResponseFraming::Length(length) => Framing::Length(length),
             ResponseFraming::Chunked | ResponseFraming::UntilClose => {
@@ -192,8 +217,7 @@ impl Exchange {
     }
 
     fn encode_proxied_head(&self, plan: &ProxyPlan, framing: Framing, out: &mut Vec<u8>) {
-        let response = &self.request.response;
-        let bytes = &self.request.response_bytes;
+        let Some(Answer { bytes, head: response }) = self.answer.as_deref() else { return };
         let reason = Some(response.reason.of(bytes)).filter(|_| self.status == response.status);
         encode_status_line(Version::Http11, self.status, reason, out);
         if plan.hidden.contains(FieldId::Server, b"") {
@@ -223,7 +247,7 @@ impl Exchange {
 
     /// As `encode_fields`, with Location and Refresh rewritten by `proxy_redirect`.
     fn encode_redirected_fields(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
-        let bytes = &self.request.response_bytes;
+        let bytes = self.answer_bytes();
         let view = ExchangeView::of(self);
         let mut captures = Captures::default();
         for field in self.passed_fields(plan) {
@@ -263,10 +287,10 @@ impl Exchange {
     /// Passes the 101 on; the connections are joined when the exchange settles.
     pub(super) fn open_tunnel(&mut self, plan: &ProxyPlan, up: Leased, early: Vec<u8>) -> AttemptEnd {
         self.status = 101;
-        let mut out = std::mem::take(&mut self.request.scratch);
-        out.clear();
-        let response = &self.request.response;
-        let bytes = &self.request.response_bytes;
+        let mut out = self.worker.take_scratch();
+        let Some(Answer { bytes, head: response }) = self.answer.as_deref() else {
+            return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
+        };
         encode_status_line(Version::Http11, 101, Some(response.reason.of(bytes)), &mut out);
         encode_field(b"Server", &self.location().server_token, &mut out);
         out.extend_from_slice(b"Date: ");
@@ -279,7 +303,7 @@ impl Exchange {
         encode_fields(bytes, self.passed_fields(plan), &mut out);
         encode_head_end(&mut out);
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);
-        self.request.scratch = out;
+        self.worker.put_scratch(out);
         match (sent, up.into_tunnel()) {
             (Ok(()), Some((upstream, permit))) => AttemptEnd::Tunnel(Box::new(TunnelStart {
                 upstream,
@@ -295,8 +319,9 @@ impl Exchange {
 
     /// Fields of the response that go to the client.
     fn passed_fields(&self, plan: &ProxyPlan) -> impl Iterator<Item = &Field> {
-        let bytes = &self.request.response_bytes;
-        self.request.response.fields.iter().filter(|field| {
+        let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
+        let bytes = self.answer_bytes();
+        fields.iter().filter(|field| {
             !field.hop && field.id != FieldId::ContentLength && !plan.hidden.contains(field.id, field.name.of(bytes))
         })
     }

@@ -42,7 +42,7 @@ pub(crate) struct AttemptRecord {
     /// Milliseconds between the choice of the peer and a connection, without the time that connecting took.
     pub(crate) pool_wait_ms: u64,
     /// `$upstream_local_addr`; only where the configuration asks for it.
-    pub(crate) local_address: Option<SocketAddr>,
+    pub(crate) local_address: Option<Box<SocketAddr>>,
     /// Milliseconds; `None` where it did not come to that.
     pub(crate) connect_ms: Option<u64>,
     pub(crate) header_ms: Option<u64>,

@@ -66,13 +66,11 @@ impl Exchange {
 
     /// Keeps what an intercepted 401 asks the client for: the page that is shown for it says it too, as in nginx.
     pub(super) fn carry_challenges(&mut self) {
-        let request = &self.request;
-        if request.response.status != 401 {
-            return;
-        }
-        let named = |field: &&Field| field.name.of(&request.response_bytes).eq_ignore_ascii_case(CHALLENGE);
-        let fields = request.response.fields.iter().filter(named);
-        self.challenges = fields.map(|field| field.value.of(&request.response_bytes).into()).collect();
+        let Some(answer) = self.answer().filter(|answer| answer.head.status == 401) else { return };
+        let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(CHALLENGE);
+        let fields = answer.head.fields.iter().filter(named);
+        let challenges = fields.map(|field| field.value.of(&answer.bytes).into()).collect();
+        self.challenges = challenges;
     }
 
     /// The fields that [`Self::carry_challenges`] has kept.

@@ -149,7 +149,7 @@ impl Exchange {
     pub(super) fn respond(&mut self, reply: &Reply) -> Served {
         self.status = reply.status;
         self.settle_keepalive();
-        let mut head = std::mem::take(&mut self.request.scratch);
+        let mut head = self.worker.take_scratch();
         head.clear();
         let (body, content_type) = self.render(reply);
         self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
@@ -160,7 +160,7 @@ impl Exchange {
         if self.down.send_head(&head, framing, body, true).is_err() {
             self.close = Some(CloseReason::ClientAborted);
         }
-        self.request.scratch = head;
+        self.worker.put_scratch(head);
         Served::Responded
     }
 

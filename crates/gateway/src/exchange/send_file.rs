@@ -50,11 +50,11 @@ impl Exchange {
     async fn send_file(&mut self, reply: &Reply, file: FileReply) -> Served {
         self.status = reply.status;
         self.settle_keepalive();
-        let mut head = std::mem::take(&mut self.request.scratch);
+        let mut head = self.worker.take_scratch();
         head.clear();
         self.encode_file_head(reply, &file, &mut head);
         let sent = self.send_file_with_head(&head, file).await;
-        self.request.scratch = head;
+        self.worker.put_scratch(head);
         match sent {
             Ok(()) if self.down.is_complete() => Served::Responded,
             Ok(()) => {

@@ -80,8 +80,9 @@ impl Exchange {
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
         let keepalive_min = plan.keepalive_min;
         let now = self.worker.reactor.now();
-        let Self { worker, request, down, body, close, .. } = self;
+        let Self { worker, request, answer, down, body, close, .. } = self;
         worker.recycle(request);
+        worker.recycle_answer(answer);
         let (complete, keepalive, framing) = (down.is_complete(), down.keepalive, down.framing);
         let mut connection = down.into_parts().0;
         connection.idle_since = now;
@@ -167,14 +168,14 @@ impl Exchange {
         if logs.is_empty() {
             return;
         }
-        let mut line = std::mem::take(&mut self.request.scratch);
+        let mut line = self.worker.take_scratch();
         for log in logs.iter().filter(|log| log.wants(&ExchangeView::of(self))) {
             let Ok(name) = self.line_name(log) else { continue };
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
             log.sink.write(self.worker.index, name.as_ref(), &line);
         }
-        self.request.scratch = line;
+        self.worker.put_scratch(line);
     }
 
     /// Which file the line is for, where its log's name has variables. The error: no file may be called that.
@@ -236,8 +237,9 @@ impl Exchange {
         start.record = self.tunnel_record();
         self.count_response();
         let now = self.worker.reactor.now();
-        let Self { worker, request, down, .. } = self;
+        let Self { worker, request, answer, down, .. } = self;
         worker.recycle(request);
+        worker.recycle_answer(answer);
         let (connection, unsent) = down.into_parts();
         let Connection { stream, task, pending, .. } = *connection;
         match Tunnel::start(stream, task, start, unsent, &pending, now) {

@@ -279,8 +279,7 @@ impl ExchangeView<'_> {
     }
 
     fn response_field(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
-        let request = &self.exchange.request;
-        !request.response_bytes.is_empty() && join_fields(&request.response.fields, &request.response_bytes, name, out)
+        self.exchange.answer().is_some_and(|answer| join_fields(&answer.head.fields, &answer.bytes, name, out))
     }
 
     fn cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
@@ -290,12 +289,9 @@ impl ExchangeView<'_> {
     }
 
     fn response_cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let request = &self.exchange.request;
-        if request.response_bytes.is_empty() {
-            return false;
-        }
-        let mut fields = request.response.fields.iter().filter(|field| field.id == FieldId::SetCookie);
-        optional(fields.find_map(|field| set_cookie(field.value.of(&request.response_bytes), name)), out)
+        let Some(answer) = self.exchange.answer() else { return false };
+        let mut fields = answer.head.fields.iter().filter(|field| field.id == FieldId::SetCookie);
+        optional(fields.find_map(|field| set_cookie(field.value.of(&answer.bytes), name)), out)
     }
 
     fn tcp_info(&self, index: usize, out: &mut Vec<u8>) -> bool {
@@ -341,7 +337,7 @@ impl ExchangeView<'_> {
             Variable::UpstreamResponseLength => number(attempt.response_length, out),
             Variable::PoolWaitTime => seconds(attempt.pool_wait_ms, out),
             Variable::UpstreamQueueTime => time(Some(attempt.pool_wait_ms).filter(|&waited| waited > 0), out),
-            Variable::UpstreamLocalAddr => match attempt.local_address {
+            Variable::UpstreamLocalAddr => match &attempt.local_address {
                 // Writing to a vector cannot fail.
                 Some(address) => write!(out, "{address}").is_ok(),
                 None => bytes(b"-", out),

@@ -6,12 +6,13 @@ pub(crate) mod executor;
 mod housekeeping;
 mod linger;
 
+use crate::buffer::recycle;
 use crate::close::CloseReason;
 use crate::connection::{Connection, HeadRead};
 use crate::exchange::{self, Begin, Next, Refusal};
 use crate::fault::Fault;
 use crate::generation::{Generation, ListenerId, Pinned};
-use crate::request::Request;
+use crate::request::{Answer, Request};
 use crate::shared::{Message, Shared, bump};
 use crate::tunnel::{Step, Tunnel};
 use accept::Listeners;
@@ -57,6 +58,10 @@ pub(crate) struct Worker {
     bodies: RefCell<Vec<Body>>,
     #[allow(clippy::vec_box)] // what is recycled is the box: an exchange owns it
     requests: RefCell<Vec<Box<Request>>>,
+    #[allow(clippy::vec_box)] // as above
+    answers: RefCell<Vec<Box<Answer>>>,
+    /// For building heads and log lines.
+    scratch: Cell<Vec<u8>>,
     slots: RefCell<Vec<Slot>>,
     desk: Rc<Desk<Begin, Next>>,
     listeners: RefCell<Listeners>,
@@ -82,6 +87,8 @@ pub fn run(
         generation: RefCell::new(Rc::new(Pinned(generation))),
         bodies: RefCell::default(),
         requests: RefCell::default(),
+        answers: RefCell::default(),
+        scratch: Cell::default(),
         slots: RefCell::default(),
         desk: Rc::default(),
         listeners: RefCell::default(),
@@ -363,6 +370,33 @@ impl Worker {
             request.clear();
             requests.push(request);
         }
+    }
+
+    /// A buffer for the response head of an upstream.
+    pub(crate) fn spare_answer(&self) -> Box<Answer> {
+        self.answers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Gives it back.
+    pub(crate) fn recycle_answer(&self, answer: Option<Box<Answer>>) {
+        let mut answers = self.answers.borrow_mut();
+        if let Some(mut answer) = answer
+            && answers.len() < SPARES_MAX
+        {
+            answer.clear();
+            answers.push(answer);
+        }
+    }
+
+    /// An empty buffer for a head or a log line that is given away before the exchange waits.
+    pub(crate) fn take_scratch(&self) -> Vec<u8> {
+        self.scratch.take()
+    }
+
+    /// Gives it back, with whatever is in it.
+    pub(crate) fn put_scratch(&self, mut scratch: Vec<u8>) {
+        recycle(&mut scratch);
+        self.scratch.set(scratch);
     }
 
     pub(crate) fn counters(&self) -> &'static crate::shared::Counters {
