@@ -5,6 +5,7 @@ mod command;
 mod demo;
 mod files;
 mod instance;
+mod load;
 mod nginx;
 mod process;
 mod quick;
@@ -26,6 +27,10 @@ mod exit {
     pub(crate) const FAILED: u8 = 1;
     /// The command line could not be understood.
     pub(crate) const USAGE: u8 = 2;
+    /// `load`: a threshold was not met.
+    pub(crate) const THRESHOLD: u8 = 3;
+    /// `load`: the generator was the bottleneck, so the figures say nothing about the target.
+    pub(crate) const VOID: u8 = 4;
 }
 
 fn main() -> ExitCode {

@@ -120,6 +120,10 @@ pub struct Options {
     pub sources: Vec<IpAddr>,
     /// Length of an interval of the series.
     pub interval: Duration,
+    /// Measure the parts of a request as well that `ab` shows: to the first byte of the response, and from sending to its end.
+    pub parts: bool,
+    /// `ab -l`: bodies of different lengths are no failures. For reports; the lengths are compared anyway.
+    pub ignore_length: bool,
     /// Whether `{{…}}` in path, fields and body is replaced ([`crate::TEMPLATES`]).
     pub templates: bool,
     /// Seed of everything random: two runs with the same seed send the same.
@@ -144,6 +148,8 @@ impl Options {
             drain: Duration::from_secs(2),
             sources: Vec::new(),
             interval: Duration::from_secs(1),
+            parts: false,
+            ignore_length: false,
             templates: true,
             seed: 0,
         }

@@ -14,6 +14,12 @@ pub struct Record {
     pub targets: Vec<Tally>,
     /// Open loop: from the moment a request was written to the end of its response. What a closed loop would have shown.
     pub service: Latencies,
+    /// From sending to the end of a response; only if [`Options::parts`] asks for it.
+    pub processing: Latencies,
+    /// From sending to the first byte of a response; likewise.
+    pub first_byte: Latencies,
+    /// The Server field of some response.
+    pub server: Option<String>,
     /// From `connect` to an established connection.
     pub connect: Latencies,
     /// How late the generator itself was: of each request in open loop, of a timer every 10 ms in closed loop.
@@ -50,6 +56,11 @@ impl Record {
             sum.add(tally);
         }
         self.service.add(&other.service);
+        self.processing.add(&other.processing);
+        self.first_byte.add(&other.first_byte);
+        if self.server.is_none() {
+            self.server.clone_from(&other.server);
+        }
         self.connect.add(&other.connect);
         self.lag.add(&other.lag);
         self.opened += other.opened;
@@ -86,6 +97,8 @@ pub(crate) struct Bench {
     /// No request begins any more.
     pub(crate) ending: bool,
     pub(crate) is_open: bool,
+    /// [`Options::parts`].
+    pub(crate) parts: bool,
     /// When the last response was complete.
     pub(crate) completed_ns: u64,
     begun: Instant,
@@ -111,6 +124,7 @@ impl Bench {
             },
             ending: false,
             is_open: options.pace.is_open(),
+            parts: options.parts,
             completed_ns: 0,
             begun: Instant::now(),
             left: options.requests.map(share),
@@ -177,6 +191,9 @@ impl Bench {
         self.completed_ns = self.now_ns;
         if self.is_open {
             self.record.service.record(service_ns);
+        }
+        if self.parts {
+            self.record.processing.record(service_ns);
         }
     }
 }

@@ -18,8 +18,7 @@ pub struct Sparse(pub Vec<(u64, u64)>);
 
 impl From<&Latencies> for Sparse {
     fn from(latencies: &Latencies) -> Self {
-        let recorded = latencies.histogram().iter_recorded();
-        Self(recorded.map(|value| (value.value_iterated_to(), value.count_at_value())).collect())
+        Self(latencies.recorded().collect())
     }
 }
 

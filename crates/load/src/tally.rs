@@ -74,20 +74,27 @@ impl Latencies {
         if self.histogram.is_empty() { 1.0 } else { self.histogram.quantile_below(latency_ns) }
     }
 
-    /// With what a closed loop did not send while it waited: for each latency L above the expected interval E between two
-    /// requests of a connection also L − E, L − 2E and so on (Gil Tene's correction for coordinated omission, as in wrk).
-    pub fn corrected(&self, expected_interval_ns: u64) -> Self {
-        if expected_interval_ns == 0 || self.histogram.is_empty() {
-            return self.clone();
+    /// With what a closed loop did not send while it waited, had each connection sent every `interval_ns`.
+    pub fn corrected(&self, interval_ns: u64) -> Self {
+        let corrected = self.histogram().corrected(interval_ns);
+        let mut latencies = Self::default();
+        for (latency_ns, count) in corrected.recorded() {
+            let _ = latencies.histogram.record_n(latency_ns, count);
         }
-        let histogram = self.histogram.clone_correct(expected_interval_ns);
-        let sum_ns = (histogram.mean() * histogram.len() as f64) as u128;
-        Self { histogram, sum_ns }
+        latencies.sum_ns = (latencies.histogram.mean() * latencies.histogram.len() as f64) as u128;
+        latencies
     }
 
-    /// The histogram itself, for exports.
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
+    /// The values that were seen, each the upper end of its bucket, ascending, with their counts.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
+    /// The same as a histogram of fixed size, for corrections and exports. Nothing is lost: the buckets are the same.
+    pub fn histogram(&self) -> stats::Histogram {
+        let mut histogram = stats::Histogram::new();
+        self.recorded().for_each(|(latency_ns, count)| histogram.record_n(latency_ns, count));
+        histogram
     }
 }
 

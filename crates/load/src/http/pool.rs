@@ -399,6 +399,10 @@ impl Driver for Http {
         self.under_way + self.connections.iter().filter(connecting).count()
     }
 
+    fn end(&mut self, bench: &mut Bench) {
+        bench.record.server = self.codec.server.take();
+    }
+
     fn abandon(&mut self, bench: &mut Bench, cause: Option<Cause>) {
         bench.look_at_clock();
         let lines = self.groups.iter_mut().flat_map(|group| group.waiting.drain(..));

@@ -3,7 +3,7 @@
 
 use crate::cause::{self, Cause};
 use http1::chunked::Decoder;
-use http1::{HeadEnd, Limits, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind};
+use http1::{FieldId, HeadEnd, Limits, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind};
 
 /// Longest response head: eight times what the usual proxies allow, since the load judges nobody's cookies.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -28,6 +28,8 @@ pub(super) struct Codec {
     memo: Vec<u8>,
     memo_kind: RequestKind,
     memo_facts: Facts,
+    /// The Server field that came first.
+    pub(super) server: Option<String>,
 }
 
 impl Codec {
@@ -39,6 +41,7 @@ impl Codec {
             memo: Vec::new(),
             memo_kind: RequestKind::Other,
             memo_facts,
+            server: None,
         }
     }
 
@@ -56,6 +59,11 @@ impl Codec {
                     framing: self.head.framing,
                     interim: self.head.kind == ResponseKind::Interim,
                 };
+                if self.server.is_none()
+                    && let Some(server) = self.head.value(FieldId::Server, bytes)
+                {
+                    self.server = Some(String::from_utf8_lossy(server).into_owned());
+                }
                 self.memo.clear();
                 self.memo.extend_from_slice(bytes.get(..len).unwrap_or_default());
                 (self.memo_kind, self.memo_facts) = (kind, facts);

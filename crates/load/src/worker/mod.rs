@@ -36,6 +36,8 @@ pub(crate) trait Driver {
     fn ready(&mut self, bench: &mut Bench, task: TaskId);
     /// Requests that were begun and have not ended, those in line included.
     fn under_way(&self) -> usize;
+    /// The run is at its end: what the driver knows beyond the records of intervals is to be added.
+    fn end(&mut self, bench: &mut Bench);
     /// The run is over: what is under way counts as failed by this cause, or as cut off without one.
     fn abandon(&mut self, bench: &mut Bench, cause: Option<crate::Cause>);
 }
@@ -171,6 +173,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
+        self.driver.end(&mut self.bench);
         self.turn_interval(true);
         let (ended_ns, completed_ns) = (self.bench.now_ns, self.bench.completed_ns);
         let _ = self.messages.send(Message::Done { worker: self.index, ended_ns, completed_ns });

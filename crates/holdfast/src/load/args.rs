@@ -1,0 +1,213 @@
+//! The flags of `holdfast load`, and what they become.
+
+use super::sources;
+use super::units::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
+use load::{EXPECTATIONS, Expectation, Options, Pace, Spacing, Stage, TEMPLATES, Target};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// wrk's defaults, which people know.
+const CONNECTIONS_DEFAULT: u64 = 10;
+const DURATION_DEFAULT: Duration = Duration::from_secs(10);
+const THREADS_DEFAULT: usize = 2;
+/// Without `-d`, a rate with `-n` lasts until the requests are sent.
+const ENDLESS: Duration = Duration::from_hours(366 * 24);
+/// Longest body from a file: it is held once per target.
+const BODY_BYTES_MAX: u64 = 1 << 30;
+
+/// Load a server, and tell the truth about its latency
+///
+/// Without --rate a closed loop, as wrk: each connection sends its next request when the last one is answered. With --rate an
+/// open loop: requests are due at times of their own, and latency counts from there, so that a target that stalls is charged
+/// for everything that it made wait. -c, -d, -t, -s and -H mean what they mean in wrk.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_long_help = after_help())]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Option<super::Command>,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+}
+
+fn after_help() -> String {
+    format!(
+        "Values in URLs, headers and bodies:\n{TEMPLATES}\n\nThresholds:\n{EXPECTATIONS}\n\nExit codes:\n\
+         0  done, and all thresholds were met\n1  could not run: no request was answered, or the start failed\n\
+         2  the command line could not be understood\n3  a threshold was not met\n\
+         4  void: the generator was the bottleneck (--allow-lag takes the figures nevertheless)"
+    )
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct LoadArgs {
+    /// What to load; `3*http://…` is asked three times as often as its neighbours
+    #[arg(value_name = "URL", required = true)]
+    pub(super) urls: Vec<String>,
+    /// Connections, all threads together; with --rate at most so many
+    #[arg(short, long, value_name = "N", value_parser = parse_count)]
+    pub(super) connections: Option<u64>,
+    /// How long
+    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) duration: Option<Duration>,
+    /// Threads
+    #[arg(short, long, value_name = "N")]
+    pub(super) threads: Option<usize>,
+    /// End after so many requests
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
+    pub(super) requests: Option<u64>,
+    /// Open loop: requests per second, such as 2400/s, or a ramp such as 100..2000/s
+    #[arg(short = 'R', long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<(f64, f64)>,
+    /// Open loop in stages, such as --stage 30s:100/s --stage 1m:100..2000/s
+    #[arg(long, value_name = "TIME:RATE", value_parser = parse_stage, conflicts_with_all = ["rate", "duration"])]
+    stage: Vec<Stage>,
+    /// Requests at random times instead of even distances
+    #[arg(long)]
+    poisson: bool,
+    /// A header field, as NAME: VALUE
+    #[arg(short = 'H', long, value_name = "FIELD")]
+    header: Vec<String>,
+    /// Method
+    #[arg(short, long, value_name = "NAME")]
+    method: Option<String>,
+    /// Body; makes the method POST unless --method says otherwise
+    #[arg(short, long, value_name = "TEXT")]
+    body: Option<String>,
+    /// Body from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "body")]
+    body_file: Option<PathBuf>,
+    /// A connection for each request
+    #[arg(long)]
+    no_keepalive: bool,
+    /// Requests in flight on each connection
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: usize,
+    /// Pause between an answer and the next request, such as 50ms or 10ms..100ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_range, conflicts_with_all = ["rate", "stage"])]
+    think: Option<(Duration, Duration)>,
+    /// Time for a response, from sending its request to its end
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Time for a connection to be established
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    connect_timeout: Duration,
+    /// How long requests that are under way at the end are waited for
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    drain: Duration,
+    /// Source addresses in turn: an address, a range (127.0.0.2-127.0.0.9) or a network (127.0.0.0/24)
+    #[arg(long, value_name = "ADDRESSES", value_parser = sources::parse)]
+    source: Vec<Vec<IpAddr>>,
+    /// Take `{{…}}` literally
+    #[arg(long)]
+    no_templates: bool,
+    /// Seed of random values and arrivals
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Length of an interval in progress lines and series
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(super) interval: Duration,
+    /// A threshold, such as 'p99<50ms'; exit code 3 if it is not met
+    #[arg(long, value_name = "THRESHOLD")]
+    pub(super) expect: Vec<Expectation>,
+    /// Take the figures also when the generator was the bottleneck
+    #[arg(long)]
+    pub(super) allow_lag: bool,
+    /// Print the report as wrk, ab, siege or k6 would
+    #[arg(long, value_name = "STYLE", default_value = "own")]
+    pub(super) style: super::style::Style,
+    /// Accepted for wrk's sake: latencies are always shown
+    #[arg(long)]
+    latency: bool,
+    /// No progress lines
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) files: super::files::Files,
+}
+
+impl LoadArgs {
+    /// The load that is asked for.
+    pub(super) fn options(&self) -> Result<Options, String> {
+        let mut targets = Vec::new();
+        for url in &self.urls {
+            targets.push(self.target(url)?);
+        }
+        let first = targets.first().cloned().ok_or("a load needs a URL")?;
+        let connections =
+            usize::try_from(self.connections.unwrap_or(CONNECTIONS_DEFAULT)).map_err(|e| e.to_string())?;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let options = Options {
+            pace: self.pace(),
+            connections,
+            threads: self.threads.unwrap_or_else(|| THREADS_DEFAULT.min(cores).min(connections.max(1))),
+            requests: self.requests,
+            duration: self.duration.or_else(|| self.requests.is_none().then_some(DURATION_DEFAULT)),
+            keepalive: !self.no_keepalive,
+            pipeline: self.pipeline,
+            connect_timeout: self.connect_timeout,
+            response_timeout: self.timeout,
+            drain: self.drain,
+            sources: self.source.concat(),
+            interval: self.interval,
+            templates: !self.no_templates,
+            seed: self.seed,
+            ..Options::new(first)
+        };
+        let options = Options { targets, ..options };
+        options.check().map_err(|error| error.to_string())?;
+        Ok(options)
+    }
+
+    fn pace(&self) -> Pace {
+        let spacing = if self.poisson { Spacing::Poisson } else { Spacing::Constant };
+        if !self.stage.is_empty() {
+            return Pace::Open { stages: self.stage.clone(), spacing };
+        }
+        match self.rate {
+            None => Pace::Closed { think: self.think.unwrap_or_default() },
+            Some((from, to)) => {
+                let without = if self.requests.is_some() { ENDLESS } else { DURATION_DEFAULT };
+                let duration = self.duration.unwrap_or(without);
+                Pace::Open { stages: vec![Stage { duration, from, to }], spacing }
+            }
+        }
+    }
+
+    fn target(&self, text: &str) -> Result<Target, String> {
+        let (weight, url) = match text.split_once('*') {
+            Some((weight, url)) if weight.bytes().all(|byte| byte.is_ascii_digit()) && !weight.is_empty() => {
+                (weight.parse().map_err(|_| format!("`{weight}` is no weight"))?, url)
+            }
+            _ => (1, text),
+        };
+        let body = match (&self.body, &self.body_file) {
+            (Some(body), _) => body.clone().into_bytes(),
+            (None, Some(path)) => read_body(path)?,
+            (None, None) => Vec::new(),
+        };
+        let default_method = if body.is_empty() { "GET" } else { "POST" };
+        let mut fields = Vec::new();
+        for field in &self.header {
+            let (name, value) = field.split_once(':').ok_or_else(|| format!("`{field}` is no header: NAME: VALUE"))?;
+            fields.push((name.trim().to_owned(), value.trim().to_owned()));
+        }
+        Ok(Target {
+            url: url.parse().map_err(|error| format!("{url}: {error}"))?,
+            weight,
+            method: self.method.clone().unwrap_or_else(|| default_method.to_owned()),
+            fields,
+            body,
+        })
+    }
+}
+
+/// The content of a file that is to be sent.
+pub(super) fn read_body(path: &std::path::Path) -> Result<Vec<u8>, String> {
+    let name = path.display();
+    let size = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?.len();
+    if size > BODY_BYTES_MAX {
+        return Err(format!("{name} has {size} bytes; a body has at most {BODY_BYTES_MAX}"));
+    }
+    std::fs::read(path).map_err(|error| format!("{name}: {error}"))
+}

@@ -1,0 +1,194 @@
+//! `holdfast load` as a process, against `holdfast origin`: what it prints, what it leaves in files, and what its exit code
+//! says. Nothing here says anything about speed.
+
+#[allow(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Output, Stdio};
+use support::{holdfast, pid, until};
+
+/// A running origin, ended when dropped.
+struct Origin {
+    child: Child,
+    address: String,
+}
+
+impl Origin {
+    fn start() -> Self {
+        let mut command = holdfast();
+        command.args(["origin"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut line).expect("it says where it listens");
+        let address = line.trim().strip_prefix("listening on ").expect("that is what it says").to_owned();
+        Self { child, address }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn load(words: &[&str]) -> Output {
+    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_report_names_everything_and_files_hold_the_figures() {
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let url = origin.url("/?n={{counter}}");
+    let (json, csv, hgrm, metrics) = (file("a.json"), file("a.csv"), file("a.hgrm"), file("a.prom"));
+    let output = load(&[
+        "-n",
+        "500",
+        "-c",
+        "4",
+        "-H",
+        "X-A: b",
+        &url,
+        "--json",
+        &json,
+        "--csv",
+        &csv,
+        "--hgrm",
+        &hgrm,
+        "--prometheus",
+        &metrics,
+        "--expect",
+        "responses=500",
+        "--expect",
+        "errors<0.1%",
+    ]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    for words in ["closed loop", "500 begun, 500 answered, 0 failed", "raw    corrected", "met     responses=500"] {
+        assert!(said.contains(words), "no `{words}` in {said}");
+    }
+    assert!(text(&output.stderr).contains("responses/s"), "progress as plain lines: {}", text(&output.stderr));
+    let results: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("it is JSON");
+    assert_eq!((results["responses"].as_u64(), results["statuses"]["200"].as_u64()), (Some(500), Some(500)));
+    let histogram = results["latency"]["histogram"].as_array().expect("a histogram");
+    let count: u64 = histogram.iter().map(|pair| pair[1].as_u64().expect("a count")).sum();
+    assert_eq!(count, 500, "the histogram is complete");
+    assert!(fs::read_to_string(&csv).expect("written").lines().count() >= 2);
+    assert!(fs::read_to_string(&hgrm).expect("written").contains("Total count    =          500"));
+    assert!(fs::read_to_string(&metrics).expect("written").contains("responses_total{status=\"200\"} 500"));
+}
+
+#[test]
+fn exit_codes_tell_apart_what_went_wrong() {
+    let origin = Origin::start();
+    let url = origin.url("/status/503");
+    let missed = load(&["-q", "-n", "5", "-c", "1", &url, "--allow-lag", "--expect", "5xx=0"]);
+    assert_eq!(missed.status.code(), Some(3), "{}", text(&missed.stdout));
+    assert!(text(&missed.stdout).contains("FAILED  5xx=0: measured 5 of 5"), "{}", text(&missed.stdout));
+    let unmeant = load(&["-q", "-n", "5", &url, "--expect", "p99<fast"]);
+    assert_eq!(unmeant.status.code(), Some(2), "{}", text(&unmeant.stderr));
+    let https = load(&["-q", "https://127.0.0.1/"]);
+    assert_eq!(https.status.code(), Some(2), "{}", text(&https.stderr));
+    let nobody = load(&["-q", "-n", "3", &format!("http://127.0.0.1:{}/", support::free_port())]);
+    assert_eq!(nobody.status.code(), Some(1), "{}", text(&nobody.stdout));
+    assert!(text(&nobody.stdout).contains("connection refused"), "the summary comes all the same");
+    let nameless = load(&["-q", "-n", "3", "http://nothing.invalid/"]);
+    assert_eq!(nameless.status.code(), Some(1));
+    assert!(text(&nameless.stderr).contains("`nothing.invalid` cannot be resolved"), "{}", text(&nameless.stderr));
+    let full = load(&["-q", "-n", "3", &url, "--json", "/dev/full", "--allow-lag"]);
+    assert_eq!(full.status.code(), Some(1));
+    assert!(text(&full.stdout).contains("503: 3"), "a full disk does not take the report away");
+    let nowhere = load(&["-q", "-n", "3", &url, "--json", "/nowhere/a.json"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(text(&nowhere.stdout).is_empty(), "a wrong path is known before the load");
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_its_summary() {
+    let origin = Origin::start();
+    let mut command = holdfast();
+    command.args(["load", "-d", "1h", "-c", "2", "--interval", "100ms", &origin.url("/delay/20")]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    progress.read_line(&mut line).expect("it shows progress");
+    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+    until("the load has ended", || child.try_wait().expect("it is ours").is_some());
+    let output = child.wait_with_output().expect("it has ended");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("stopped by hand") && said.contains("cut off"), "{said}");
+}
+
+#[test]
+fn other_tools_words_are_spoken() {
+    let origin = Origin::start();
+    let url = origin.url("/");
+    let wrk = text(&load(&["-q", "-n", "100", "-c", "2", "--style", "wrk", &url]).stdout);
+    assert!(wrk.contains("Latency Distribution") && wrk.contains("100 requests in"), "{wrk}");
+    let siege = text(&load(&["-q", "-n", "100", "-c", "2", "--style", "siege", &url]).stdout);
+    assert!(siege.contains("Availability:") && siege.contains("100.00 %"), "{siege}");
+    let k6 = text(&load(&["-q", "-n", "100", "-c", "2", "--style", "k6", &url]).stdout);
+    assert!(k6.contains("http_req_failed................: 0.00% 0 out of 100"), "{k6}");
+}
+
+#[test]
+fn abs_command_line_gives_abs_report() {
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let body = folder.path().join("body");
+    fs::write(&body, "a=b").expect("written");
+    let body = body.to_string_lossy();
+    let url = origin.url("/?id=ab");
+    let output =
+        load(&["ab", "-n", "60", "-c", "3", "-k", "-p", &body, "-T", "text/x", "-H", "X-A: b", "-l", "-q", &url]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    for words in [
+        "Server Software:        holdfast-origin",
+        "Document Path:          /?id=ab",
+        "Document Length:        Variable",
+        "Concurrency Level:      3",
+        "Complete requests:      60",
+        "Failed requests:        0",
+        "Keep-Alive requests:    60",
+        "Connection Times (ms)",
+    ] {
+        assert!(said.contains(words), "no `{words}` in {said}");
+    }
+}
+
+#[test]
+fn two_runs_are_compared_with_intervals() {
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let files = ["a.json", "b.json"].map(|name| folder.path().join(name).to_string_lossy().into_owned());
+    for (file, path) in files.iter().zip(["/", "/delay/20"]) {
+        let words = ["-q", "-d", "1200ms", "-c", "2", "--interval", "100ms", "--json", file, &origin.url(path)];
+        assert_eq!(load(&words).status.code(), Some(0));
+    }
+    let [a, b] = &files;
+    let said = text(&load(&["compare", a, b]).stdout);
+    let row = said.lines().find(|line| line.starts_with("p50")).expect("a row for p50");
+    assert!(row.contains("B is higher"), "{said}");
+    let same = text(&load(&["compare", a, a]).stdout);
+    assert!(same.lines().filter(|line| line.contains("no difference shown")).count() >= 4, "{same}");
+    let wrong = load(&["compare", a, "/dev/null"]);
+    assert_eq!(wrong.status.code(), Some(1));
+}
