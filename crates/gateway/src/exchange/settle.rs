@@ -62,6 +62,7 @@ impl Exchange {
     }
 
     pub(super) async fn settle(mut self) -> Next {
+        self.send_trailers();
         let sent = self.finish_sending().await;
         if !self.body.is_done() && self.down.keepalive && sent.is_ok() && self.drain_body().await.is_err() {
             self.down.keepalive = false;
