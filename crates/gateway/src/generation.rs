@@ -2,6 +2,7 @@
 //! compare. Immutable; workers hold it by reference count, exchanges pin it. Built by `lower`.
 
 use crate::access_log::AccessLog;
+use crate::added::AddedPlan;
 use crate::body_file::BodyFiles;
 use crate::error_log::ErrorLog;
 use crate::files::{FilesPlan, RootPlan};
@@ -43,6 +44,8 @@ pub struct Generation {
     pub(crate) worker_connections: usize,
     /// Somebody asks for `$upstream_local_addr`, which costs a system call per attempt.
     pub(crate) wants_upstream_local: bool,
+    /// Somebody asks for `$sent_http_…` or `$sent_trailer_…`, so exchanges keep what they send.
+    pub(crate) keeps_sent: bool,
 }
 
 /// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory, and not to the
@@ -110,6 +113,8 @@ pub(crate) struct LocationPlan {
     pub(crate) internal: bool,
     pub(crate) msie_padding: bool,
     pub(crate) redirects: RedirectPlan,
+    /// `expires`, `add_header`, `add_trailer`; `None` adds nothing.
+    pub(crate) added: Option<Box<AddedPlan>>,
 }
 
 /// What a Location field of ours that is a path is made into.

@@ -3,6 +3,7 @@
 //! plane's.
 
 mod access_log;
+mod added;
 mod alarm;
 mod body_file;
 mod buffer;

@@ -181,7 +181,7 @@ fn one_range_is_sent_as_206() {
     let tag = gateway.get("/a").field("ETag").unwrap().to_owned();
     assert_eq!(range("/a", &format!("Range: bytes=0-0\r\nIf-Range: {tag}\r\n")).status, 206);
     assert_eq!(range("/a", "Range: bytes=0-0\r\nIf-Range: \"other\"\r\n").status, 200);
-    assert_eq!(range("/a", "Range: bytes=0-0,5-6\r\n").text(), "0123456789");
+    assert_eq!(range("/a", "Range: bytes=0-7,5-9\r\n").text(), "0123456789", "more than there is");
     let off = range("/off/a", "Range: bytes=2-4\r\n");
     assert_eq!((off.status, off.field("Accept-Ranges")), (200, None));
     let head = gateway.request("HEAD", "/a", "Range: bytes=2-4\r\n");
@@ -263,4 +263,49 @@ fn a_file_that_is_shorter_than_it_says_ends_its_connection() {
     assert_eq!((response.status, response.field("Content-Length")), (200, Some("4096")));
     assert!(!response.body.is_empty() && response.body.len() < 4096, "{} bytes", response.body.len());
     gateway.expect_error("the file was truncated while it was sent");
+}
+
+#[test]
+fn several_ranges_of_a_large_file_come_as_parts() {
+    let gateway = Gateway::start("root html; sendfile on; types { image/png png; }", "");
+    let content: Vec<u8> = (0..600_000_u32).map(|at| (at % 251) as u8).collect();
+    gateway.write("html/a.png", &content);
+    let response = gateway.request("GET", "/a.png", "Range: bytes=0-299999,300001-599999\r\n");
+    let media = response.field("Content-Type").unwrap();
+    let boundary = media.strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let head = |range: &str| {
+        format!("\r\n--{boundary}\r\nContent-Type: image/png\r\nContent-Range: bytes {range}/600000\r\n\r\n")
+            .into_bytes()
+    };
+    let end = format!("\r\n--{boundary}--\r\n").into_bytes();
+    let (first, second) = (&content[..300_000], &content[300_001..]);
+    let expected = [&head("0-299999")[..], first, &head("300001-599999"), second, &end].concat();
+    assert_eq!(response.field("Content-Length"), Some(expected.len().to_string().as_str()));
+    assert!(response.body == expected, "{} bytes instead of {}", response.body.len(), expected.len());
+    let head = gateway.request("HEAD", "/a.png", "Range: bytes=0-299999,300001-599999\r\n");
+    assert_eq!((head.status, head.body.len()), (206, 0));
+}
+
+#[test]
+fn trailers_are_known_when_the_body_has_ended() {
+    let http = "log_format sent '$sent_http_x_added|$sent_trailer_x_bytes|$sent_http_content_type';";
+    let server = "root html; add_header X-Added $sent_http_etag; add_trailer X-Bytes $body_bytes_sent;
+        access_log sent.log sent;";
+    let gateway = Gateway::start(server, http);
+    gateway.write("html/a", vec![b'x'; 100_000]);
+    let response = gateway.get("/a");
+    let tag = response.field("ETag").unwrap();
+    assert_eq!((response.field("X-Added"), response.field("Content-Length")), (Some(tag), None));
+    assert!(response.body.ends_with(b"\r\n0\r\nX-Bytes: 100000\r\n\r\n"));
+    assert_eq!(gateway.access_line(), format!("{}|100000|text/plain", tag.replace('"', "\\x22")));
+}
+
+#[test]
+fn a_value_that_would_end_its_line_is_not_sent() {
+    let gateway =
+        Gateway::start("location ~ \"(?s)^/(.*)$\" { add_header X-Path $1; add_header X-Other 1; return 200; }", "");
+    let response = gateway.get("/a%0d%0aSet-Cookie:x");
+    assert_eq!((response.field("X-Path"), response.field("X-Other")), (None, Some("1")));
+    assert_eq!(response.field("Set-Cookie"), None);
+    gateway.expect_error("a line end in the value of \"X-Path\"");
 }

@@ -37,10 +37,30 @@ pub(crate) struct Downstream {
     /// Those of the body: `$body_bytes_sent`.
     pub(crate) body_bytes: u64,
     spill: Spill,
+    /// The body ends in trailers, which are known when it has ended.
+    pub(crate) with_trailers: bool,
+    /// Its last byte was given to the socket; the trailers were not.
+    body_ended: bool,
+    /// The head and the trailers as they were sent, where somebody asks for them.
+    sent: Option<Box<Sent>>,
+}
+
+/// What was sent besides the body.
+#[derive(Debug, Default)]
+struct Sent {
+    head: Vec<u8>,
+    trailers: Vec<u8>,
 }
 
 impl Downstream {
-    pub(crate) fn new(connection: Box<Connection>, method: Method, version: Version, keepalive: bool) -> Self {
+    /// `keeps_sent`: head and trailers are kept for variables.
+    pub(crate) fn new(
+        connection: Box<Connection>,
+        method: Method,
+        version: Version,
+        keepalive: bool,
+        keeps_sent: bool,
+    ) -> Self {
         Self {
             connection,
             method,
@@ -51,6 +71,9 @@ impl Downstream {
             bytes_sent: 0,
             body_bytes: 0,
             spill: Spill::default(),
+            with_trailers: false,
+            body_ended: false,
+            sent: keeps_sent.then(Box::default),
         }
     }
 
@@ -58,6 +81,7 @@ impl Downstream {
     pub(crate) fn send_head(&mut self, head: &[u8], framing: Framing, body: &[u8], last: bool) -> io::Result<()> {
         self.head_begun = true;
         self.framing = framing;
+        self.keep_head(head);
         self.send_framed(head, body, last)
     }
 
@@ -75,6 +99,7 @@ impl Downstream {
     pub(crate) fn send_head_of_file(&mut self, head: &[u8], length: u64) -> io::Result<()> {
         self.head_begun = true;
         self.framing = Framing::Length(length);
+        self.keep_head(head);
         self.bytes_sent += self.spill.write_more(&self.connection.stream, head)? as u64;
         Ok(())
     }
@@ -113,6 +138,8 @@ impl Downstream {
             }
             Framing::Chunked => {
                 self.body_bytes += body.len() as u64;
+                self.body_ended |= last;
+                let last = last && !self.with_trailers;
                 let last_chunk: &[u8] = if last { LAST_CHUNK } else { b"" };
                 if last {
                     self.framing = Framing::Length(0);
@@ -124,6 +151,37 @@ impl Downstream {
                 self.write(&[head, size.as_bytes(), body, CHUNK_END, last_chunk])
             }
         }
+    }
+
+    fn keep_head(&mut self, head: &[u8]) {
+        if let Some(sent) = &mut self.sent {
+            sent.head.clear();
+            sent.head.extend_from_slice(head);
+        }
+    }
+
+    /// The head that was sent; empty where nobody asks for it.
+    pub(crate) fn sent_head(&self) -> &[u8] {
+        self.sent.as_ref().map_or(&[], |sent| &sent.head)
+    }
+
+    /// The trailers that were sent; empty where nobody asks for them.
+    pub(crate) fn sent_trailers(&self) -> &[u8] {
+        self.sent.as_ref().map_or(&[], |sent| &sent.trailers)
+    }
+
+    /// Whether only trailers are missing.
+    pub(crate) fn awaits_trailers(&self) -> bool {
+        self.with_trailers && self.body_ended && self.framing == Framing::Chunked
+    }
+
+    /// Sends the end of a body, with trailer lines.
+    pub(crate) fn end_with_trailers(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.framing = Framing::Length(0);
+        if let Some(sent) = &mut self.sent {
+            sent.trailers.extend_from_slice(lines);
+        }
+        self.write(&[b"0\r\n", lines, b"\r\n"])
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> io::Result<()> {
@@ -149,6 +207,6 @@ impl Downstream {
 
     /// Whether the response was framed to its end: nothing of the body is missing.
     pub(crate) fn is_complete(&self) -> bool {
-        matches!(self.framing, Framing::Empty | Framing::Length(0) | Framing::UntilClose)
+        matches!(self.framing, Framing::Empty | Framing::Length(0) | Framing::UntilClose) || self.awaits_trailers()
     }
 }

@@ -1,6 +1,7 @@
 //! Static files as content: a URI becomes a path, a path a reply. Nothing here waits for a disk on the worker's thread:
 //! what the kernel does not have in memory is opened by the offload pool.
 
+use super::file_parts::FileParts;
 use super::redirect::Redirect;
 use super::reply::{Reply, ReplyBody};
 use super::send_file::FileReply;
@@ -203,9 +204,13 @@ impl Exchange {
         }
         let ranges = conditional && plan.ranges_max > 0;
         let wanted = if ranges { self.wanted_range(plan, &validators, status.size) } else { Wanted::Whole };
-        let (code, part) = match wanted {
-            Wanted::Whole => (200, 0..status.size),
-            Wanted::Part(part) => (206, part),
+        let media = plan.types.type_of(self.uri());
+        let (code, parts) = match wanted {
+            Wanted::Whole => (200, FileParts::whole(status.size)),
+            Wanted::Parts(parts) => match &parts[..] {
+                [part] => (206, FileParts::one(part.clone())),
+                parts => (206, FileParts::several(parts, status.size, media, self.request_id() as u64)),
+            },
             Wanted::Unsatisfiable => {
                 let range = format!("bytes */{}", status.size).into_bytes();
                 return Reply { fields: vec![(b"Content-Range", range)], ..Reply::error(416) };
@@ -213,10 +218,10 @@ impl Exchange {
         };
         Reply {
             status: code,
-            content_type: Some(plan.types.type_of(self.uri()).into()),
+            content_type: Some(parts.content_type(media)),
             body: ReplyBody::File(Box::new(FileReply {
                 file,
-                part,
+                parts,
                 tag,
                 ranges,
                 sendfile: plan.sendfile,

@@ -1,9 +1,11 @@
 //! One request and its response: from a complete head to settle. A future exists only for this; it returns what becomes of
 //! the connection.
 
+mod added_fields;
 mod attempt;
 mod body;
 mod downstream;
+mod file_parts;
 mod files;
 mod offload;
 mod patience;
@@ -196,7 +198,7 @@ impl Exchange {
         let keepalive = refusal.is_none() && head.keepalive;
         let began_at = worker.reactor.now();
         Self {
-            down: Downstream::new(connection, head.method, head.version, keepalive),
+            down: Downstream::new(connection, head.method, head.version, keepalive, generation.keeps_sent),
             body: RequestBody::new(framing),
             answer: None,
             target: Target::default(),

@@ -179,6 +179,7 @@ impl Exchange {
         let mut relay = Relay::new(source);
         self.head_came(plan, tries);
         self.status = self.shown_status.unwrap_or(status);
+        self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status);
         let framing = self.response_framing(framing);
         self.settle_keepalive();
         let mut out = self.worker.take_scratch();
@@ -203,6 +204,7 @@ impl Exchange {
     fn response_framing(&mut self, framing: ResponseFraming) -> Framing {
         match framing {
             ResponseFraming::None => Framing::Empty,
+            _ if self.down.with_trailers => Framing::Chunked,
             ResponseFraming::Length(length) => Framing::Length(length),
             ResponseFraming::Chunked | ResponseFraming::UntilClose => {
                 if self.down.version == Version::Http11 && self.client_plan().chunked_transfer_encoding {
@@ -241,6 +243,7 @@ impl Exchange {
             (Framing::Length(_) | Framing::Empty, Some(length)) => encode_number_field(b"Content-Length", length, out),
             _ => {}
         }
+        self.encode_added(self.status, out);
         self.encode_connection(out);
         encode_head_end(out);
     }
@@ -301,6 +304,7 @@ impl Exchange {
         }
         self.encode_sticky(plan, &mut out);
         encode_fields(bytes, self.passed_fields(plan), &mut out);
+        self.encode_added(101, &mut out);
         encode_head_end(&mut out);
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);
         self.worker.put_scratch(out);

@@ -44,6 +44,9 @@ impl Reply {
     }
 }
 
+/// The field of a body that comes in chunks.
+pub(super) const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
+
 /// Whether responses of this status never have a body.
 pub(super) fn is_bodiless(status: u16) -> bool {
     status < 200 || status == 204 || status == 304
@@ -152,10 +155,15 @@ impl Exchange {
         let mut head = self.worker.take_scratch();
         head.clear();
         let (body, content_type) = self.render(reply);
-        self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
         let bodiless = is_bodiless(reply.status);
         let is_head = self.down.method == Method::Head;
-        let framing = if bodiless || is_head { Framing::Empty } else { Framing::Length(body.len() as u64) };
+        let framing = match self.wants_trailers(reply.status) {
+            _ if bodiless || is_head => Framing::Empty,
+            true => Framing::Chunked,
+            false => Framing::Length(body.len() as u64),
+        };
+        self.down.with_trailers = framing == Framing::Chunked;
+        self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
         let body = if framing == Framing::Empty { &[][..] } else { &body[..] };
         if self.down.send_head(&head, framing, body, true).is_err() {
             self.close = Some(CloseReason::ClientAborted);
@@ -193,13 +201,16 @@ impl Exchange {
         if let Some(content_type) = content_type {
             encode_field(b"Content-Type", content_type, head);
         }
-        if !is_bodiless(reply.status) {
+        if self.down.with_trailers {
+            head.extend_from_slice(CHUNKED);
+        } else if !is_bodiless(reply.status) {
             encode_number_field(b"Content-Length", length as u64, head);
         }
         for (name, value) in &reply.fields {
             encode_field(name, value, head);
         }
         self.encode_challenges(head);
+        self.encode_added(reply.status, head);
         self.encode_connection(head);
         encode_head_end(head);
     }

@@ -2,7 +2,8 @@
 //! as fast as the client takes them, with others getting their turn between the pieces.
 
 use super::downstream::Framing;
-use super::reply::{Reply, ReplyBody, is_bodiless};
+use super::file_parts::FileParts;
+use super::reply::{CHUNKED, Reply, ReplyBody, is_bodiless};
 use super::{Exchange, Served};
 use crate::close::CloseReason;
 use http1::Method;
@@ -24,7 +25,7 @@ const SMALL_BYTES_MAX: u64 = 16 * 1024;
 pub(crate) struct FileReply {
     pub(super) file: OpenFile,
     /// What of it is sent.
-    pub(super) part: Range<u64>,
+    pub(super) parts: FileParts,
     pub(super) tag: Option<String>,
     /// Parts can be asked for.
     pub(super) ranges: bool,
@@ -50,6 +51,7 @@ impl Exchange {
     async fn send_file(&mut self, reply: &Reply, file: FileReply) -> Served {
         self.status = reply.status;
         self.settle_keepalive();
+        self.down.with_trailers = self.wants_trailers(reply.status);
         let mut head = self.worker.take_scratch();
         head.clear();
         self.encode_file_head(reply, &file, &mut head);
@@ -73,31 +75,55 @@ impl Exchange {
     }
 
     async fn send_file_with_head(&mut self, head: &[u8], file: FileReply) -> Result<(), CloseReason> {
-        let length = file.part.end - file.part.start;
+        let length = file.parts.length();
         if self.down.method == Method::Head {
             return gone(self.down.send_head(head, Framing::Empty, &[], true));
         }
-        if length == 0 {
-            return gone(self.down.send_head(head, Framing::Length(0), &[], true));
+        let framing = if self.down.with_trailers { Framing::Chunked } else { Framing::Length(length) };
+        match file.parts.single() {
+            _ if length == 0 => gone(self.down.send_head(head, framing, &[], true)),
+            Some(range) if framing != Framing::Chunked => {
+                let range = range.clone();
+                let FileReply { file, sendfile, chunk, .. } = file;
+                if sendfile && length > SMALL_BYTES_MAX {
+                    gone(self.down.send_head_of_file(head, length))?;
+                    self.send_by_sendfile(&file, range, chunk).await
+                } else {
+                    self.send_by_reading(Some((head, framing)), &Arc::new(file), range, chunk).await.map(drop)
+                }
+            }
+            _ => self.send_parts(head, framing, file).await,
         }
-        if file.sendfile && length > SMALL_BYTES_MAX {
-            gone(self.down.send_head_of_file(head, length))?;
-            self.send_by_sendfile(&file).await
-        } else {
-            self.send_by_reading(head, file).await
+    }
+
+    /// Several parts with what stands around them, or a body in chunks, which `sendfile(2)` cannot frame.
+    async fn send_parts(&mut self, head: &[u8], framing: Framing, file: FileReply) -> Result<(), CloseReason> {
+        let FileReply { file, parts, chunk, .. } = file;
+        let file = Arc::new(file);
+        gone(self.down.send_head(head, framing, &[], false))?;
+        for part in &parts.parts {
+            if !part.before.is_empty() {
+                gone(self.down.send_body(&part.before, false))?;
+            }
+            if !self.send_by_reading(None, &file, part.range.clone(), chunk).await? {
+                // The file has become shorter than its head said.
+                return Ok(());
+            }
         }
+        gone(self.down.send_body(&parts.after, true))
     }
 
     /// Where the page cache does not have the next part, the kernel reads it in this call, ahead of what it sends
     /// (ADR 12).
-    async fn send_by_sendfile(&mut self, file: &FileReply) -> Result<(), CloseReason> {
-        let mut offset = file.part.start;
-        while offset < file.part.end {
-            let sent = match self.down.send_file(&file.file, &mut offset, file.chunk) {
+    async fn send_by_sendfile(&mut self, file: &OpenFile, range: Range<u64>, chunk: usize) -> Result<(), CloseReason> {
+        let mut offset = range.start;
+        while offset < range.end {
+            let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(chunk);
+            let sent = match self.down.send_file(file, &mut offset, count) {
                 Ok(sent) => sent,
                 Err(error) => return Err(self.read_failed(&error)),
             };
-            if offset == file.part.end {
+            if offset == range.end {
                 break;
             }
             if sent == 0 && self.down.waiting_bytes() == 0 && self.down.connection.stream.is_writable() {
@@ -110,24 +136,26 @@ impl Exchange {
     }
 
     /// Reads what is in the page cache, and lets the offload pool read what is not. The first piece, which of a small file
-    /// is all of it, goes out with the head.
-    async fn send_by_reading(&mut self, head: &[u8], file: FileReply) -> Result<(), CloseReason> {
-        let FileReply { file, part, chunk, .. } = file;
-        let file = Arc::new(file);
-        let mut head = Some(head);
-        let mut offset = part.start;
-        while offset < part.end {
+    /// is all of it, goes out with the head, where there is one. `false`: the file has become shorter.
+    async fn send_by_reading(
+        &mut self,
+        mut head: Option<(&[u8], Framing)>,
+        file: &Arc<OpenFile>,
+        range: Range<u64>,
+        chunk: usize,
+    ) -> Result<bool, CloseReason> {
+        let mut offset = range.start;
+        while offset < range.end {
             if !gone(self.down.flush())? {
                 self.wait_for_client().await?;
                 continue;
             }
-            let left = part.end - offset;
+            let left = range.end - offset;
             let max = (chunk as u64).max(SMALL_BYTES_MAX).min(left) as usize;
-            let framing = Framing::Length(left);
             let down = &mut self.down;
             let mut send = |bytes: &[u8]| {
                 let sent = match head.take() {
-                    Some(head) => down.send_head(head, framing, bytes, false),
+                    Some((head, framing)) => down.send_head(head, framing, bytes, false),
                     None => down.send_body(bytes, false),
                 };
                 sent.map(|()| bytes.len())
@@ -135,11 +163,11 @@ impl Exchange {
             let sent = match file.read_cached_with(offset, max, &mut send) {
                 Ok(Some(sent)) => sent,
                 Ok(None) => {
-                    let cold = Arc::clone(&file);
+                    let cold = Arc::clone(file);
                     match self.offload(move || cold.read_at(offset, max)).await.flatten() {
                         Ok(bytes) => {
                             let sent = match head.take() {
-                                Some(head) => self.down.send_head(head, framing, &bytes, false),
+                                Some((head, framing)) => self.down.send_head(head, framing, &bytes, false),
                                 None => self.down.send_body(&bytes, false),
                             };
                             sent.map(|()| bytes.len())
@@ -150,14 +178,14 @@ impl Exchange {
                 Err(error) => return Err(self.read_failed(&error)),
             };
             match gone(sent)? {
-                0 => break,
+                0 => return Ok(false),
                 sent => offset += sent as u64,
             }
-            if offset < part.end && self.down.waiting_bytes() == 0 {
+            if offset < range.end && self.down.waiting_bytes() == 0 {
                 self.yield_now().await;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Waits until the client takes more, as long as `send_timeout` allows; with room in its socket others just get their
@@ -193,25 +221,33 @@ impl Exchange {
     }
 
     fn encode_file_head(&self, reply: &Reply, file: &FileReply, head: &mut Vec<u8>) {
-        let (part, status) = (&file.part, &file.file.status);
+        let status = &file.file.status;
         encode_status_line(http1::Version::Http11, reply.status, None, head);
         self.encode_server_and_date(head);
         encode_field(b"Content-Type", reply.content_type.as_deref().unwrap_or_default(), head);
-        encode_number_field(b"Content-Length", part.end - part.start, head);
+        if self.down.with_trailers {
+            head.extend_from_slice(CHUNKED);
+        } else {
+            encode_number_field(b"Content-Length", file.parts.length(), head);
+        }
         // The date of an error page is not that of what was asked for.
         if matches!(reply.status, 200 | 206) {
             encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
         }
         self.encode_challenges(head);
-        self.encode_connection(head);
         if let Some(tag) = &file.tag {
             encode_field(b"ETag", tag.as_bytes(), head);
         }
-        if reply.status == 206 {
-            let range = format!("bytes {}-{}/{}", part.start, part.end - 1, status.size);
-            encode_field(b"Content-Range", range.as_bytes(), head);
-        } else if file.ranges {
-            encode_field(b"Accept-Ranges", b"bytes", head);
+        self.encode_added(reply.status, head);
+        self.encode_connection(head);
+        match file.parts.single() {
+            Some(part) if reply.status == 206 => {
+                let range = format!("bytes {}-{}/{}", part.start, part.end - 1, status.size);
+                encode_field(b"Content-Range", range.as_bytes(), head);
+            }
+            _ if reply.status == 206 => {}
+            _ if file.ranges => encode_field(b"Accept-Ranges", b"bytes", head),
+            _ => {}
         }
         encode_head_end(head);
     }

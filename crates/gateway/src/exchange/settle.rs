@@ -64,6 +64,7 @@ impl Exchange {
 
     /// Waits until the response has been taken, and logs. An error: why it was not.
     pub(super) async fn settle(&mut self) -> Result<(), CloseReason> {
+        self.send_trailers();
         let sent = self.finish_sending().await;
         if !self.body.is_done() && self.down.keepalive && sent.is_ok() && self.drain_body().await.is_err() {
             self.down.keepalive = false;

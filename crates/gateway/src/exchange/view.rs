@@ -2,6 +2,7 @@
 
 use super::Exchange;
 use super::proxy::AttemptRecord;
+use crate::added;
 use crate::close::CloseSide;
 use crate::generation::Content;
 use crate::tunnel::{Tunnel, TunnelRecord};
@@ -38,8 +39,6 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
             | Variable::RequestBody
             | Variable::RequestBodyFile
             | Variable::RequestPort
-            | Variable::SentHttp(_)
-            | Variable::SentTrailer(_)
             | Variable::Trailer(_)
             | Variable::UpstreamBytesReceived
             | Variable::UpstreamBytesSent
@@ -50,11 +49,18 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
     exchange: &'a Exchange,
+    /// The head of the response, as far as it is there.
+    head: &'a [u8],
 }
 
 impl<'a> ExchangeView<'a> {
     pub(crate) fn of(exchange: &'a Exchange) -> Self {
-        Self { exchange }
+        Self { exchange, head: exchange.down.sent_head() }
+    }
+
+    /// The same while a head is made: `$sent_http_…` sees what is in it already.
+    pub(crate) fn before(exchange: &'a Exchange, head: &'a [u8]) -> Self {
+        Self { exchange, head }
     }
 }
 
@@ -165,6 +171,8 @@ impl ExchangeView<'_> {
             Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
             Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
             Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason.side()), out)),
+            Variable::SentHttp(name) => join_lines(self.head, name, out),
+            Variable::SentTrailer(name) => join_lines(exchange.down.sent_trailers(), name, out),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::RemoteUser => self.remote_user(out),
@@ -423,6 +431,17 @@ fn write_ip(ip: IpAddr, out: &mut Vec<u8>) -> bool {
         // Writing to a vector cannot fail.
         IpAddr::V6(ip) => write!(out, "{ip}").is_ok(),
     }
+}
+
+/// The same of encoded lines.
+fn join_lines(lines: &[u8], name: &FieldName, out: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    for (_, value) in added::fields(lines).filter(|(known, _)| name.matches(known)) {
+        out.extend_from_slice(if found { b", " } else { b"" });
+        out.extend_from_slice(value);
+        found = true;
+    }
+    found
 }
 
 /// All fields of a name, joined by commas as one value.

@@ -1,5 +1,6 @@
 //! `Range` (RFC 9110 section 14) against the size of a file.
 
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// What a `Range` field asks for.
@@ -7,33 +8,40 @@ use std::ops::Range;
 pub(crate) enum Wanted {
     /// The whole file: the field is of no form that means something, or asks for more than the file.
     Whole,
-    /// This part of it, never empty.
-    Part(Range<u64>),
+    /// These parts of it, in the order of the field, none of them empty. There is at least one.
+    Parts(Parts),
     /// 416
     Unsatisfiable,
 }
 
-/// Reads a `Range` field. At most `ranges_max` parts are looked at: a field with more gets the whole file.
-///
-/// Several parts get the whole file as well, which RFC 9110 section 14.2 permits; `multipart/byteranges` is to come with
-/// the rest of nginx's Core list.
+/// Parts of a file; nearly always one.
+pub(crate) type Parts = SmallVec<[Range<u64>; 1]>;
+
+/// Reads a `Range` field. As in nginx a field with more than `ranges_max` parts that the file has, or with parts that
+/// together are more than the file, gets the whole of it. The limits of a head bound how many there can be.
 pub(crate) fn parse_range(field: &[u8], size: u64, ranges_max: usize) -> Wanted {
     let Some(list) = field.get(6..).filter(|_| field[..6].eq_ignore_ascii_case(b"bytes=")) else {
         return Wanted::Whole;
     };
-    let mut found: Option<Range<u64>> = None;
-    for (index, part) in list.split(|&byte| byte == b',').enumerate() {
-        if index >= ranges_max {
-            return Wanted::Whole;
-        }
+    let mut parts = Parts::new();
+    let mut total: u64 = 0;
+    for part in list.split(|&byte| byte == b',') {
         match parse_part(part.trim_ascii(), size) {
             None => return Wanted::Unsatisfiable,
+            Some(part) if part.is_empty() && part.start == 0 => return Wanted::Whole,
             Some(part) if part.is_empty() => {}
-            Some(_) if found.is_some() => return Wanted::Whole,
-            Some(part) => found = Some(part),
+            Some(_) if parts.len() >= ranges_max => return Wanted::Whole,
+            Some(part) => {
+                total = total.saturating_add(part.end - part.start);
+                parts.push(part);
+            }
         }
     }
-    found.map_or(Wanted::Unsatisfiable, Wanted::Part)
+    match parts.len() {
+        0 => Wanted::Unsatisfiable,
+        _ if total > size => Wanted::Whole,
+        _ => Wanted::Parts(parts),
+    }
 }
 
 /// One `first-last`, `first-` or `-count`: what of the file it covers, possibly nothing. `None`: it is none of these.
@@ -59,31 +67,46 @@ fn number(digits: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use smallvec::smallvec;
+
+    /// One part.
+    fn part(range: Range<u64>) -> Wanted {
+        Wanted::Parts(smallvec![range])
+    }
 
     #[test]
     fn a_range_and_what_it_covers_of_100_bytes() {
         for (field, expected) in [
-            ("bytes=0-0", Wanted::Part(0..1)),
-            ("Bytes=10-19", Wanted::Part(10..20)),
-            ("bytes=90-", Wanted::Part(90..100)),
-            ("bytes=-5", Wanted::Part(95..100)),
-            ("bytes=-500", Wanted::Part(0..100)),
-            ("bytes= 1 - 3 ", Wanted::Part(1..4)),
-            ("bytes=50-99999999999999999999999", Wanted::Part(50..100)),
+            ("bytes=0-0", part(0..1)),
+            ("Bytes=10-19", part(10..20)),
+            ("bytes=90-", part(90..100)),
+            ("bytes=-5", part(95..100)),
+            ("bytes=-500", part(0..100)),
+            ("bytes= 1 - 3 ", part(1..4)),
+            ("bytes=50-99999999999999999999999", part(50..100)),
             ("bytes=100-", Wanted::Unsatisfiable),
-            ("bytes=100-200,5-6", Wanted::Part(5..7)),
+            ("bytes=100-200,5-6", part(5..7)),
             ("bytes=-0", Wanted::Unsatisfiable),
             ("bytes=9-3", Wanted::Unsatisfiable),
             ("bytes=a-b", Wanted::Unsatisfiable),
             ("bytes=-", Wanted::Unsatisfiable),
             ("bytes=", Wanted::Unsatisfiable),
-            ("bytes=0-1,5-6", Wanted::Whole),
+            ("bytes=5-6,0-1,3-", Wanted::Whole),
+            ("bytes=0-60,50-", Wanted::Whole),
             ("lines=0-1", Wanted::Whole),
             ("byte", Wanted::Whole),
         ] {
             assert_eq!(parse_range(field.as_bytes(), 100, usize::MAX), expected, "{field}");
         }
-        assert_eq!(parse_range(b"bytes=200-,5-6", 100, 1), Wanted::Whole, "more parts than permitted");
-        assert_eq!(parse_range(b"bytes=0-", 0, 9), Wanted::Unsatisfiable, "an empty file has no part");
+        assert_eq!(parse_range(b"bytes=0-", 0, 9), Wanted::Whole, "an empty file has no part");
+    }
+
+    #[test]
+    fn several_ranges_come_in_their_order_as_many_as_permitted() {
+        let of = |field: &[u8], max| parse_range(field, 100, max);
+        assert_eq!(of(b"bytes=50-59, 0-4,-1", 3), Wanted::Parts(smallvec![50..60, 0..5, 99..100]));
+        assert_eq!(of(b"bytes=50-59, 0-4,-1", 2), Wanted::Whole);
+        assert_eq!(of(b"bytes=200-,5-6", 1), part(5..7), "what the file does not have is not counted");
+        assert_eq!(of(b"bytes=0-50,40-80", 9), Wanted::Parts(smallvec![0..51, 40..81]), "they may overlap");
     }
 }

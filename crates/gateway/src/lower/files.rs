@@ -1,10 +1,12 @@
 //! Files and error pages of a location.
 
 use super::Lowering;
+use crate::added::{AddedField, AddedPlan, ExpiresPlan};
 use crate::files::precondition::ModifiedSince;
 use crate::files::{Alias, FilesPlan, RootPlan, parent_segments};
 use conf::model::{
-    ErrorStatus, ErrorTarget, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings, Root, Types,
+    AddHeader, ErrorStatus, ErrorTarget, Expires, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings,
+    Root, Types,
 };
 use conf::source::Span;
 use conf::value::Part;
@@ -115,5 +117,27 @@ impl Lowering<'_> {
             },
         });
         ErrorPages(pages.collect())
+    }
+    pub(super) fn added_plan(&mut self, settings: &ResponseSettings) -> Option<Box<AddedPlan>> {
+        let nothing = settings.add_headers.is_empty() && settings.add_trailers.is_empty();
+        if nothing && settings.expires == Expires::Off {
+            return None;
+        }
+        let expires = match &settings.expires {
+            Expires::Template { modified, value } => {
+                ExpiresPlan::Template { modified: *modified, value: self.template(value) }
+            }
+            fixed => ExpiresPlan::Fixed(fixed.clone()),
+        };
+        let mut fields = |written: &[AddHeader]| -> Vec<AddedField> {
+            let field = |field: &AddHeader| AddedField {
+                name: field.name.as_slice().into(),
+                value: self.template(&field.value),
+                always: field.always,
+            };
+            written.iter().map(field).collect()
+        };
+        let (fields, trailers) = (fields(&settings.add_headers), fields(&settings.add_trailers));
+        Some(Box::new(AddedPlan { expires, fields, trailers }))
     }
 }

@@ -58,6 +58,7 @@ impl Lowering<'_> {
         let access_logs = self.access_logs(settings);
         let root = self.root_plan(&settings.files.root);
         let error_pages = self.error_pages(&settings.response);
+        let added = self.added_plan(&settings.response);
         let id = LocationId(self.locations.len() as u32);
         self.locations.push(LocationPlan {
             name: name.into(),
@@ -72,6 +73,7 @@ impl Lowering<'_> {
             recursive_error_pages: settings.response.recursive_error_pages,
             internal: settings.response.internal,
             msie_padding: settings.response.msie_padding,
+            added,
             redirects: RedirectPlan {
                 absolute: settings.response.absolute_redirect,
                 port: settings.response.port_in_redirect,

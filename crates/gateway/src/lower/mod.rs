@@ -102,6 +102,7 @@ struct Lowering<'a> {
     locations: Vec<LocationPlan>,
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
+    keeps_sent: bool,
     found: Vec<Diagnostic>,
 }
 
@@ -120,6 +121,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             hostname: options.hostname.as_bytes().into(),
             worker_connections,
             wants_upstream_local: false,
+            keeps_sent: false,
         };
         let generation = Arc::new(generation);
         return Ok(Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] });
@@ -137,12 +139,13 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         error_outputs: Vec::new(),
         locations: Vec::new(),
         wants_upstream_local: false,
+        keeps_sent: false,
         found: Vec::new(),
     };
     lowering.declare_variables();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
-    let Lowering { logs, error_outputs: error_logs, locations, found, wants_upstream_local, .. } = lowering;
+    let Lowering { logs, error_outputs: error_logs, locations, found, keeps_sent, wants_upstream_local, .. } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
@@ -154,6 +157,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
         wants_upstream_local,
+        keeps_sent,
     };
     Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, error_logs, warnings: found })
 }
@@ -228,6 +232,7 @@ impl Lowering<'_> {
     /// Variables that exist and have no value here yet.
     fn refuse_unserved<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
         for variable in variables {
+            self.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
             self.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
             if crate::exchange::is_served(variable) {
                 continue;

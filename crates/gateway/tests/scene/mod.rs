@@ -79,6 +79,11 @@ impl Gateway {
         self.running.logged(text);
     }
 
+    /// The first line of the access logs, as soon as it is there.
+    pub fn access_line(&self) -> String {
+        self.running.access_lines(1).remove(0)
+    }
+
     /// Everything in the error log so far.
     pub fn errors(&self) -> String {
         self.running.error_log()

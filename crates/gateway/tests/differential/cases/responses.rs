@@ -6,6 +6,7 @@ pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("html/page.html", b"<p>a page\n".to_vec()),
         ("html/sub/x.css", b"i {}\n".to_vec()),
+        ("html/empty.html", Vec::new()),
         ("html/data.bin", super::pattern(1000)),
     ]
 }
@@ -38,6 +39,46 @@ const PATHS: &[&str] = &[
     "/tokens/",
     "/unchunked/chunked/10",
     "/chunked/chunked/10",
+    "/added/page/page.html",
+    "/added/page/page.html?tag=%22x%22&date=Sun,",
+    "/added/page/sub",
+    "/added/page/none",
+    "/added/proxied/status/200",
+    "/added/proxied/status/200?header=X-One:theirs&header=ETag:%22y%22&header=Cache-Control:no-store",
+    "/added/proxied/status/206",
+    "/added/proxied/status/304",
+    "/added/proxied/status/404",
+    "/added/proxied/status/500",
+    "/added/proxied/chunked/10",
+    "/added/return/200",
+    "/added/return/204",
+    "/added/return/301",
+    "/added/return/404",
+    "/added/return/404-text",
+    "/added/replaced/",
+    "/added/error/",
+    "/epoch/page.html",
+    "/epoch/none",
+    "/max/status/200?header=Expires:0&header=Expires:1&header=Cache-Control:no-store&header=Cache-Control:no-cache",
+    "/max/status/404?header=Expires:0",
+    "/off/status/200?header=Expires:0",
+    "/variable/status/200?when=epoch",
+    "/variable/status/200?when=max&header=Expires:0",
+    "/variable/status/200?when=off&header=Expires:0",
+    "/variable/status/200?when=nonsense&header=Expires:0",
+    "/variable/status/200",
+    "/trailed/page/page.html",
+    "/trailed/page/data.bin",
+    "/trailed/page/empty.html",
+    "/trailed/page/none",
+    "/trailed/proxied/status/200",
+    "/trailed/proxied/status/404",
+    "/trailed/proxied/status/304",
+    "/trailed/proxied/chunked/100",
+    "/trailed/return/200",
+    "/trailed/return/404",
+    "/trailed/return/204",
+    "/trailed/unchunked",
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -57,6 +98,21 @@ pub(super) fn cases() -> Vec<Case> {
         ] {
             cases.push(with(&format!("/{place}/page.html"), line));
         }
+    }
+    for line in
+        ["Range: bytes=0-1", "Range: bytes=0-0,-1", "Range: bytes=20-", "If-None-Match: *", "If-Match: \"none\""]
+    {
+        for place in ["added", "trailed"] {
+            cases.push(with(&format!("/{place}/page/page.html"), line));
+        }
+    }
+    for range in ["0-0,-1", "1-2,4-5", "900-,0-99", "0-499,400-899", "0-899,100-", "0-1,2000-", "0-1,5-4", ""] {
+        cases.push(with("/no-etag/data.bin", &format!("Range: bytes={range}")));
+    }
+    cases.push(with("/no-etag/empty.html", "Range: bytes=0-"));
+    cases.push(with("/no-etag/empty.html", "Range: bytes=-1"));
+    for path in ["/trailed/page/page.html", "/added/page/page.html"] {
+        cases.push(Case::raw(format!("1.0 {path}"), format!("GET {path} HTTP/1.0\r\n\r\n")));
     }
     let body = "POST /intercepted/status/404 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     cases.push(Case::raw("intercepted with a body", body));

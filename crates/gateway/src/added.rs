@@ -1,0 +1,146 @@
+//! `expires`, `add_header` and `add_trailer`: what a location adds to a response, whatever made it. The plans, the
+//! arithmetic of `expires`, and editing the lines of an encoded head; when they are applied is the exchange's to say.
+
+use conf::model::Expires;
+use rules::template::Template;
+use rules::time_format::Moment;
+
+/// What a location adds.
+pub(crate) struct AddedPlan {
+    pub(crate) expires: ExpiresPlan,
+    pub(crate) fields: Vec<AddedField>,
+    pub(crate) trailers: Vec<AddedField>,
+}
+
+/// `expires`
+pub(crate) enum ExpiresPlan {
+    Fixed(Expires),
+    /// Evaluated for each response; `modified` stood before it.
+    Template {
+        modified: bool,
+        value: Template,
+    },
+}
+
+/// One `add_header` or `add_trailer`.
+pub(crate) struct AddedField {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) value: Template,
+    /// Whatever the status is.
+    pub(crate) always: bool,
+}
+
+impl AddedField {
+    /// Whether the value stands for those that are there, which then go: there is one of these in a response.
+    pub(crate) fn replaces(&self) -> bool {
+        [&b"last-modified"[..], b"etag"].iter().any(|name| self.name.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The statuses that things are added to without `always`.
+pub(crate) fn is_usual(status: u16) -> bool {
+    matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
+}
+
+/// Seconds of a day.
+const DAY: i64 = 24 * 60 * 60;
+/// The day on which 32 bits end, nearly, and the ten years that nginx says with it.
+const MAX: (&str, &str) = ("Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000");
+const EPOCH: (&str, &str) = ("Thu, 01 Jan 1970 00:00:01 GMT", "no-cache");
+
+/// The values of Expires and Cache-Control. Times are seconds since the epoch; `modified` is that of the response, where
+/// it has one. `None`: nothing is said.
+pub(crate) fn expiry(
+    expires: &Expires,
+    now: i64,
+    modified: Option<i64>,
+    utc_offset_minutes: i16,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    let fixed = |(date, control): (&str, &str)| Some((date.as_bytes().to_vec(), control.as_bytes().to_vec()));
+    let (at, negative) = match expires {
+        Expires::Off | Expires::Template { .. } => return None,
+        Expires::Epoch => return fixed(EPOCH),
+        Expires::Max => return fixed(MAX),
+        Expires::Access(seconds) => (now.saturating_add(*seconds), *seconds < 0),
+        Expires::Modified(seconds) => (modified.unwrap_or(now).saturating_add(*seconds), *seconds < 0),
+        Expires::Daily(time) => {
+            let offset = i64::from(utc_offset_minutes) * 60;
+            let midnight = (now + offset).div_euclid(DAY) * DAY - offset;
+            let at = midnight + i64::from(*time);
+            (if at > now { at } else { at + DAY }, false)
+        }
+    };
+    let age = at - now;
+    let control = if negative || age < 0 { "no-cache".to_owned() } else { format!("max-age={age}") };
+    Some((Moment::new(at, 0).http_date().to_vec(), control.into_bytes()))
+}
+
+/// The fields of an encoded head, whole or not: name and value.
+pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines(head).filter_map(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    })
+}
+
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end)
+}
+
+/// Takes the fields of these names (in lower case) out of an encoded head.
+pub(crate) fn drop_fields(head: &mut Vec<u8>, names: &[&[u8]]) {
+    let dropped = |line: &[u8]| {
+        let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+        names.iter().any(|dropped| dropped.eq_ignore_ascii_case(name))
+    };
+    if lines(head).any(dropped) {
+        let kept: Vec<u8> =
+            head.split_inclusive(|&byte| byte == b'\n').filter(|line| !dropped(line)).flatten().copied().collect();
+        *head = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-21T20:30:00Z
+    const NOW: i64 = 1_795_293_000;
+
+    fn said(expires: &Expires, modified: Option<i64>, offset: i16) -> Option<(String, String)> {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        expiry(expires, NOW, modified, offset).map(|(date, control)| (text(date), text(control)))
+    }
+
+    #[test]
+    fn expires_says_when_and_how_long() {
+        let hour = "Sat, 21 Nov 2026 21:30:00 GMT";
+        for (expires, modified, date, control) in [
+            (Expires::Access(3600), None, hour, "max-age=3600"),
+            (Expires::Access(0), None, "Sat, 21 Nov 2026 20:30:00 GMT", "max-age=0"),
+            (Expires::Access(-3600), None, "Sat, 21 Nov 2026 19:30:00 GMT", "no-cache"),
+            (Expires::Modified(7200), Some(NOW - 3600), hour, "max-age=3600"),
+            (Expires::Modified(3600), None, hour, "max-age=3600"),
+            (Expires::Modified(60), Some(NOW - 120), "Sat, 21 Nov 2026 20:29:00 GMT", "no-cache"),
+            (Expires::Daily(21 * 3600 + 1800), None, hour, "max-age=3600"),
+            (Expires::Daily(20 * 3600 + 1800), None, "Sun, 22 Nov 2026 20:30:00 GMT", "max-age=86400"),
+            (Expires::Epoch, None, "Thu, 01 Jan 1970 00:00:01 GMT", "no-cache"),
+            (Expires::Max, None, "Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000"),
+        ] {
+            assert_eq!(said(&expires, modified, 0), Some((date.to_owned(), control.to_owned())), "{expires:?}");
+        }
+        assert_eq!(said(&Expires::Off, None, 0), None);
+        // East of Greenwich by an hour it is 21:30 already.
+        let (date, _) = said(&Expires::Daily(22 * 3600), None, 60).unwrap();
+        assert_eq!(date, "Sat, 21 Nov 2026 21:00:00 GMT");
+    }
+
+    #[test]
+    fn fields_of_a_head_are_found_and_taken_out() {
+        let mut head = b"HTTP/1.1 200 OK\r\nExpires: 0\r\nX: a:b\r\nexpires:1\r\n".to_vec();
+        let found: Vec<_> = fields(&head).collect();
+        assert_eq!(found, [(&b"Expires"[..], &b"0"[..]), (b"X", b"a:b"), (b"expires", b"1")]);
+        drop_fields(&mut head, &[b"expires", b"none"]);
+        assert_eq!(head, b"HTTP/1.1 200 OK\r\nX: a:b\r\n");
+    }
+}

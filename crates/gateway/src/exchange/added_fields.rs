@@ -1,0 +1,97 @@
+//! What a location adds to every response: `expires`, `add_header`, `add_trailer`. Called by whoever encodes a head, and
+//! when a body has ended.
+
+use super::proxied_head::has_line_end;
+use super::reply::is_bodiless;
+use super::{Exchange, ExchangeView};
+use crate::added::{AddedField, AddedPlan, ExpiresPlan, drop_fields, expiry, fields, is_usual};
+use crate::files::precondition::parse_date;
+use conf::model::{Expires, parse_expires_text};
+use http1::encode::encode_field;
+use http1::{Method, Version};
+
+impl Exchange {
+    /// Adds to an encoded head, which may be seen by the values, what the location wants in it.
+    pub(super) fn encode_added(&self, status: u16, head: &mut Vec<u8>) {
+        let Some(plan) = &self.location().added else { return };
+        if is_usual(status) {
+            self.encode_expiry(plan, head);
+        }
+        for field in plan.fields.iter().filter(|field| field.always || is_usual(status)) {
+            let Some(value) = self.added_value(field, head) else { continue };
+            if field.replaces() {
+                drop_fields(head, &[&field.name]);
+            }
+            if !value.is_empty() {
+                encode_field(&field.name, &value, head);
+            }
+        }
+    }
+
+    fn encode_expiry(&self, plan: &AddedPlan, head: &mut Vec<u8>) {
+        let evaluated;
+        let expires = match &plan.expires {
+            ExpiresPlan::Fixed(Expires::Off) => return,
+            ExpiresPlan::Fixed(expires) => expires,
+            ExpiresPlan::Template { modified, value } => {
+                let mut text = Vec::new();
+                value.write(&ExchangeView::before(self, head), &mut text);
+                // As in nginx a value that says nothing leaves the response as it is.
+                let Some(expires) = parse_expires_text(&text, *modified) else { return };
+                evaluated = expires;
+                &evaluated
+            }
+        };
+        let clock = &self.worker.clock;
+        let modified = fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"last-modified"));
+        let modified = modified.and_then(|(_, value)| parse_date(value));
+        let said = expiry(expires, clock.now().as_secs() as i64, modified, clock.utc_offset_minutes());
+        if let Some((date, control)) = said {
+            drop_fields(head, &[b"expires", b"cache-control"]);
+            encode_field(b"Expires", &date, head);
+            encode_field(b"Cache-Control", &control, head);
+        }
+    }
+
+    /// The value of a field; `None` for one that would end its line, which a variable may bring.
+    fn added_value(&self, field: &AddedField, head: &[u8]) -> Option<Vec<u8>> {
+        let mut value = Vec::new();
+        field.value.write(&ExchangeView::before(self, head), &mut value);
+        if has_line_end(&value) {
+            let name = field.name.escape_ascii();
+            self.error_log(&format!("a line end in the value of \"{name}\"; it is not sent"));
+            return None;
+        }
+        Some(value)
+    }
+
+    /// Whether the response ends in trailers, which only chunks can have.
+    pub(super) fn wants_trailers(&self, status: u16) -> bool {
+        self.location().added.as_ref().is_some_and(|plan| {
+            !is_bodiless(status)
+                && self.down.method != Method::Head
+                && self.down.version == Version::Http11
+                && self.client_plan().chunked_transfer_encoding
+                && plan.trailers.iter().any(|field| field.always || is_usual(status))
+        })
+    }
+
+    /// Ends a body that waits for its trailers.
+    pub(super) fn send_trailers(&mut self) {
+        if !self.down.awaits_trailers() {
+            return;
+        }
+        let mut lines = Vec::new();
+        if let Some(plan) = &self.location().added {
+            for field in plan.trailers.iter().filter(|field| field.always || is_usual(self.status)) {
+                let head = self.down.sent_head();
+                if let Some(value) = self.added_value(field, head).filter(|value| !value.is_empty()) {
+                    encode_field(&field.name, &value, &mut lines);
+                }
+            }
+        }
+        if self.down.end_with_trailers(&lines).is_err() {
+            self.close = Some(crate::close::CloseReason::ClientAborted);
+        }
+    }
+}
