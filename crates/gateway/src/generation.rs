@@ -17,6 +17,7 @@ use rules::redirect::Redirects;
 use rules::reply::ErrorPages;
 use rules::server_name::ServerNames;
 use rules::template::Template;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::retry::Conditions;
@@ -208,6 +209,7 @@ pub(crate) struct ProxyPlan {
     pub(crate) http_1_1: bool,
     /// How connections are opened.
     pub(crate) connect: ConnectOptions,
+    pub(crate) source: SourcePlan,
     pub(crate) connect_timeout: Duration,
     pub(crate) send_timeout: Duration,
     pub(crate) read_timeout: Duration,
@@ -227,6 +229,16 @@ pub(crate) struct ProxyPlan {
     pub(crate) tries_timeout_ms: Option<u64>,
     pub(crate) retry_unsent: bool,
     pub(crate) tunnel: Arc<TunnelPlan>,
+}
+
+/// From which address connections come.
+pub(crate) enum SourcePlan {
+    /// The one in the options, or the kernel's choice.
+    Options,
+    /// `proxy_bind` with variables: the request's own, so that its connection is nobody else's.
+    Template(Template),
+    /// `proxy_bind_pool`
+    Pool(Box<[IpAddr]>),
 }
 
 /// One `proxy_set_header`, or a default one. A value that comes to nothing is not sent.

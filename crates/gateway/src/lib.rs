@@ -18,6 +18,7 @@ mod group;
 mod log_place;
 mod lower;
 mod pool;
+mod ports;
 mod request;
 mod shared;
 mod status;

@@ -1,6 +1,7 @@
 //! The gateway's side of the pool: what an idle connection is here, and how it gets from a worker's epoll into the pool
 //! and back. Which connection is kept, and how long, is `upstream`'s to decide.
 
+use crate::ports::PortUse;
 use crate::worker::Worker;
 use reactor::{Parked, Peeked, Read, Stream, TaskId, TcpState};
 use std::io;
@@ -9,9 +10,22 @@ use upstream::learn::parse_keep_alive;
 use upstream::shared::{CheckIn, Checkout, Connecting, Driver, IdleToken, Lease, Pool, Removed, TunnelPermit};
 use upstream::{DiscardReason, Millis};
 
-/// An idle upstream connection. Empty only while it is leased, when its socket is the exchange's [`Stream`].
+/// A pooled upstream connection. Without its socket only while it is leased, when that is the exchange's [`Stream`].
 #[derive(Debug)]
-pub(crate) struct IdleSocket(Option<Parked>);
+pub(crate) struct IdleSocket {
+    parked: Option<Parked>,
+    port: Option<PortUse>,
+}
+
+impl Drop for IdleSocket {
+    fn drop(&mut self) {
+        if let (Some(parked), Some(port)) = (&self.parked, &mut self.port) {
+            port.note(parked.leaves_time_wait());
+        }
+        // The kernel has the port back, or lets it wait, before the ledger says so.
+        self.parked = None;
+    }
+}
 
 /// What a look at an idle connection found.
 pub(crate) enum Look {
@@ -26,7 +40,7 @@ pub(crate) enum Look {
 impl IdleSocket {
     /// Looks at the socket, without taking anything. One system call.
     pub(crate) fn look(&self) -> Look {
-        match self.0.as_ref().map(Parked::peek) {
+        match self.parked.as_ref().map(Parked::peek) {
             Some(Peeked::Nothing) => Look::Silent,
             Some(Peeked::Data) => Look::Data,
             Some(Peeked::Ended) | None => Look::Ended,
@@ -82,6 +96,8 @@ pub(crate) struct Leased {
     acked_before: Option<u64>,
     /// Milliseconds for which it was idle before this lease.
     idle_ms: u64,
+    /// It is the request's own: `proxy_bind` has a variable.
+    is_own: bool,
 }
 
 impl Leased {
@@ -91,7 +107,7 @@ impl Leased {
         worker: &Worker,
         task: TaskId,
     ) -> io::Result<Self> {
-        let parked = checkout.lease.connection_mut().0.take();
+        let parked = checkout.lease.connection_mut().parked.take();
         let unparked = match parked {
             Some(parked) => parked.unpark(&worker.reactor, task),
             None => Err(io::Error::other("a pooled connection without a socket")),
@@ -99,7 +115,13 @@ impl Leased {
         match unparked {
             Ok(stream) => {
                 let idle_ms = worker.pool_now().since(checkout.idle_since);
-                Ok(Self { lease: Some(checkout.lease), stream: Some(stream), acked_before: None, idle_ms })
+                Ok(Self {
+                    lease: Some(checkout.lease),
+                    stream: Some(stream),
+                    acked_before: None,
+                    idle_ms,
+                    is_own: false,
+                })
             }
             Err(error) => {
                 drop(checkout.lease.discard(DiscardReason::Error));
@@ -109,9 +131,15 @@ impl Leased {
     }
 
     /// A connection that has just been established.
-    pub(crate) fn fresh(permit: Connecting<'static, IdleSocket>, stream: Stream, now: Millis) -> Self {
-        let lease = permit.established(IdleSocket(None), now);
-        Self { lease: Some(lease), stream: Some(stream), acked_before: None, idle_ms: 0 }
+    pub(crate) fn fresh(
+        permit: Connecting<'static, IdleSocket>,
+        stream: Stream,
+        port: Option<PortUse>,
+        is_own: bool,
+        now: Millis,
+    ) -> Self {
+        let lease = permit.established(IdleSocket { parked: None, port }, now);
+        Self { lease: Some(lease), stream: Some(stream), acked_before: None, idle_ms: 0, is_own }
     }
 
     /// The socket.
@@ -122,6 +150,11 @@ impl Leased {
     /// Whether it has served an exchange before this one.
     pub(crate) fn is_reused(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::is_reused)
+    }
+
+    /// Whether it is the request's own, and nobody else's after it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
     }
 
     /// Notes what the peer has acknowledged so far, for a request that may be repeated only if it provably did not arrive.
@@ -171,13 +204,13 @@ impl Leased {
                     let (now, served) = (worker.pool_now(), lease.meta().requests);
                     worker.shared.pool.observe_end(lease.key(), now, 0, served);
                 }
-                drop(lease.discard(reason));
-                return;
+                (self.lease, self.stream) = (Some(lease), Some(stream));
+                return self.discard(reason);
             }
         }
         let parked = stream.park();
         let id = parked.id();
-        lease.connection_mut().0 = Some(parked);
+        lease.connection_mut().parked = Some(parked);
         let now = worker.pool_now();
         match lease.check_in_with(now, |_, token| worker.reactor.label_parked(id, label(token))) {
             CheckIn::Pooled { idle_max_ms, evicted, .. } => {
@@ -191,22 +224,62 @@ impl Leased {
 
     /// Closes the connection, counted with its reason.
     pub(crate) fn discard(mut self, reason: DiscardReason) {
-        if let Some(lease) = self.lease.take() {
-            drop(lease.discard(reason));
+        self.end(reason);
+    }
+
+    fn end(&mut self, reason: DiscardReason) {
+        let Some(mut lease) = self.lease.take() else { return };
+        if let Some(stream) = self.stream.take()
+            && let Some(port) = &mut lease.connection_mut().port
+        {
+            port.note(stream.leaves_time_wait());
         }
+        drop(lease.discard(reason));
     }
 
     /// Turns it into one side of a tunnel.
-    pub(crate) fn into_tunnel(mut self) -> Option<(Stream, TunnelPermit<'static, IdleSocket>)> {
-        let (_, permit) = self.lease.take()?.into_tunnel();
-        Some((self.stream.take()?, permit))
+    pub(crate) fn into_tunnel(mut self) -> Option<(Bound, TunnelPermit<'static, IdleSocket>)> {
+        let (mut connection, permit) = self.lease.take()?.into_tunnel();
+        let bound = Bound { stream: Some(self.stream.take()?), port: connection.port.take() };
+        Some((bound, permit))
     }
 }
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            drop(lease.discard(DiscardReason::Cancelled));
+        self.end(DiscardReason::Cancelled);
+    }
+}
+
+/// The upstream's side of a tunnel, with its port.
+pub(crate) struct Bound {
+    /// `None` once reset.
+    stream: Option<Stream>,
+    port: Option<PortUse>,
+}
+
+impl Bound {
+    /// Closes it by a reset, which leaves the port free.
+    pub(crate) fn reset(mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.reset();
         }
+    }
+}
+
+impl std::ops::Deref for Bound {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        self.stream.as_ref().expect("only consuming methods take the stream")
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let (Some(stream), Some(port)) = (&self.stream, &mut self.port) {
+            port.note(stream.leaves_time_wait());
+        }
+        self.stream = None;
     }
 }

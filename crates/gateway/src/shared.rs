@@ -6,11 +6,13 @@ use crate::error_log::ErrorLog;
 use crate::fault::Faults;
 use crate::generation::{Generation, ListenerId};
 use crate::pool::{PoolDriver, UpstreamPool};
+use crate::ports::Ports;
 use crate::status::{CLASSES, StatusBook};
 use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use upstream::ports::Stand;
 
 /// What workers are told by each other and by the control plane.
 pub enum Message {
@@ -82,6 +84,8 @@ pub struct Shared {
     pub(crate) started_at_s: u64,
     pub(crate) shortages: Shortages,
     pub(crate) faults: Faults,
+    /// How many local ports are left.
+    pub(crate) ports: Ports,
     /// Serial number of the next client connection.
     serial: AtomicU64,
 }
@@ -174,6 +178,7 @@ impl Shared {
             started_at_s: reactor::wall_clock().as_secs(),
             shortages: Shortages::default(),
             faults: Faults::default(),
+            ports: Ports::new(),
             serial: AtomicU64::new(1),
         }));
         Ok(this.get_or_init(|| shared))
@@ -240,6 +245,11 @@ impl Shared {
         let worker = (place >> INDEX_BITS) as usize;
         let task = TaskId { index: place & ((1 << INDEX_BITS) - 1), generation: (token >> 32) as u32 };
         self.send(worker, Message::Wake(task));
+    }
+
+    /// How many local ports are left, for each source address and peer that connections were lately opened between.
+    pub fn ports(&self) -> Vec<Stand> {
+        self.ports.stands()
     }
 
     /// The sums over all workers. Read one after the other: under load they need not fit together exactly.

@@ -5,7 +5,7 @@ use crate::access_log::{LineName, LogSink};
 use crate::buffer::Spill;
 use crate::close::{CloseReason, CloseSide};
 use crate::error_log::ErrorLog;
-use crate::pool::IdleSocket;
+use crate::pool::{Bound, IdleSocket};
 use reactor::{Millis, Read, Stream, TaskId};
 use rules::log_format::EarlyLine;
 use std::io;
@@ -43,7 +43,7 @@ struct Direction {
 /// A tunnel.
 pub(crate) struct Tunnel {
     pub(crate) downstream: Stream,
-    upstream: Stream,
+    upstream: Bound,
     pub(crate) task: TaskId,
     plan: Arc<TunnelPlan>,
     /// What is logged when it ends; `None` where nothing is.
@@ -81,7 +81,7 @@ pub(crate) enum Step {
 
 /// What the exchange hands over for a tunnel to begin.
 pub(crate) struct TunnelStart {
-    pub(crate) upstream: Stream,
+    pub(crate) upstream: Bound,
     pub(crate) permit: TunnelPermit<'static, IdleSocket>,
     /// Bytes that the upstream sent behind its 101.
     pub(crate) early: Vec<u8>,

@@ -3,7 +3,7 @@
 
 use crate::poller::Poller;
 use crate::reactor::Reactor;
-use crate::stream::{Peeked, Stream};
+use crate::stream::{Peeked, Stream, leaves_time_wait};
 use crate::task::TaskId;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -58,6 +58,11 @@ impl Parked {
     /// Asks the kernel, not the flags, what has arrived. One system call.
     pub fn peek(&self) -> Peeked {
         self.socket.as_ref().map_or(Peeked::Ended, |socket| Peeked::of(socket.as_fd()))
+    }
+
+    /// Whether closing it now leaves its port in TIME_WAIT. Three system calls.
+    pub fn leaves_time_wait(&self) -> bool {
+        self.socket.as_ref().is_some_and(|socket| leaves_time_wait(socket.as_fd()))
     }
 
     /// Gives the socket to a task of this reactor. On the reactor that parked it this is a store; from another one it is

@@ -66,10 +66,13 @@ pub struct Progress {
     pub acked_bytes: u64,
 }
 
-/// Values of `tcpi_state` (`include/net/tcp_states.h`) that [`TcpState`] names.
+/// Values of `tcpi_state` (`include/net/tcp_states.h`).
 const TCP_ESTABLISHED: u8 = 1;
+const TCP_FIN_WAIT1: u8 = 4;
+const TCP_FIN_WAIT2: u8 = 5;
 const TCP_CLOSE: u8 = 7;
 const TCP_CLOSE_WAIT: u8 = 8;
+const TCP_CLOSING: u8 = 11;
 
 /// A connected socket registered with a reactor. Dropping it closes the socket.
 #[derive(Debug)]
@@ -238,6 +241,11 @@ impl Stream {
         Some(Progress { state, acked_bytes })
     }
 
+    /// Whether closing it now leaves its port in TIME_WAIT. Three system calls.
+    pub fn leaves_time_wait(&self) -> bool {
+        leaves_time_wait(self.fd())
+    }
+
     /// Takes the socket from its task. It stays registered: an event on it is reported as `Ready::Parked` once it has a
     /// label.
     pub fn park(mut self) -> Parked {
@@ -252,6 +260,15 @@ impl Stream {
         self.reactor.free_slot(self.slot);
         removed.map(|()| socket)
     }
+}
+
+/// Whether closing a socket now leaves its port in TIME_WAIT: nobody has closed, or we have and the peer has not. A close
+/// with unread bytes, or with a linger time of zero, is a reset, which leaves nothing (`tcp_close()` in `net/ipv4/tcp.c`).
+pub(crate) fn leaves_time_wait(socket: BorrowedFd<'_>) -> bool {
+    let Some((state, _)) = sys::tcp_state_and_acked(socket) else { return false };
+    matches!(state, TCP_ESTABLISHED | TCP_FIN_WAIT1 | TCP_FIN_WAIT2 | TCP_CLOSING)
+        && !matches!(socket2::SockRef::from(&socket).linger(), Ok(Some(linger)) if linger.is_zero())
+        && sys::peek(socket).map_or(true, |unread| unread == 0)
 }
 
 impl Drop for Stream {

@@ -5,12 +5,14 @@
 //! * [`shared`] — what several worker threads touch: the pool of idle connections, limits, the waiting line, leases.
 //! * [`balance`] — which peer gets the next attempt.
 //! * [`learn`] — what a peer's own limits are.
+//! * [`ports`] — how many local ports are left towards a peer.
 //! * [`reason`] — why a connection was thrown away.
 //! * [`retry`] — whether a failed attempt is tried again.
 //! * [`unsent`] — whether a request that got no answer was taken at all.
 
 pub mod balance;
 pub mod learn;
+pub mod ports;
 pub mod reason;
 pub mod retry;
 pub mod shared;

@@ -39,13 +39,15 @@ pub enum DiscardReason {
     Drain,
     /// The connection became a tunnel.
     Upgraded,
+    /// Its source address was the request's own (a variable in `proxy_bind`), and nobody else may use it.
+    OwnSource,
     /// A lease went out of scope without check-in or discard: a panic, or a bug.
     Dropped,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::PeerClosedIdle,
         Self::DataOnIdle,
         Self::ConnectionClose,
@@ -63,6 +65,7 @@ impl DiscardReason {
         Self::Reload,
         Self::Drain,
         Self::Upgraded,
+        Self::OwnSource,
         Self::Dropped,
     ];
 
@@ -86,6 +89,7 @@ impl DiscardReason {
             Self::Reload => "configuration changed",
             Self::Drain => "shutting down",
             Self::Upgraded => "became a tunnel",
+            Self::OwnSource => "its source address is the request's own",
             Self::Dropped => "lease dropped",
         }
     }
@@ -110,6 +114,7 @@ impl DiscardReason {
             Self::Reload => "reload",
             Self::Drain => "drain",
             Self::Upgraded => "upgraded",
+            Self::OwnSource => "own_source",
             Self::Dropped => "dropped",
         }
     }

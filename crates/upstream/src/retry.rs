@@ -87,8 +87,10 @@ impl BitOr for Conditions {
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection: refused, unreachable, no source port left (U1).
+    /// No connection: refused, unreachable (U1).
     ConnectFailed,
+    /// No local port is left towards the peer: nothing that it could be blamed for (F2).
+    NoLocalPort,
     /// `proxy_connect_timeout` (U2).
     ConnectTimeout,
     /// FIN or RST, or a failed write, before the first byte of a response head (U3).
@@ -270,6 +272,7 @@ pub fn decide(failure: Failure, attempt: &Attempt, policy: &Policy) -> Verdict {
         Failure::ConnectFailed | Failure::ClosedBeforeHead | Failure::ClosedInsideHead => {
             (Conditions::ERROR, 502, Blame::Failed)
         }
+        Failure::NoLocalPort => (Conditions::ERROR, 503, Blame::None),
         Failure::ConnectTimeout | Failure::Timeout => (Conditions::TIMEOUT, 504, Blame::Failed),
         Failure::InvalidHeader => (Conditions::INVALID_HEADER, 502, Blame::Failed),
         Failure::Status(status) => return decide_status(status, attempt, policy),
@@ -340,7 +343,7 @@ fn verdict(decision: Decision, blame: Blame, reason: Reason) -> Verdict {
 mod tests {
     use super::Failure::{
         ClientGone, ClosedBeforeHead, ClosedInsideHead, ConnectFailed, ConnectTimeout, InvalidHeader, NoLivePeer,
-        NoSocket, Status, Timeout,
+        NoLocalPort, NoSocket, Status, Timeout,
     };
     use super::*;
 
@@ -380,6 +383,14 @@ mod tests {
         assert_eq!(decision(ConnectFailed, &streaming, &DEFAULT), Decision::NextPeer, "nothing of it was read");
         assert_eq!(decision(ConnectFailed, &LAST, &DEFAULT), fail(502));
         assert_eq!(decide(ConnectFailed, &unsent, &DEFAULT).blame, Blame::Failed);
+    }
+
+    #[test]
+    fn u01_without_a_local_port_another_peer_may_have_one_and_none_is_blamed() {
+        let verdict = decide(NoLocalPort, &Attempt { sent: false, ..POST }, &DEFAULT);
+        assert_eq!((verdict.decision, verdict.blame), (Decision::NextPeer, Blame::None));
+        let verdict = decide(NoLocalPort, &LAST, &DEFAULT);
+        assert_eq!((verdict.decision, verdict.blame), (fail(503), Blame::None));
     }
 
     #[test]

@@ -87,6 +87,8 @@ pub(super) const ACTED_ON: &[&str] = &[
     "sticky",
     "zone",
     "proxy_pass",
+    "proxy_bind",
+    "proxy_bind_pool",
     "proxy_http_version",
     "proxy_set_header",
     "proxy_pass_header",

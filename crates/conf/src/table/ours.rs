@@ -17,7 +17,8 @@ directives! {
         "Whether a request that is not idempotent is replayed where a FIN that came first proves that no peer took it.",
         "retry_unsent on;";
     "proxy_bind_pool" (1..) "address ..." in Http | Server | Location, ListReplaced since "holdfast", Planned =>
-        "Local addresses over which upstream connections are spread, by free ports per destination.",
+        "Local addresses over which upstream connections are spread: each new one comes from the address with the most \
+         free ports towards its peer, and from the next where the kernel has none left; 503 when all are used up.",
         "proxy_bind_pool 127.0.0.2 127.0.0.3;";
     "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Planned =>
         "Whether a line feed without a carriage return ends a line of a request head, as in nginx; `off` answers 400.",

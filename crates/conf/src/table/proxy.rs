@@ -30,7 +30,8 @@ directives! {
     "proxy_ignore_client_abort" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.3.36", Planned =>
         "Whether the upstream request goes on after the client has left.", "proxy_ignore_client_abort on;";
     "proxy_bind" (1..=2) "address [transparent] | off" in Http | Server | Location, Value since "0.8.22", Planned =>
-        "The local address, and on request the client's own, from which upstream connections are made.",
+        "The local address, and on request the client's own, from which upstream connections are made. One whose address a \
+         variable names serves one request and is not pooled.",
         "proxy_bind 127.0.0.2;";
     "proxy_socket_keepalive" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.15.6", Planned =>
         "Whether upstream connections use TCP keepalive probes.", "proxy_socket_keepalive on;";

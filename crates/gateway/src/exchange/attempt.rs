@@ -13,7 +13,7 @@ use super::unsent::send_in_two;
 use crate::buffer::Spill;
 use crate::close::CloseReason;
 use crate::error_log::errno;
-use crate::generation::ProxyPlan;
+use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
 use crate::shared::wake_token;
@@ -26,7 +26,7 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
-use upstream::shared::{Checkout, Connecting, Full, Grant, Open};
+use upstream::shared::{Checkout, Full, Grant, Open};
 
 /// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
 const STREAM_BYTES: usize = 16 * 1024;
@@ -112,9 +112,8 @@ impl Exchange {
     /// A connection to the peer: an idle one, or a new one.
     async fn lease(&mut self, plan: &ProxyPlan, peer: &PeerPlan, tries: &Tries) -> Result<Leased, Failure> {
         let must_prove = plan.retry_unsent && !tries.idempotent;
-        if !tries.fresh_used
-            && let Some(up) = self.lease_idle(peer, must_prove)
-        {
+        let may_reuse = !tries.fresh_used && !matches!(plan.source, SourcePlan::Template(_));
+        if may_reuse && let Some(up) = self.lease_idle(peer, must_prove) {
             return Ok(up);
         }
         for _ in 0..LINE_ROUNDS_MAX {
@@ -197,49 +196,6 @@ impl Exchange {
                 return Err(Failure::ClientGone);
             }
         }
-    }
-
-    async fn connect(
-        &mut self,
-        plan: &ProxyPlan,
-        peer: &PeerPlan,
-        permit: Connecting<'static, IdleSocket>,
-    ) -> Result<Leased, Failure> {
-        let began = self.worker.reactor.now();
-        let stream = match self.worker.reactor.connect(&peer.address, &plan.connect, self.task()) {
-            Ok(stream) => stream,
-            Err(error) if reactor::is_shortage(&error) => {
-                self.error_log(&format!("socket() failed ({}) while connecting to upstream", errno(&error)));
-                return Err(Failure::NoSocket);
-            }
-            Err(error) => {
-                self.error_log(&format!("connect() failed ({}) while connecting to upstream", errno(&error)));
-                return Err(Failure::ConnectFailed);
-            }
-        };
-        let mut patience = Patience::new((), began);
-        while !stream.is_writable() && !stream.is_failed() {
-            let left = patience.left((), plan.connect_timeout, self.worker.reactor.now());
-            if self.wait(left).await {
-                self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
-                return Err(Failure::ConnectTimeout);
-            }
-            if self.client_is_gone() && !plan.ignore_client_abort {
-                return Err(Failure::ClientGone);
-            }
-        }
-        match stream.take_error() {
-            Ok(None) => {}
-            Ok(Some(error)) | Err(error) => {
-                self.error_log(&format!("connect() failed ({}) while connecting to upstream", errno(&error)));
-                return Err(Failure::ConnectFailed);
-            }
-        }
-        let now = self.worker.reactor.now();
-        if let Some(record) = self.attempts.last_mut() {
-            record.connect_ms = Some(now.since(began));
-        }
-        Ok(Leased::fresh(permit, stream, self.worker.pool_now()))
     }
 
     /// Whether the client's connection is broken. A FIN alone is not that: a client may close its sending side and wait
@@ -465,6 +421,8 @@ impl Exchange {
             Some(DiscardReason::RequestBodyUnsent)
         } else if !self.answer.as_ref().is_some_and(|answer| answer.head.keepalive) {
             Some(DiscardReason::ConnectionClose)
+        } else if up.is_own() {
+            Some(DiscardReason::OwnSource)
         } else {
             None
         };

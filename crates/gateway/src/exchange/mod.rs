@@ -4,6 +4,7 @@
 mod added_fields;
 mod attempt;
 mod body;
+mod connect;
 mod downstream;
 mod file_parts;
 mod files;

@@ -130,7 +130,7 @@ fn failed_status(failure: Failure) -> Option<u16> {
         Failure::Status(status) => status,
         Failure::ConnectTimeout | Failure::Timeout => 504,
         Failure::ClientGone => return None,
-        Failure::NoSocket => 503,
+        Failure::NoSocket | Failure::NoLocalPort => 503,
         Failure::ConnectFailed
         | Failure::ClosedBeforeHead
         | Failure::ClosedInsideHead

@@ -110,6 +110,8 @@ struct Lowering<'a> {
 /// diagnostics with their place.
 pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>) -> Result<Lowered, Vec<Diagnostic>> {
     registry.generations += 1;
+    // An operator who has changed a sysctl reloads.
+    options.shared.ports.refresh();
     let number = registry.generations;
     let worker_connections = model.events.settings.worker_connections as usize;
     let Some(http) = &model.http else {

@@ -2,17 +2,18 @@
 
 use super::Lowering;
 use super::group::GroupUse;
-use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField};
+use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
 use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme};
-use conf::value::Host;
 use conf::value::words::NextUpstream;
+use conf::value::{Address, Host};
 use http1::Limits;
 use reactor::ConnectOptions;
 use rules::redirect::{RedirectFrom, RedirectRule, Redirects};
 use rules::template::Template;
 use rules::variable::Variable;
+use std::net::IpAddr;
 use std::sync::Arc;
 use upstream::retry::Conditions;
 
@@ -61,11 +62,11 @@ impl Lowering<'_> {
 
     fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
         let transport = &settings.transport;
-        let connect = self.connect_options(settings, pass);
+        let (connect, source) = self.connect_options(settings, pass);
         let used = GroupUse {
             upstream: pass.upstream,
             source: connect.source,
-            location: self.local_pool_of(pass, name),
+            location: self.pool_of(pass, name, &source),
             host: pass.host_header.clone(),
         };
         let group = self.group(used)?;
@@ -82,6 +83,7 @@ impl Lowering<'_> {
             redirects: self.redirects(pass, settings, name),
             http_1_1,
             connect,
+            source,
             connect_timeout: transport.connect_timeout,
             send_timeout: transport.send_timeout,
             read_timeout: transport.read_timeout,
@@ -108,14 +110,21 @@ impl Lowering<'_> {
         })
     }
 
-    /// With `keepalive … local` connections are not shared between locations.
-    fn local_pool_of(&self, pass: &FixedPass, name: &[u8]) -> Option<String> {
+    /// What else connections have in common with those that may be used in their place. With `keepalive … local` they are
+    /// not shared between locations, and those that come from several addresses only with others from the same ones.
+    fn pool_of(&self, pass: &FixedPass, name: &[u8], source: &SourcePlan) -> Option<String> {
         let upstream = self.http.upstreams.get(pass.upstream.0 as usize)?;
         let local = upstream.settings.keepalive.local && !upstream.implicit;
-        local.then(|| format!("{}#{}", String::from_utf8_lossy(name), self.locations.len()))
+        let location = || format!("{}#{}", String::from_utf8_lossy(name), self.locations.len());
+        match source {
+            SourcePlan::Options => local.then(location),
+            SourcePlan::Template(_) => Some(format!("{} from the request's own source", location())),
+            SourcePlan::Pool(pool) if local => Some(format!("{} from {pool:?}", location())),
+            SourcePlan::Pool(pool) => Some(format!("from {pool:?}")),
+        }
     }
 
-    fn connect_options(&mut self, settings: &LocationSettings, pass: &FixedPass) -> ConnectOptions {
+    fn connect_options(&mut self, settings: &LocationSettings, pass: &FixedPass) -> (ConnectOptions, SourcePlan) {
         let transport = &settings.transport;
         let mut options = ConnectOptions {
             so_keepalive: transport.socket_keepalive,
@@ -123,20 +132,43 @@ impl Lowering<'_> {
             receive_buffer_bytes: transport.socket_rcvbuf.map(|bytes| bytes as usize),
             ..ConnectOptions::default()
         };
-        match transport.bind.as_ref().map(|bind| (&bind.address, bind.transparent)) {
-            None => {}
-            Some((BindAddress::Fixed(address), transparent)) => {
-                options.transparent = transparent;
-                if let Host::Ip(ip) = address.host {
-                    options.source = Some(ip);
-                    options.source_port = Some(address.port).filter(|&port| port > 0);
+        let mut source = SourcePlan::Options;
+        if let Some(bind) = &transport.bind {
+            options.transparent = bind.transparent;
+            match &bind.address {
+                BindAddress::Fixed(address) => {
+                    if let Host::Ip(ip) = address.host {
+                        options.source = Some(ip);
+                        options.source_port = Some(address.port).filter(|&port| port > 0);
+                    }
                 }
-            }
-            Some((BindAddress::Template(_), _)) => {
-                self.found.push(Diagnostic::error(pass.span, "variables in \"proxy_bind\" are not supported yet"));
+                BindAddress::Template(template) => source = SourcePlan::Template(self.template(template)),
             }
         }
-        options
+        if !transport.bind_pool.is_empty() {
+            if transport.bind.is_some() {
+                let message = "\"proxy_bind\" and \"proxy_bind_pool\" cannot both hold in one location";
+                self.found
+                    .push(Diagnostic::error(pass.span, message).with_hint("`proxy_bind off;` takes an outer one back"));
+            }
+            source = SourcePlan::Pool(self.bind_pool(&transport.bind_pool, pass));
+        }
+        (options, source)
+    }
+
+    fn bind_pool(&mut self, written: &[Address], pass: &FixedPass) -> Box<[IpAddr]> {
+        let mut pool = Vec::new();
+        for address in written {
+            match address.host {
+                Host::Ip(ip) if address.port == 0 && !pool.contains(&ip) => pool.push(ip),
+                Host::Ip(_) if address.port == 0 => {}
+                _ => {
+                    let message = format!("\"proxy_bind_pool\" takes addresses without ports, not \"{address}\"");
+                    self.found.push(Diagnostic::error(pass.span, message));
+                }
+            }
+        }
+        pool.into()
     }
 
     /// What the configuration sets, with the defaults that it leaves, and the client's fields that give way to it.

@@ -45,7 +45,7 @@ impl Answer {
 
 impl Client {
     pub(crate) fn connect(to: SocketAddr) -> Self {
-        Self::connect_from(Ipv4Addr::LOCALHOST, to)
+        Self::of(TcpStream::connect(to).unwrap())
     }
 
     /// From an address of the loopback network.
@@ -53,7 +53,10 @@ impl Client {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
         socket.connect(&to.into()).unwrap();
-        let stream = TcpStream::from(socket);
+        Self::of(TcpStream::from(socket))
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         Self(BufReader::new(stream))

@@ -1,0 +1,66 @@
+//! An origin that says where connections come from, keeps them open until the other side closes, and holds answers back
+//! until it is told to give them and close.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use testkit::Signal;
+
+pub(crate) struct Origin {
+    address: SocketAddr,
+    go: Signal,
+}
+
+impl Origin {
+    pub(crate) fn start(at: IpAddr) -> Self {
+        let listener = TcpListener::bind((at, 0)).unwrap();
+        let origin = Self { address: listener.local_addr().unwrap(), go: Signal::new() };
+        let (go, serials) = (origin.go.clone(), Arc::new(AtomicUsize::new(0)));
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (go, serial) = (go.clone(), serials.fetch_add(1, Ordering::Relaxed));
+                std::thread::spawn(move || serve(stream, serial, &go));
+            }
+        });
+        origin
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers what was held back, and closes those connections.
+    pub(crate) fn end_held(&self) {
+        self.go.raise();
+    }
+}
+
+/// Until the other side closes, or the connection breaks.
+fn serve(stream: TcpStream, serial: usize, go: &Signal) {
+    let Ok(from) = stream.peer_addr() else { return };
+    let mut lines = BufReader::new(stream);
+    loop {
+        let (mut target, mut line) = (String::new(), String::new());
+        while line != "\r\n" {
+            line.clear();
+            match lines.read_line(&mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) if target.is_empty() => target.push_str(line.split(' ').nth(1).unwrap_or_default()),
+                Ok(_) => {}
+            }
+        }
+        let held = target == "/hold";
+        if held {
+            go.wait();
+        }
+        // Where FIN is the end of the body, this side certainly closes first.
+        let end = if held { "Connection: close" } else { "Content-Length: 0" };
+        let head = format!("HTTP/1.1 200 OK\r\nX-From: {}\r\nX-Connection: {serial}\r\n{end}\r\n\r\n", from.ip());
+        if lines.get_mut().write_all(head.as_bytes()).is_err() || held {
+            return;
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The ledger itself: one account per pair of source address and peer.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use rustc_hash::FxHashMap;
+
+use super::Limits;
+use crate::Millis;
+
+/// How long Linux keeps a port in TIME_WAIT (`TCP_TIMEWAIT_LEN`, `include/net/tcp.h`); no setting changes it.
+const TIME_WAIT_MS: u64 = 60_000;
+
+/// Pairs at most: peers come and go, and each pair costs some hundred bytes. Connections of further ones are not counted.
+pub const PAIRS_MAX: usize = 65_536;
+
+/// The time over which the present rate is measured, in steps of a second: long enough for a rate of some connections a
+/// second to show, short enough for a burst to be seen while it lasts.
+const RATE_STEPS: usize = 10;
+
+/// From where, to where. The ports of different pairs do not get into each other's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pair {
+    /// The local address.
+    pub source: IpAddr,
+    /// The peer's.
+    pub peer: SocketAddr,
+}
+
+/// Names an account while a connection of it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairId(u32);
+
+/// How a connection ended, for its port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// We closed first: the port waits in TIME_WAIT here.
+    WeClosedFirst,
+    /// The peer closed first, or either side reset the connection, or it never came to be: the port is free.
+    Free,
+}
+
+/// How a pair stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stand {
+    /// From where, to where.
+    pub pair: Pair,
+    /// Ports that `connect()` may choose.
+    pub ports: u32,
+    /// Those that open connections have, the ones that are being opened included.
+    pub used: u32,
+    /// Those that wait in TIME_WAIT, as far as it was we who closed first.
+    pub time_wait: u32,
+    /// Of these the ones that `connect()` takes again all the same.
+    pub reusable: u32,
+    /// What is left for the next connection.
+    pub free: u32,
+    /// Connections opened in a second, over the last ten.
+    pub opened_per_second: f64,
+    /// Seconds until nothing is left if ports go on becoming fewer as they did over the last ten; `None` if they do not.
+    pub exhausted_in_s: Option<f64>,
+}
+
+/// All accounts of a process.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    limits: Limits,
+    ids: FxHashMap<Pair, PairId>,
+    accounts: Vec<Account>,
+    /// Places of accounts that were closed.
+    vacant: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Account {
+    pair: Pair,
+    /// Open connections whose port is one that `connect()` may choose.
+    used: u32,
+    /// Open connections in all: fixed ports, too.
+    open: u32,
+    /// Ports in TIME_WAIT with the moment when it began, the oldest first. A port that was taken again is no longer in
+    /// `waiting` under this moment.
+    queue: VecDeque<(Millis, u16)>,
+    waiting: FxHashMap<u16, Waiting>,
+    /// Entries at the front of the queue that are old enough for their ports to be taken again.
+    mature: usize,
+    /// Ports of these that still wait.
+    reusable: u32,
+    rate: [Step; RATE_STEPS],
+}
+
+/// A port in TIME_WAIT.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    began: Millis,
+    /// It is counted in `reusable`.
+    is_mature: bool,
+}
+
+/// A second of an account's past.
+#[derive(Debug, Clone, Copy, Default)]
+struct Step {
+    /// Which second.
+    second: u64,
+    /// Connections opened in it.
+    opened: u32,
+    /// Ports that were not free when it began.
+    taken: u32,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// The system's settings, which an operator may change at any time.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The system's settings.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// A connection has got its port. `None` if there are too many pairs: then its end is nobody's business either.
+    pub fn opened(&mut self, pair: Pair, port: u16, now: Millis) -> Option<PairId> {
+        let id = self.account_of(pair, now)?;
+        let limits = &self.limits;
+        let account = self.accounts.get_mut(id.0 as usize)?;
+        account.advance(limits, now);
+        let step = account.step(limits, now);
+        step.opened = step.opened.saturating_add(1);
+        account.end_wait(port);
+        account.open += 1;
+        account.used += u32::from(limits.contains(port));
+        Some(id)
+    }
+
+    /// A connection has ended.
+    pub fn closed(&mut self, id: PairId, port: u16, ending: Ending, now: Millis) {
+        let limits = &self.limits;
+        let Some(account) = self.accounts.get_mut(id.0 as usize) else { return };
+        account.advance(limits, now);
+        account.step(limits, now);
+        account.open = account.open.saturating_sub(1);
+        if limits.contains(port) {
+            account.used = account.used.saturating_sub(1);
+            if ending == Ending::WeClosedFirst {
+                account.end_wait(port);
+                account.queue.push_back((now, port));
+                account.waiting.insert(port, Waiting { began: now, is_mature: false });
+            }
+        }
+    }
+
+    /// How a pair stands. One that was never used has all its ports.
+    pub fn stand(&mut self, pair: Pair, now: Millis) -> Stand {
+        let limits = &self.limits;
+        match self.ids.get(&pair).and_then(|id| self.accounts.get_mut(id.0 as usize)) {
+            Some(account) => account.stand(limits, now),
+            None => Account::new(pair).stand(limits, now),
+        }
+    }
+
+    /// How all pairs stand that are used, or were within the last minute.
+    pub fn stands(&mut self, now: Millis) -> Vec<Stand> {
+        let limits = &self.limits;
+        let ids = self.ids.values();
+        let mut stands: Vec<Stand> = ids
+            .filter_map(|id| Some(self.accounts.get_mut(id.0 as usize)?.stand(limits, now)))
+            .filter(|stand| stand.used + stand.time_wait > 0 || stand.opened_per_second > 0.0)
+            .collect();
+        stands.sort_by_key(|stand| (stand.pair.peer, stand.pair.source));
+        stands
+    }
+
+    /// The pair to a peer that has the fewest ports left, where it is not known from which address a connection would
+    /// have come.
+    pub fn tightest(&mut self, peer: SocketAddr, now: Millis) -> Option<Stand> {
+        let limits = &self.limits;
+        let accounts = self.accounts.iter_mut().filter(|account| account.pair.peer == peer);
+        accounts.map(|account| account.stand(limits, now)).min_by_key(|stand| stand.free)
+    }
+
+    fn account_of(&mut self, pair: Pair, now: Millis) -> Option<PairId> {
+        if let Some(id) = self.ids.get(&pair) {
+            return Some(*id);
+        }
+        if self.vacant.is_empty() && self.accounts.len() >= PAIRS_MAX {
+            self.sweep(now);
+        }
+        let id = match self.vacant.pop() {
+            Some(place) => {
+                *self.accounts.get_mut(place as usize)? = Account::new(pair);
+                PairId(place)
+            }
+            None if self.accounts.len() < PAIRS_MAX => {
+                self.accounts.push(Account::new(pair));
+                PairId(self.accounts.len() as u32 - 1)
+            }
+            None => return None,
+        };
+        self.ids.insert(pair, id);
+        Some(id)
+    }
+
+    /// Forgets the pairs that nothing is known about any more.
+    fn sweep(&mut self, now: Millis) {
+        let (accounts, vacant, limits) = (&mut self.accounts, &mut self.vacant, &self.limits);
+        self.ids.retain(|_, id| {
+            let Some(account) = accounts.get_mut(id.0 as usize) else { return false };
+            account.advance(limits, now);
+            let is_empty = account.open == 0 && account.waiting.is_empty();
+            if is_empty {
+                vacant.push(id.0);
+            }
+            !is_empty
+        });
+    }
+}
+
+impl Account {
+    fn new(pair: Pair) -> Self {
+        Self {
+            pair,
+            used: 0,
+            open: 0,
+            queue: VecDeque::new(),
+            waiting: FxHashMap::default(),
+            mature: 0,
+            reusable: 0,
+            rate: [Step::default(); RATE_STEPS],
+        }
+    }
+
+    /// Lets time pass: waits end, and ports become old enough to be taken again.
+    fn advance(&mut self, limits: &Limits, now: Millis) {
+        while let Some(&(began, port)) = self.queue.front()
+            && now.since(began) >= TIME_WAIT_MS
+        {
+            self.queue.pop_front();
+            self.mature = self.mature.saturating_sub(1);
+            // It may have been used, and closed, once more since.
+            if self.waits_since(port, began) {
+                self.end_wait(port);
+            }
+        }
+        if let Some(after_ms) = limits.reuse_after_ms(self.pair.source, self.pair.peer.ip()) {
+            while let Some(&(began, port)) = self.queue.get(self.mature)
+                && now.since(began) >= after_ms
+            {
+                self.mature += 1;
+                if let Some(waiting) = self.waiting.get_mut(&port).filter(|waiting| waiting.began == began) {
+                    waiting.is_mature = true;
+                    self.reusable += 1;
+                }
+            }
+        }
+        // A port that is taken again and again leaves an entry each time.
+        if self.queue.len() > 2 * self.waiting.len() + QUEUE_SLACK {
+            let waiting = &self.waiting;
+            self.queue.retain(|(began, port)| waiting.get(port).is_some_and(|waiting| waiting.began == *began));
+            self.mature = self.reusable as usize;
+        }
+    }
+
+    fn waits_since(&self, port: u16, began: Millis) -> bool {
+        self.waiting.get(&port).is_some_and(|waiting| waiting.began == began)
+    }
+
+    fn end_wait(&mut self, port: u16) {
+        if self.waiting.remove(&port).is_some_and(|waiting| waiting.is_mature) {
+            self.reusable -= 1;
+        }
+    }
+
+    /// Ports that wait and may be taken again.
+    fn reusable(&self, limits: &Limits) -> u32 {
+        // The setting may have been changed since they were counted.
+        let applies = limits.reuse_after_ms(self.pair.source, self.pair.peer.ip()).is_some();
+        if applies { self.reusable } else { 0 }
+    }
+
+    /// Ports that are not free.
+    fn taken(&self, limits: &Limits) -> u32 {
+        self.used + (self.waiting.len() as u32).saturating_sub(self.reusable(limits))
+    }
+
+    /// The present second's record.
+    fn step(&mut self, limits: &Limits, now: Millis) -> &mut Step {
+        let second = now.0 / 1000;
+        let place = (second % RATE_STEPS as u64) as usize;
+        if self.rate[place].second != second {
+            self.rate[place] = Step { second, opened: 0, taken: self.taken(limits) };
+        }
+        &mut self.rate[place]
+    }
+
+    fn stand(&mut self, limits: &Limits, now: Millis) -> Stand {
+        self.advance(limits, now);
+        let ports = limits.ports();
+        let time_wait = self.waiting.len() as u32;
+        let reusable = self.reusable(limits);
+        let taken = self.taken(limits);
+        let free = ports.saturating_sub(taken);
+        let (opened_per_second, growth) = self.rates(taken, now);
+        let exhausted_in_s = (growth > 0.0).then(|| f64::from(free) / growth);
+        Stand { pair: self.pair, ports, used: self.used, time_wait, reusable, free, opened_per_second, exhausted_in_s }
+    }
+
+    /// Connections opened and ports taken, both per second, since the oldest second that is remembered.
+    fn rates(&self, taken: u32, now: Millis) -> (f64, f64) {
+        let second = now.0 / 1000;
+        let recent = |step: &&Step| step.second > 0 && second.saturating_sub(step.second) < RATE_STEPS as u64;
+        let steps = || self.rate.iter().filter(recent);
+        let Some(oldest) = steps().min_by_key(|step| step.second) else { return (0.0, 0.0) };
+        // A rate needs a second at least, or a single connection would count as a thousand.
+        let seconds = (now.since(Millis(oldest.second * 1000)).max(1000)) as f64 / 1000.0;
+        let opened: u32 = steps().map(|step| step.opened).sum();
+        (f64::from(opened) / seconds, (f64::from(taken) - f64::from(oldest.taken)) / seconds)
+    }
+}
+
+/// Entries of a queue that are not worth clearing away.
+const QUEUE_SLACK: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const START: Millis = Millis(1_000_000);
+
+    fn pair(source: [u8; 4]) -> Pair {
+        Pair { source: source.into(), peer: ([10, 0, 0, 9], 80).into() }
+    }
+
+    fn ledger(reuse: &str) -> Ledger {
+        Ledger::new(Limits::parse("40000 40063", "", reuse, "1000", "1"))
+    }
+
+    #[test]
+    fn a_port_is_used_then_waits_then_is_free() {
+        let mut ledger = ledger("0");
+        let near = pair([10, 0, 0, 1]);
+        let id = ledger.opened(near, 40_000, START).expect("there is room");
+        let counts = |ledger: &mut Ledger, now| {
+            let stand = ledger.stand(near, now);
+            (stand.used, stand.time_wait, stand.free)
+        };
+        assert_eq!(counts(&mut ledger, START), (1, 0, 63));
+        ledger.closed(id, 40_000, Ending::WeClosedFirst, START.plus(10));
+        assert_eq!(counts(&mut ledger, START.plus(60_009)), (0, 1, 63));
+        assert_eq!(counts(&mut ledger, START.plus(60_010)), (0, 0, 64));
+        let id = ledger.opened(near, 40_001, START).expect("there is room");
+        ledger.closed(id, 40_001, Ending::Free, START);
+        assert_eq!(counts(&mut ledger, START), (0, 0, 64));
+        let id = ledger.opened(near, 80, START).expect("there is room");
+        assert_eq!(counts(&mut ledger, START), (0, 0, 64), "a fixed port takes nothing from the range");
+        ledger.closed(id, 80, Ending::WeClosedFirst, START);
+        assert_eq!(counts(&mut ledger, START), (0, 0, 64));
+    }
+
+    #[test]
+    fn pairs_do_not_get_into_each_others_way() {
+        let mut ledger = ledger("0");
+        let (one, other) = (pair([10, 0, 0, 1]), pair([10, 0, 0, 2]));
+        for port in 40_000..40_064 {
+            ledger.opened(one, port, START).expect("there is room");
+        }
+        assert_eq!((ledger.stand(one, START).free, ledger.stand(other, START).free), (0, 64));
+        assert_eq!(ledger.tightest(one.peer, START).map(|stand| stand.pair), Some(one));
+        assert_eq!(ledger.stands(START).len(), 1, "who was never used is not shown");
+    }
+
+    #[test]
+    fn tcp_tw_reuse_makes_waiting_ports_free_after_a_second() {
+        for (reuse, source, free) in
+            [("0", [127, 0, 0, 1], 0), ("1", [10, 0, 0, 1], 64), ("2", [127, 0, 0, 1], 64), ("2", [10, 0, 0, 1], 0)]
+        {
+            let mut ledger = ledger(reuse);
+            let pair = pair(source);
+            for port in 40_000..40_064 {
+                let id = ledger.opened(pair, port, START).expect("there is room");
+                ledger.closed(id, port, Ending::WeClosedFirst, START);
+            }
+            assert_eq!(ledger.stand(pair, START.plus(999)).free, 0);
+            let later = ledger.stand(pair, START.plus(1000));
+            assert_eq!((later.time_wait, later.free), (64, free), "tcp_tw_reuse {reuse} from {source:?}");
+            if free > 0 {
+                ledger.opened(pair, 40_007, START.plus(1000)).expect("there is room");
+                let stand = ledger.stand(pair, START.plus(1000));
+                assert_eq!((stand.used, stand.time_wait, stand.reusable, stand.free), (1, 63, 63, 63));
+            }
+        }
+    }
+
+    #[test]
+    fn exhaustion_is_foretold_from_what_was_taken_lately() {
+        let mut ledger = ledger("0");
+        let pair = pair([10, 0, 0, 1]);
+        assert_eq!(ledger.stand(pair, START).exhausted_in_s, None);
+        for step in 0..20 {
+            let now = START.plus(step * 250);
+            let port = 40_000 + step as u16;
+            let id = ledger.opened(pair, port, now).expect("there is room");
+            ledger.closed(id, port, Ending::WeClosedFirst, now.plus(1));
+        }
+        // Four a second for five seconds, 44 are left.
+        let stand = ledger.stand(pair, START.plus(5000));
+        assert!((stand.opened_per_second - 4.0).abs() < 0.1, "{stand:?}");
+        let left = stand.exhausted_in_s.expect("they become fewer");
+        assert!((left - 11.0).abs() < 0.5, "{stand:?}");
+        assert_eq!(ledger.stand(pair, START.plus(30_000)).exhausted_in_s, None, "nothing happened lately");
+    }
+
+    #[test]
+    fn a_ledger_that_is_full_forgets_who_is_gone_and_counts_no_more() {
+        let mut ledger = ledger("0");
+        let pair_of =
+            |number: u32| Pair { source: IpAddr::from(number.to_be_bytes()), peer: ([10, 0, 0, 9], 80).into() };
+        for number in 0..PAIRS_MAX as u32 {
+            let id = ledger.opened(pair_of(number), 40_000, START).expect("there is room");
+            if number % 2 == 0 {
+                ledger.closed(id, 40_000, Ending::Free, START);
+            }
+        }
+        let next = PAIRS_MAX as u32;
+        assert!(ledger.opened(pair_of(next), 40_000, START).is_some());
+        for number in next + 1..next + PAIRS_MAX as u32 / 2 {
+            assert!(ledger.opened(pair_of(number), 40_000, START).is_some());
+        }
+        assert!(ledger.opened(pair_of(u32::MAX), 40_000, START).is_none());
+        assert_eq!(ledger.stand(pair_of(1), START).used, 1, "who is there is kept");
+    }
+
+    proptest! {
+        /// Against a list of what each port is doing: connects take a port that the kernel would give, closes let it wait or
+        /// go free, and time passes.
+        #[test]
+        fn the_ledger_agrees_with_a_list_of_ports(
+            reuse in 0..3_u8,
+            operations in prop::collection::vec((0..3_u8, 0..64_u16, 0..2500_u64), 1..400),
+        ) {
+            #[derive(Clone, Copy, PartialEq)]
+            enum Port { Free, Used, Waiting(Millis) }
+            let mut ledger = ledger(&reuse.to_string());
+            let pair = pair([127, 0, 0, 1]);
+            let mut ports = [Port::Free; 64];
+            let (mut now, mut ids) = (START, std::collections::HashMap::new());
+            let can_take = |port: Port, now: Millis| match port {
+                Port::Free => true,
+                Port::Used => false,
+                Port::Waiting(began) => {
+                    let age = now.since(began);
+                    age >= TIME_WAIT_MS || (reuse > 0 && age >= 1000)
+                }
+            };
+            for (operation, index, wait_ms) in operations {
+                now = now.plus(wait_ms);
+                let (place, port) = (usize::from(index), 40_000 + index);
+                match operation {
+                    0 if can_take(ports[place], now) => {
+                        ids.insert(port, ledger.opened(pair, port, now).expect("there is room"));
+                        ports[place] = Port::Used;
+                    }
+                    1 | 2 if ports[place] == Port::Used => {
+                        let ending = if operation == 1 { Ending::WeClosedFirst } else { Ending::Free };
+                        ledger.closed(ids[&port], port, ending, now);
+                        ports[place] = if operation == 1 { Port::Waiting(now) } else { Port::Free };
+                    }
+                    _ => {}
+                }
+                let stand = ledger.stand(pair, now);
+                let waiting = |port: &&Port| matches!(port, Port::Waiting(began) if now.since(*began) < TIME_WAIT_MS);
+                prop_assert_eq!(stand.used as usize, ports.iter().filter(|port| **port == Port::Used).count());
+                prop_assert_eq!(stand.time_wait as usize, ports.iter().filter(waiting).count());
+                prop_assert_eq!(stand.free as usize, ports.iter().filter(|port| can_take(**port, now)).count());
+            }
+        }
+    }
+}
