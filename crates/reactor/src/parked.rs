@@ -60,7 +60,7 @@ impl Parked {
         self.socket.as_ref().map_or(Peeked::Ended, |socket| Peeked::of(socket.as_fd()))
     }
 
-    /// Whether closing it now leaves its port in TIME_WAIT. Three system calls.
+    /// Whether dropping it now leaves its port in TIME_WAIT. Two system calls.
     pub fn leaves_time_wait(&self) -> bool {
         self.socket.as_ref().is_some_and(|socket| leaves_time_wait(socket.as_fd()))
     }

@@ -241,7 +241,7 @@ impl Stream {
         Some(Progress { state, acked_bytes })
     }
 
-    /// Whether closing it now leaves its port in TIME_WAIT. Three system calls.
+    /// Whether dropping it now leaves its port in TIME_WAIT. Two system calls.
     pub fn leaves_time_wait(&self) -> bool {
         leaves_time_wait(self.fd())
     }
@@ -263,11 +263,10 @@ impl Stream {
 }
 
 /// Whether closing a socket now leaves its port in TIME_WAIT: nobody has closed, or we have and the peer has not. A close
-/// with unread bytes, or with a linger time of zero, is a reset, which leaves nothing (`tcp_close()` in `net/ipv4/tcp.c`).
+/// with unread bytes is a reset, which leaves nothing (`tcp_close()` in `net/ipv4/tcp.c`).
 pub(crate) fn leaves_time_wait(socket: BorrowedFd<'_>) -> bool {
     let Some((state, _)) = sys::tcp_state_and_acked(socket) else { return false };
     matches!(state, TCP_ESTABLISHED | TCP_FIN_WAIT1 | TCP_FIN_WAIT2 | TCP_CLOSING)
-        && !matches!(socket2::SockRef::from(&socket).linger(), Ok(Some(linger)) if linger.is_zero())
         && sys::peek(socket).map_or(true, |unread| unread == 0)
 }
 

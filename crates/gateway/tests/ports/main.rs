@@ -196,6 +196,23 @@ fn a_source_that_others_have_used_up_gives_way_to_the_next() {
 }
 
 #[test]
+fn a_transparent_source_need_not_be_ours() {
+    if !enter("a_transparent_source_need_not_be_ours") {
+        return;
+    }
+    let origin = Origin::start([127, 0, 0, 1].into());
+    let (gateway, _) = start("proxy_bind $arg_from; proxy_connect_timeout 200ms;", origin.address());
+    let (transparent, _) = start("proxy_bind $arg_from transparent; proxy_connect_timeout 200ms;", origin.address());
+    let ask = |gateway: &Gateway| Client::connect(gateway.address()).get("/?from=203.0.113.7", "");
+    assert_eq!(ask(&gateway).status, 503);
+    gateway.logged("bind(203.0.113.7) failed (99: Cannot assign requested address), no interface has this address");
+    // The upstream hears from it, but has no way to answer.
+    assert_eq!(ask(&transparent).status, 504);
+    namespace::run("ip", &["route", "add", "local", "203.0.113.0/24", "dev", "lo"]);
+    assert_eq!(ask(&transparent).field("X-From"), Some("203.0.113.7"));
+}
+
+#[test]
 fn a_variable_says_where_a_connection_comes_from_and_nobody_else_gets_it() {
     let origin = Origin::start([127, 0, 0, 1].into());
     let text = "events {} http { access_log off; upstream app { server {upstream:0}; keepalive 8; }

@@ -51,7 +51,8 @@ impl Drop for Namespace {
     }
 }
 
-fn run(program: &str, arguments: &[&str]) {
+/// Runs a program, which must succeed.
+pub(crate) fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).status().unwrap();
     assert!(status.success(), "{program} {arguments:?}");
 }
