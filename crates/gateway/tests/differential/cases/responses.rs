@@ -79,12 +79,31 @@ const PATHS: &[&str] = &[
     "/trailed/return/404",
     "/trailed/return/204",
     "/trailed/unchunked",
+    "/access/page.html",
+    "/access/denied/page.html",
+    "/access/other/page.html",
+    "/access/any/page.html",
+    "/access/return/x",
+    "/access/proxied/status/200",
+    "/access/page/x",
+    "/access/page-denied/x",
+    "/access/named/x",
+    "/access/try/x",
+    "/access/index/",
+    "/limited/page.html",
+    "/limited-to-proxy/x",
+    "/limited-allowed/status/200",
 ];
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for path in PATHS {
         for method in ["GET", "HEAD", "POST"] {
+            cases.push(Case::simple(method, "second.test", path));
+        }
+    }
+    for method in ["PUT", "DELETE", "OPTIONS", "PROPFIND", "BREW"] {
+        for path in ["/limited/page.html", "/limited-to-proxy/x", "/limited-allowed/status/200"] {
             cases.push(Case::simple(method, "second.test", path));
         }
     }
