@@ -5,11 +5,12 @@ use crate::access_log::AccessLog;
 use crate::added::AddedPlan;
 use crate::body_file::BodyFiles;
 use crate::error_log::ErrorLog;
+use crate::exchange::AccessPlan;
 use crate::files::{FilesPlan, RootPlan};
 use crate::group::GroupPlan;
 use crate::tunnel::TunnelPlan;
 use conf::value::words::KeepaliveDisable;
-use http1::{FieldId, Limits};
+use http1::{FieldId, Limits, Method};
 use reactor::ConnectOptions;
 use rules::location::Locations;
 use rules::mime::MimeTypes;
@@ -114,8 +115,20 @@ pub(crate) struct LocationPlan {
     pub(crate) internal: bool,
     pub(crate) msie_padding: bool,
     pub(crate) redirects: RedirectPlan,
+    /// `allow`, `deny`; `None` lets everybody in.
+    pub(crate) access: Option<Box<AccessPlan>>,
+    /// `limit_except`
+    pub(crate) limit_except: Option<Box<LimitExceptPlan>>,
     /// `expires`, `add_header`, `add_trailer`; `None` adds nothing.
     pub(crate) added: Option<Box<AddedPlan>>,
+}
+
+/// `limit_except`: other settings for other methods.
+pub(crate) struct LimitExceptPlan {
+    /// Those that it does not concern.
+    pub(crate) methods: Vec<Method>,
+    /// What holds for the others.
+    pub(crate) others: LocationId,
 }
 
 /// What a Location field of ours that is a path is made into.

@@ -100,3 +100,61 @@ fn an_error_page_at_another_proxy_is_behind_a_colon() {
     let expected = format!("{} : {}|502 : 200", refusing.address(), peer.address());
     assert_eq!(gateway.access_lines(1), [expected]);
 }
+
+#[test]
+fn a_body_is_seen_where_it_was_read() {
+    let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let gateway = Gateway::start(
+        "events {} http {
+            log_format line '$request_body|$request_body_file|$trailer_x_sum|$is_request_port$request_port';
+            access_log access.log line;
+            server {
+                listen {listen};
+                location / { proxy_pass http://{upstream:0}; }
+                location /file { client_body_in_file_only on; proxy_pass http://{upstream:0}; }
+                location /unread { return 200; }
+            }
+        }",
+        &[peer.address()],
+    );
+    let mut client = gateway.client();
+    let mut say = |request: &str| {
+        client.send(request);
+        assert_eq!(client.response().status(), 200);
+    };
+    say("POST / HTTP/1.1\r\nHost: a:8080\r\nContent-Length: 3\r\n\r\nabc");
+    say("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nde\r\n0\r\nX-Sum: 7\r\n\r\n");
+    say("POST /file HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    say("POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    let lines = gateway.access_lines(4);
+    assert_eq!(lines[0], "abc|-|-|:8080");
+    assert_eq!(lines[1], "de|-|7|-");
+    let path = lines[2].strip_prefix("-|").and_then(|line| line.strip_suffix("|-|-")).unwrap();
+    assert_eq!(std::fs::read(path).unwrap(), b"abc", "the file has the body, and stays");
+    assert_eq!(lines[3], "-|-|-|-");
+}
+
+#[test]
+fn the_root_is_shown_as_it_is_and_without_its_links() {
+    let gateway = Gateway::start(
+        "events {} http { access_log off; server { listen {listen}; root current;
+            location / { return 200 '$document_root|$realpath_root'; } } }",
+        &[],
+    );
+    let prefix = gateway.prefix();
+    let shown = || {
+        let mut client = gateway.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.response().text().clone()
+    };
+    for release in ["one", "two"] {
+        std::fs::create_dir(prefix.join(release)).unwrap();
+        let _ = std::fs::remove_file(prefix.join("current"));
+        std::os::unix::fs::symlink(release, prefix.join("current")).unwrap();
+        let real = std::fs::canonicalize(prefix.join(release)).unwrap();
+        assert_eq!(shown(), format!("{}|{}", prefix.join("current").display(), real.display()));
+    }
+    std::fs::remove_file(prefix.join("current")).unwrap();
+    assert_eq!(shown(), format!("{}|", prefix.join("current").display()));
+    gateway.logged("realpath() \"");
+}

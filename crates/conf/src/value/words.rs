@@ -69,7 +69,7 @@ macro_rules! bit_set {
         impl $name {
             $($(#[$doc])* pub const $flag: Self = Self($bits);)*
             /// The words and their bits.
-            pub(crate) const WORDS: &'static [(&'static str, Self)] = &[$(($text, Self::$flag)),*];
+            pub const WORDS: &'static [(&'static str, Self)] = &[$(($text, Self::$flag)),*];
 
             /// Whether everything in `other` is in the set.
             pub const fn contains(self, other: Self) -> bool {

@@ -1,6 +1,7 @@
 //! One request and its response: from a complete head to settle. A future exists only for this; it returns what becomes of
 //! the connection.
 
+mod access;
 mod added_fields;
 mod attempt;
 mod body;
@@ -24,6 +25,7 @@ mod try_files;
 mod unsent;
 mod view;
 
+pub(crate) use access::AccessPlan;
 pub(crate) use settle::log_tunnel;
 pub(crate) use sticky::is_same_site;
 pub(crate) use view::{ExchangeView, is_served};
@@ -321,6 +323,11 @@ impl Exchange {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
         let location = generation.location(location);
+        if !matches!(location.content, Content::Return(_))
+            && let Some(refusal) = self.access()
+        {
+            return Step::Reply(refusal);
+        }
         if let Some(plan) = &location.try_files
             && let Some(step) = self.try_files(plan).await
         {
@@ -457,6 +464,13 @@ impl Exchange {
         self.method.name().as_bytes()
     }
 
+    /// Takes a location on: its own settings, or those of its `limit_except` for this method.
+    fn enter_location(&mut self, id: LocationId) {
+        let except = &self.generation.location(id).limit_except;
+        let limited = except.as_ref().filter(|except| !except.methods.contains(&self.method));
+        self.target.location = Some(limited.map_or(id, |except| except.others));
+    }
+
     fn find_location(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
         let server = generation.server(self.target.server);
@@ -465,7 +479,7 @@ impl Exchange {
         self.captures = captures;
         match found {
             Ok(Found::Location { id, pattern }) => {
-                self.target.location = Some(LocationId(id));
+                self.enter_location(LocationId(id));
                 if let Some(pattern) = pattern {
                     store_named(pattern, &self.captures, &mut self.slots);
                 }

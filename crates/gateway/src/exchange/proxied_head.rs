@@ -243,8 +243,8 @@ impl Exchange {
             (Framing::Length(_) | Framing::Empty, Some(length)) => encode_number_field(b"Content-Length", length, out),
             _ => {}
         }
-        self.encode_added(self.status, out);
         self.encode_connection(out);
+        self.encode_added(self.status, out);
         encode_head_end(out);
     }
 

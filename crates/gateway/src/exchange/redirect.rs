@@ -101,7 +101,7 @@ impl Exchange {
             Redirect::Named(name) => {
                 let found = self.generation.server(self.target.server).locations.named(&name);
                 if let Some(id) = found {
-                    self.target.location = Some(LocationId(id));
+                    self.enter_location(LocationId(id));
                     return Step::Content;
                 }
                 self.error_log(&format!("could not find named location \"{}\"", name.escape_ascii()));

@@ -210,8 +210,8 @@ impl Exchange {
             encode_field(name, value, head);
         }
         self.encode_challenges(head);
-        self.encode_added(reply.status, head);
         self.encode_connection(head);
+        self.encode_added(reply.status, head);
         encode_head_end(head);
     }
 

@@ -12,6 +12,8 @@ use http1::encode::{encode_fields, encode_head_end, encode_number_field};
 use http1::{BodyFraming, Method, UpgradeKind};
 use rules::uri::{PassUri, ProxyUri};
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -40,6 +42,24 @@ impl ReplayBody {
     /// Whether it can be sent (again), when this many bytes of it have been taken from the client.
     pub(super) fn can_replay(&self, received: u64) -> bool {
         !matches!(self, Self::Streaming) || received == 0
+    }
+
+    /// `$request_body`: a body that was read into memory, unless it is empty.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Memory(bytes) if !bytes.is_empty() => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// `$request_body_file`: a path that leads to the body's file as long as the request lasts. A file that is not to be
+    /// kept has no name any more, and is reached as this process's descriptor.
+    pub(super) fn path(&self) -> Option<Vec<u8>> {
+        let Self::File(file, _) = self else { return None };
+        let descriptor = file.as_raw_fd();
+        let named = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok().filter(|path| path.exists());
+        let path = named.unwrap_or_else(|| format!("/proc/{}/fd/{descriptor}", std::process::id()).into());
+        Some(path.into_os_string().into_vec())
     }
 }
 

@@ -238,8 +238,8 @@ impl Exchange {
         if let Some(tag) = &file.tag {
             encode_field(b"ETag", tag.as_bytes(), head);
         }
-        self.encode_added(reply.status, head);
         self.encode_connection(head);
+        self.encode_added(reply.status, head);
         match file.parts.single() {
             Some(part) if reply.status == 206 => {
                 let range = format!("bytes {}-{}/{}", part.start, part.end - 1, status.size);

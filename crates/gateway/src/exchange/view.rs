@@ -4,6 +4,7 @@ use super::Exchange;
 use super::proxy::AttemptRecord;
 use crate::added;
 use crate::close::CloseSide;
+use crate::error_log::{Level, errno};
 use crate::generation::Content;
 use crate::tunnel::{Tunnel, TunnelRecord};
 use crate::worker::{Clock, Worker};
@@ -13,8 +14,10 @@ use reactor::PeerAddress;
 use rules::template::View;
 use rules::time_format::Moment;
 use rules::variable::{FieldName, Variable, arg, cookie, set_cookie};
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// The scheme of credentials that name a user, with the space behind it.
 const BASIC: &[u8] = b"Basic ";
@@ -24,8 +27,7 @@ const BASIC: &[u8] = b"Basic ";
 pub(crate) fn is_served(variable: &Variable) -> bool {
     !matches!(
         variable,
-        Variable::IsRequestPort
-            | Variable::LimitConnStatus
+        Variable::LimitConnStatus
             | Variable::LimitRate
             | Variable::LimitReqStatus
             | Variable::ProxyProtocolAddr
@@ -33,13 +35,6 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
             | Variable::ProxyProtocolServerAddr
             | Variable::ProxyProtocolServerPort
             | Variable::ProxyProtocolTlv(_)
-            | Variable::RealipRemoteAddr
-            | Variable::RealipRemotePort
-            | Variable::RealpathRoot
-            | Variable::RequestBody
-            | Variable::RequestBodyFile
-            | Variable::RequestPort
-            | Variable::Trailer(_)
             | Variable::UpstreamBytesReceived
             | Variable::UpstreamBytesSent
             | Variable::UpstreamTrailer(_)
@@ -96,8 +91,9 @@ impl View for ExchangeView<'_> {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let exchange = self.exchange;
         match variable {
-            Variable::RemoteAddr => self.remote_addr(out),
-            Variable::RemotePort => self.remote_port(out),
+            // No header and no PROXY protocol replaces the client's address.
+            Variable::RemoteAddr | Variable::RealipRemoteAddr => self.remote_addr(out),
+            Variable::RemotePort | Variable::RealipRemotePort => self.remote_port(out),
             Variable::BinaryRemoteAddr => self.binary_remote_addr(out),
             Variable::ProxyAddXForwardedFor => self.add_forwarded_for(out),
             Variable::Host => self.host(out),
@@ -176,6 +172,12 @@ impl ExchangeView<'_> {
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::RemoteUser => self.remote_user(out),
+            Variable::RealpathRoot => self.realpath_root(out),
+            Variable::RequestBody => optional(exchange.replay.bytes(), out),
+            Variable::RequestBodyFile => exchange.replay.path().is_some_and(|path| bytes(&path, out)),
+            Variable::RequestPort => self.request_port().is_some_and(|port| number(u64::from(port), out)),
+            Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
+            Variable::Trailer(name) => join_lines(&exchange.body.trailers, name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
             Variable::User(slot) => optional(exchange.slots.get(usize::from(slot.0)).and_then(Option::as_deref), out),
             _ => false,
@@ -240,6 +242,26 @@ impl ExchangeView<'_> {
         let decoded = base64::engine::general_purpose::STANDARD.decode(credentials.trim_ascii()).unwrap_or_default();
         let colon = decoded.iter().position(|&byte| byte == b':');
         optional(colon.map(|colon| &decoded[..colon]).filter(|user| !user.is_empty()), out)
+    }
+
+    /// The root without symbolic links, as nginx finds it for every request, so that a link which is moved to another
+    /// release takes effect at once. The path was nearly always walked a moment ago, and then nothing waits for a disk.
+    fn realpath_root(&self, out: &mut Vec<u8>) -> bool {
+        let mut root = Vec::new();
+        self.exchange.location().root.write_root(self, &mut root);
+        match std::fs::canonicalize(OsStr::from_bytes(if root.is_empty() { b"/" } else { &root })) {
+            Ok(path) => bytes(path.as_os_str().as_bytes(), out),
+            Err(error) => {
+                let root = root.escape_ascii();
+                self.exchange.log_at(Level::Crit, &format!("realpath() \"{root}\" failed ({})", errno(&error)));
+                false
+            }
+        }
+    }
+
+    /// The port that the request names.
+    fn request_port(&self) -> Option<u16> {
+        self.exchange.request.head.host?.port
     }
 
     /// The host of the request in lower case, or the server's name.

@@ -2,15 +2,19 @@
 
 use super::Lowering;
 use crate::body_file::BodyFiles;
+use crate::exchange::AccessPlan;
 use crate::files::Alias;
 use crate::generation::{
-    ClientPlan, Content, LocationId, LocationPlan, RedirectPlan, ReturnPlan, TryFallbackPlan, TryFilePlan, TryFilesPlan,
+    ClientPlan, Content, LimitExceptPlan, LocationId, LocationPlan, RedirectPlan, ReturnPlan, TryFallbackPlan,
+    TryFilePlan, TryFilesPlan,
 };
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    self, BodyInFile, Instruction, LingeringClose, Location, LocationSettings, Matcher, Program, ReturnBody, Server,
-    ServerTokens, TryFallback, TryFiles,
+    self, BodyInFile, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher, Program,
+    ReturnBody, Server, ServerTokens, TryFallback, TryFiles,
 };
+use conf::value::words::MethodSet;
+use http1::Method;
 use rules::location::{LocationMatch, LocationSpec};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -42,9 +46,20 @@ impl Lowering<'_> {
         let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
         let try_files = location.try_files.as_deref().map(|plan| self.try_files_plan(plan));
         let id = self.add(name, &location.settings, content, try_files);
+        if let Some(except) = &location.limit_except {
+            let plan = self.limit_except(except, name);
+            self.locations[id.0 as usize].limit_except = Some(Box::new(plan));
+        }
         let nested = location.locations.iter().map(|inner| self.location_spec(inner)).collect();
         self.alias = outer;
         LocationSpec { id: id.0, matcher, auto_redirect: location.auto_redirect, nested, span: location.span }
+    }
+
+    fn limit_except(&mut self, except: &LimitExcept, name: &[u8]) -> LimitExceptPlan {
+        let listed = MethodSet::WORDS.iter().filter(|(_, bits)| except.methods.contains(*bits));
+        let methods = listed.map(|(name, _)| Method::of_name(name.as_bytes())).collect();
+        let content = self.content(except.content.as_ref(), &Program::default(), &except.settings, name);
+        LimitExceptPlan { methods, others: self.add(name, &except.settings, content, None) }
     }
 
     fn add(
@@ -59,6 +74,9 @@ impl Lowering<'_> {
         let root = self.root_plan(&settings.files.root);
         let error_pages = self.error_pages(&settings.response);
         let added = self.added_plan(&settings.response);
+        let rules = &settings.response.access;
+        let access = (!rules.is_empty())
+            .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
         let id = LocationId(self.locations.len() as u32);
         self.locations.push(LocationPlan {
             name: name.into(),
@@ -74,6 +92,8 @@ impl Lowering<'_> {
             internal: settings.response.internal,
             msie_padding: settings.response.msie_padding,
             added,
+            access,
+            limit_except: None,
             redirects: RedirectPlan {
                 absolute: settings.response.absolute_redirect,
                 port: settings.response.port_in_redirect,

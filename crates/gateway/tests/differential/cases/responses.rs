@@ -79,12 +79,34 @@ const PATHS: &[&str] = &[
     "/trailed/return/404",
     "/trailed/return/204",
     "/trailed/unchunked",
+    "/access/page.html",
+    "/access/denied/page.html",
+    "/access/other/page.html",
+    "/access/any/page.html",
+    "/access/return/x",
+    "/access/proxied/status/200",
+    "/access/page/x",
+    "/access/page-denied/x",
+    "/access/named/x",
+    "/access/try/x",
+    "/access/index/",
+    "/variables/",
+    "/body/status/200?header=X-Origin:1&header=X-Origin:2",
+    "/body/status/302?header=Location:/x",
+    "/limited/page.html",
+    "/limited-to-proxy/x",
+    "/limited-allowed/status/200",
 ];
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for path in PATHS {
         for method in ["GET", "HEAD", "POST"] {
+            cases.push(Case::simple(method, "second.test", path));
+        }
+    }
+    for method in ["PUT", "DELETE", "OPTIONS", "PROPFIND", "BREW"] {
+        for path in ["/limited/page.html", "/limited-to-proxy/x", "/limited-allowed/status/200"] {
             cases.push(Case::simple(method, "second.test", path));
         }
     }
@@ -113,6 +135,20 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(with("/no-etag/empty.html", "Range: bytes=-1"));
     for path in ["/trailed/page/page.html", "/added/page/page.html"] {
         cases.push(Case::raw(format!("1.0 {path}"), format!("GET {path} HTTP/1.0\r\n\r\n")));
+    }
+    for (length, what) in [(0, "empty"), (5, "short"), (100, "full")] {
+        let head = format!("POST /body/echo HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        cases.push(Case::raw(format!("body: {what}"), [head.as_bytes(), &vec![b'x'; length]].concat()));
+    }
+    let chunked = [
+        b"POST /body/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+        &super::chunked(b"abcdef", 2)[..],
+    ];
+    cases.push(Case::raw("body: chunked", chunked.concat()));
+    for value in
+        ["Basic dXNlcjpzZWNyZXQ=", "Basic dXNlcg==", "Basic !!", "Bearer x", "basic  dXNlcjo6", "Basic OnNlY3JldA=="]
+    {
+        cases.push(with("/variables/", &format!("Authorization: {value}")));
     }
     let body = "POST /intercepted/status/404 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     cases.push(Case::raw("intercepted with a body", body));
