@@ -20,6 +20,11 @@ impl Spill {
         self.bytes.len() - self.sent
     }
 
+    /// Bytes of memory behind it.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -51,6 +51,8 @@ pub enum CloseReason {
     NoRoom,
     /// A new connection that the kernel had no memory to watch.
     Unwatched,
+    /// `memory_budget` is used up: the connection was idle, or its request was refused.
+    MemoryBudget,
     /// A reload has taken away the address on which it was accepted.
     Unlistened,
     /// The process is shutting down.
@@ -82,6 +84,7 @@ impl CloseReason {
         Self::Displaced,
         Self::NoRoom,
         Self::Unwatched,
+        Self::MemoryBudget,
         Self::Unlistened,
         Self::Shutdown,
         Self::Bug,
@@ -107,6 +110,7 @@ impl CloseReason {
             Self::Displaced => "displaced",
             Self::NoRoom => "no_room",
             Self::Unwatched => "unwatched",
+            Self::MemoryBudget => "memory_budget",
             Self::Unlistened => "unlistened",
             Self::Shutdown => "shutdown",
             Self::Bug => "bug",

@@ -9,6 +9,7 @@ use crate::exchange::AccessPlan;
 use crate::files::{FilesPlan, RootPlan};
 use crate::group::GroupPlan;
 use crate::tunnel::TunnelPlan;
+use conf::model::MemoryBudget;
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Limits, Method};
 use reactor::ConnectOptions;
@@ -48,6 +49,7 @@ pub struct Generation {
     pub(crate) wants_upstream_local: bool,
     /// Somebody asks for `$sent_http_…` or `$sent_trailer_…`, so exchanges keep what they send.
     pub(crate) keeps_sent: bool,
+    pub(crate) memory_budget: Option<MemoryBudget>,
 }
 
 /// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory, and not to the

@@ -17,6 +17,7 @@ mod generation;
 mod group;
 mod log_place;
 mod lower;
+mod memory;
 mod pool;
 mod ports;
 mod request;
@@ -32,6 +33,7 @@ pub use fault::Fault;
 pub use generation::{Generation, ListenerId};
 pub use log_place::{LogPlace, NamedFiles, SyslogPlace, syslog_place};
 pub use lower::{ErrorOutput, ListenerSpec, LowerOptions, Lowered, Registry, Resolve, lower};
+pub use memory::MemoryUse;
 pub use shared::{AcceptDrops, Message, Overload, Shared, Totals};
 pub use worker::run;
 

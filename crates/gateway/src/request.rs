@@ -15,6 +15,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Bytes of memory behind its buffers.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.head.fields.capacity() * size_of::<http1::Field>()
+    }
+
     /// Makes it ready for the next exchange.
     pub(crate) fn clear(&mut self) {
         recycle(&mut self.bytes);
@@ -61,6 +66,13 @@ impl Request {
         // Parsed for its request line alone: what it says about the rest was said before.
         let _ = http1::request::parse(bytes, limits, &mut self.head);
         self.keep_refused(bytes);
+    }
+
+    /// Bytes of memory behind its buffers.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let Self { bytes, head, upstream_head, uri, args, path } = self;
+        let buffers = [bytes, upstream_head, uri, args, path].map(Vec::capacity);
+        buffers.iter().sum::<usize>() + head.fields.capacity() * size_of::<http1::Field>()
     }
 
     /// Makes it ready for the next exchange.

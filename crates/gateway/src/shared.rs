@@ -5,6 +5,7 @@ use crate::alarm::Alarm;
 use crate::error_log::ErrorLog;
 use crate::fault::Faults;
 use crate::generation::{Generation, ListenerId};
+use crate::memory::{Memory, MemoryUse};
 use crate::pool::{PoolDriver, UpstreamPool};
 use crate::ports::Ports;
 use crate::status::{CLASSES, StatusBook};
@@ -58,6 +59,8 @@ pub(crate) struct Counters {
     pub(crate) closed: [AtomicU64; crate::CloseReason::COUNT],
     /// Panics caught: bugs of ours.
     pub(crate) bugs: AtomicU64,
+    /// Bytes that connections hold, or that are kept for the next.
+    pub(crate) held: AtomicU64,
 }
 
 /// Adds to a counter that only the calling thread writes: no locked instruction is needed.
@@ -82,6 +85,7 @@ pub struct Shared {
     pub(crate) status: StatusBook,
     /// Unix time at which this was made.
     pub(crate) started_at_s: u64,
+    pub(crate) memory: Memory,
     pub(crate) shortages: Shortages,
     pub(crate) faults: Faults,
     /// How many local ports are left.
@@ -176,6 +180,7 @@ impl Shared {
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             status: StatusBook::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),
+            memory: Memory::default(),
             shortages: Shortages::default(),
             faults: Faults::default(),
             ports: Ports::new(),
@@ -226,6 +231,11 @@ impl Shared {
             },
             bugs: self.workers.iter().map(|link| read(&link.counters.bugs)).sum(),
         }
+    }
+
+    /// What connections hold of `memory_budget`.
+    pub fn memory(&self) -> MemoryUse {
+        self.memory.in_use(self.workers.iter().map(|link| link.counters.held.load(Ordering::Relaxed)).sum())
     }
 
     /// Connections closed for a reason since the start.

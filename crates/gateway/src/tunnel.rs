@@ -130,10 +130,19 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Moves what can be moved. `fired`: the deadline has come.
-    pub(crate) fn step(&mut self, now: Millis, fired: bool) -> Step {
+    /// Bytes held for a side that does not take them, at most, if memory allows.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.plan.buffer_bytes
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.directions.iter().map(|direction| direction.spill.held_bytes()).sum()
+    }
+
+    /// Moves what can be moved. `fired`: the deadline has come; `bound`: bytes that each direction may hold now.
+    pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> Step {
         let [up, down] = &mut self.directions;
-        let bound = self.plan.buffer_bytes;
         let upwards = up.pump(&self.downstream, &self.upstream, bound);
         if self.ended_by.is_none() && (up.ended || self.downstream.is_failed()) {
             self.ended_by = Some(CloseSide::Client);

@@ -18,6 +18,10 @@ pub(crate) enum Ask {
     Reload,
     /// USR1: open the logs again.
     Reopen,
+    /// USR2: start the program anew, with the sockets of this one.
+    Upgrade,
+    /// WINCH: the workers finish what is under way and end; the master stays.
+    Rest,
     /// CHLD: a child has ended.
     Child,
 }
@@ -35,7 +39,6 @@ impl Signals {
         for (signal, _) in ASKS {
             set.add(signal);
         }
-        // Nothing of nginx's that we lack may end the process: USR2 and WINCH are ignored.
         for signal in IGNORED {
             set.add(signal);
         }
@@ -60,13 +63,16 @@ impl Signals {
     }
 }
 
-const ASKS: [(Signal, Ask); 6] = [
+const ASKS: [(Signal, Ask); 8] = [
     (Signal::SIGTERM, Ask::Terminate),
     (Signal::SIGINT, Ask::Interrupt),
     (Signal::SIGQUIT, Ask::Quit),
     (Signal::SIGHUP, Ask::Reload),
     (Signal::SIGUSR1, Ask::Reopen),
+    (Signal::SIGUSR2, Ask::Upgrade),
+    (Signal::SIGWINCH, Ask::Rest),
     (Signal::SIGCHLD, Ask::Child),
 ];
 
-const IGNORED: [Signal; 3] = [Signal::SIGUSR2, Signal::SIGWINCH, Signal::SIGPIPE];
+/// A peer that is gone is noticed by the write that fails.
+const IGNORED: [Signal; 1] = [Signal::SIGPIPE];

@@ -124,6 +124,12 @@ impl Listener {
         Ok(Self { socket })
     }
 
+    /// Takes over a listening socket by the number that it has in this process since the start; `InvalidInput` if that is
+    /// open and no listening socket.
+    pub fn from_number(number: i32) -> io::Result<Self> {
+        Self::from_inherited(sys::take_inherited(number)?)
+    }
+
     /// Sets the options that may change while the socket lives, and (again) the backlog.
     pub fn apply(&self, options: &ListenOptions) -> io::Result<()> {
         if let Some(bytes) = options.receive_buffer_bytes {

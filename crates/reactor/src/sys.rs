@@ -237,6 +237,18 @@ pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     (result == 0 && length as usize == size_of_val(&values)).then(|| values[MEMINFO_VALUES - 1])
 }
 
+/// Takes over a descriptor that this process was started with: a close-on-exec copy, and the original is closed.
+pub(crate) fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; a number that is not open gives EBADF, and the copy is new and nobody else's.
+    let copy = unsafe { OwnedFd::from_raw_fd(check(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3))?) };
+    if socket2::SockRef::from(&copy).is_listener()? {
+        // SAFETY: the number was handed to this process as a listener and still is one, so nothing here has opened it.
+        unsafe { libc::close(number) };
+        return Ok(copy);
+    }
+    Err(io::ErrorKind::InvalidInput.into())
+}
+
 /// The soft and hard limit of open descriptors.
 pub(crate) fn descriptor_limits() -> io::Result<(u64, u64)> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

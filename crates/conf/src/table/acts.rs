@@ -10,6 +10,7 @@ pub(super) const ACTED_ON: &[&str] = &[
     "worker_connections",
     "worker_shutdown_timeout",
     "worker_cpu_affinity",
+    "memory_budget",
     "daemon",
     "master_process",
     "pid",

@@ -23,8 +23,12 @@ directives! {
     "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Planned =>
         "Whether a line feed without a carriage return ends a line of a request head, as in nginx; `off` answers 400.",
         "bare_line_feeds off;";
-    "memory_budget" (1..=2) "size [shed=policy]" in Main, No since "holdfast", Planned =>
-        "One byte budget for all buffers of the process, and what is shed when it is used up.", "memory_budget 2g;";
+    "memory_budget" (1..=2) "size [shed=all | keepalive | requests | none] | off" = "off"
+        in Main, No since "holdfast", Planned =>
+        "One byte budget for the buffers of all connections. Above 80 % of it idle keepalive connections are closed, above \
+         90 % new requests are answered 503, above 95 % nothing is accepted and buffers stop growing; `shed=` gives up \
+         less. Half of the memory that the process may use is a sensible size: the kernel's socket buffers come on top.",
+        "memory_budget 2g;";
     "tunnel_timeout" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>
         "Idle limit of tunnels, apart from `proxy_read_timeout`.", "tunnel_timeout 15m;";
     "tunnel_ping" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>

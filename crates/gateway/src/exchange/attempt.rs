@@ -15,6 +15,7 @@ use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
+use crate::memory::FLOOR_BYTES;
 use crate::pool::{IdleSocket, Leased};
 use crate::shared::wake_token;
 use crate::tunnel::TunnelStart;
@@ -259,7 +260,7 @@ impl Exchange {
             };
             let mark = (unsent, self.body.received, self.answer_bytes().len(), interims, awaiting_client);
             let left = patience.left(mark, timeout, self.worker.reactor.now());
-            if self.wait(left).await {
+            if self.wait_holding(sending.spill.held_bytes(), left).await {
                 if awaiting_client && !self.down.connection.stream.is_readable() {
                     up.discard(DiscardReason::RequestBodyUnsent);
                     return AttemptEnd::Reply(self.body_timed_out());
@@ -307,7 +308,8 @@ impl Exchange {
                 0 => u64::MAX,
                 limit => limit.saturating_sub(self.body.received),
             };
-            let read = self.body.read(&mut self.down.connection, STREAM_BYTES, |data| {
+            let most = self.worker.memory.room(STREAM_BYTES, FLOOR_BYTES);
+            let read = self.body.read(&mut self.down.connection, most, |data| {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;

@@ -200,6 +200,11 @@ impl Downstream {
         self.spill.len()
     }
 
+    /// Bytes of memory held for the client.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.spill.held_bytes() + self.connection.pending.capacity()
+    }
+
     /// The connection, and what its socket has not taken.
     pub(crate) fn into_parts(self) -> (Box<Connection>, Spill) {
         (self.connection, self.spill)

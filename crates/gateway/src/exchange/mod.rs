@@ -33,6 +33,7 @@ pub(crate) use view::{ExchangeView, is_served};
 use crate::close::CloseReason;
 use crate::connection::Connection;
 use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
+use crate::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES};
 use crate::request::{Answer, Request};
 use crate::tunnel::{Tunnel, TunnelStart};
 use crate::worker::executor::{self, Desk};
@@ -77,6 +78,8 @@ pub(crate) enum Refusal {
     Malformed(RequestError),
     /// `client_header_timeout`.
     HeadTimeout,
+    /// `memory_budget`; the worker has said so.
+    OutOfMemory,
 }
 
 /// What becomes of the connection.
@@ -256,6 +259,12 @@ impl Exchange {
     /// Waits for anything that happens to this exchange: an event on one of its sockets, a wake-up, or the deadline, which
     /// is answered by `true`.
     pub(crate) async fn wait(&self, at_most: Duration) -> bool {
+        self.wait_holding(0, at_most).await
+    }
+
+    /// As [`Self::wait`], where the caller holds so many bytes besides what the exchange itself holds.
+    pub(crate) async fn wait_holding(&self, bytes: usize, at_most: Duration) -> bool {
+        self.account(bytes);
         let reactor = &self.worker.reactor;
         let task = self.task();
         // A deadline that fired for an earlier wait is not this one's.
@@ -265,8 +274,17 @@ impl Exchange {
         reactor.take_deadline_fired(task)
     }
 
+    /// Says what the exchange holds, and its caller besides.
+    pub(crate) fn account(&self, besides: usize) {
+        let buffers = self.down.held_bytes() + self.replay.held_bytes() + besides;
+        let heads = self.request.held_bytes() + self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
+        let held = EXCHANGE_BYTES + heads + buffers.max(BUFFERS_BYTES_MIN);
+        self.worker.memory.hold(self.task(), held);
+    }
+
     /// Lets other tasks run before this one goes on.
     pub(crate) async fn yield_now(&self) {
+        self.account(0);
         self.worker.reactor.wake(self.task());
         executor::suspend().await;
     }
@@ -358,6 +376,12 @@ impl Exchange {
             Refusal::HeadTimeout => {
                 self.error_log("client timed out (110: Connection timed out) while reading client request headers");
                 (408, CloseReason::HeadTimeout)
+            }
+            Refusal::OutOfMemory => {
+                let _ = self.choose_server();
+                // The built-in page: another one could need an upstream, and the memory for it.
+                self.error_pages_done = true;
+                (503, CloseReason::MemoryBudget)
             }
         };
         self.close = Some(reason);

@@ -8,6 +8,7 @@ use super::{Exchange, ExchangeView};
 use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::generation::ProxyPlan;
+use crate::memory::FLOOR_BYTES;
 use crate::pool::Leased;
 use crate::request::Answer;
 use crate::tunnel::TunnelStart;
@@ -48,7 +49,8 @@ impl Exchange {
         interims: &mut u32,
     ) -> HeadStep {
         loop {
-            let read = up.stream().read_with(SCRATCH_BYTES, |bytes| {
+            let most = self.worker.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
+            let read = up.stream().read_with(most, |bytes| {
                 if self.answer_bytes().is_empty() {
                     return self.take_head(bytes, plan, up, tries, interims);
                 }

@@ -7,6 +7,7 @@ use super::patience::Patience;
 use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::fault::Fault;
+use crate::memory::FLOOR_BYTES;
 use crate::pool::Leased;
 use http1::ChunkError;
 use http1::chunked::Decoder;
@@ -145,6 +146,12 @@ pub(super) struct RelayPlan {
     pub(super) send_timeout: Duration,
 }
 
+/// What may be held and asked for in one step: less than the configuration allows, where memory is short.
+struct Bounds {
+    buffer_bytes: usize,
+    ask_max: usize,
+}
+
 impl Exchange {
     /// Moves the body until it is complete on the client's side of the socket, or cannot be completed.
     pub(super) async fn relay(&mut self, relay: &mut Relay, up: &Leased, plan: &RelayPlan) -> RelayEnd {
@@ -152,7 +159,10 @@ impl Exchange {
         let mut ask = plan.buffer_bytes;
         let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
-            let (timeout, client_full) = match step(&mut self.down, relay, up, plan, &mut ask) {
+            let most = self.worker.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
+            ask = ask.min(most);
+            let bounds = Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most };
+            let (timeout, client_full) = match step(&mut self.down, relay, up, &bounds, &mut ask) {
                 Step::End(end) => return end,
                 Step::Yield => {
                     self.yield_now().await;
@@ -163,7 +173,7 @@ impl Exchange {
             };
             let mark = (relay.received, self.down.bytes_sent, client_full);
             let left = patience.left(mark, timeout, self.worker.reactor.now());
-            if self.wait(left).await {
+            if self.wait_holding(relay.decoded.capacity(), left).await {
                 // What was waited for may have come in the same turn as the deadline.
                 match client_full {
                     true if !self.down.connection.stream.is_writable() => {
@@ -180,18 +190,18 @@ impl Exchange {
     }
 }
 
-fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, plan: &RelayPlan, ask: &mut usize) -> Step {
+fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, bounds: &Bounds, ask: &mut usize) -> Step {
     for _ in 0..READS_MAX {
         match down.flush() {
             Err(_) => return Step::End(RelayEnd::ClientGone(CloseReason::ClientAborted)),
             // What is unsent when the body is complete is `settle`'s: the upstream is free by then.
             Ok(_) if relay.is_done() => return Step::End(RelayEnd::Complete),
-            Ok(_) if down.waiting_bytes() >= plan.buffer_bytes => return Step::ClientFull,
+            Ok(_) if down.waiting_bytes() >= bounds.buffer_bytes => return Step::ClientFull,
             Ok(_) => {}
         }
         let before = down.waiting_bytes();
         // What may be held is bounded; a client that has taken everything so far may be given more at once.
-        let room = (*ask).max(plan.buffer_bytes) - before.min(plan.buffer_bytes);
+        let room = (*ask).max(bounds.buffer_bytes) - before.min(bounds.buffer_bytes);
         let max = match relay.source {
             Source::Length(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX)),
             _ => room,
@@ -199,9 +209,9 @@ fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, plan: &RelayPlan,
         match up.stream().read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, down))) {
             Ok(Read::Data((count, Ok(())))) => {
                 *ask = match down.waiting_bytes() {
-                    0 if count == max => (*ask * 2).min(SCRATCH_BYTES),
+                    0 if count == max => (*ask * 2).min(bounds.ask_max),
                     0 => *ask,
-                    _ => plan.buffer_bytes,
+                    _ => bounds.buffer_bytes,
                 };
             }
             Ok(Read::Data((_, Err(error)))) => return Step::End(broken(error)),

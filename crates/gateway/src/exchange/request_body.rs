@@ -39,6 +39,14 @@ pub(crate) enum ReplayBody {
 }
 
 impl ReplayBody {
+    /// Bytes of memory that it holds.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Memory(bytes) => bytes.capacity(),
+            Self::None | Self::File(..) | Self::Streaming => 0,
+        }
+    }
+
     /// Whether it can be sent (again), when this many bytes of it have been taken from the client.
     pub(super) fn can_replay(&self, received: u64) -> bool {
         !matches!(self, Self::Streaming) || received == 0
@@ -140,8 +148,13 @@ impl Exchange {
             return Ok(OutgoingBody { replay: ReplayBody::Streaming, length, present: true });
         }
         let limit = self.client_plan().body_buffer_bytes;
-        let mut bytes = Vec::new();
+        // Where memory is short the disk takes what would fit the buffer otherwise.
+        let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
+        let limit = self.worker.memory.room_for_body(wanted);
         let to_file = self.client_plan().body_files.always || length.is_some_and(|length| length > limit as u64);
+        // In one piece from the beginning: a buffer that doubles would hold twice as much for a moment.
+        let expected = length.filter(|_| !to_file).and_then(|length| usize::try_from(length).ok());
+        let mut bytes = Vec::with_capacity(expected.unwrap_or_default());
         if !to_file {
             // One byte more than fits tells a chunked body that does from one that does not.
             self.collect_body(&mut bytes, limit + 1).await?;
@@ -154,7 +167,8 @@ impl Exchange {
         Ok(OutgoingBody::complete(self.replay.clone()))
     }
 
-    /// Reads until the body is complete or this many bytes of it are there.
+    /// Reads until the body is complete or this many bytes of it are there. So many count as held from the beginning: other
+    /// bodies that come at the same time see what is left.
     async fn collect_body(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Reply> {
         while !self.body.is_done() && bytes.len() < most {
             let room = (most - bytes.len()).min(READ_BYTES);
@@ -165,7 +179,7 @@ impl Exchange {
                     }
                 }
                 Ok(BodyRead::NotReady) => {
-                    if self.wait(self.client_plan().body_timeout).await {
+                    if self.wait_holding(bytes.capacity().max(most), self.client_plan().body_timeout).await {
                         return Err(self.body_timed_out());
                     }
                 }
@@ -183,7 +197,14 @@ impl Exchange {
         let file = Arc::new(created.map_err(|error| self.body_file_failed("creating", &error))?);
         let mut length = 0;
         loop {
-            self.collect_body(&mut piece, PIECE_BYTES).await?;
+            let left = match self.body.framing() {
+                BodyFraming::Length(all) => usize::try_from(all - length).unwrap_or(usize::MAX),
+                BodyFraming::None | BodyFraming::Chunked => usize::MAX,
+            };
+            let most = self.worker.memory.room_for_body(left.min(PIECE_BYTES));
+            piece.reserve_exact(most.saturating_sub(piece.len()));
+            self.collect_body(&mut piece, most).await?;
+            self.account(piece.capacity());
             if piece.is_empty() {
                 break;
             }

@@ -39,6 +39,10 @@ impl Exchange {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::KeepaliveLimit);
         }
+        if self.down.keepalive && self.worker.sheds_keepalive() {
+            self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::MemoryBudget);
+        }
         if self.down.keepalive && !self.body.is_done() && !self.body.is_shorter_than(DRAIN_BYTES_MAX) {
             self.down.keepalive = false;
         }

@@ -124,6 +124,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             worker_connections,
             wants_upstream_local: false,
             keeps_sent: false,
+            memory_budget: model.main.settings.memory_budget,
         };
         let generation = Arc::new(generation);
         return Ok(Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] });
@@ -160,6 +161,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         worker_connections,
         wants_upstream_local,
         keeps_sent,
+        memory_budget: model.main.settings.memory_budget,
     };
     Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, error_logs, warnings: found })
 }

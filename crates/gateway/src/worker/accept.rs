@@ -29,8 +29,16 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     all: Vec<(ListenerId, Arc<Listener>)>,
-    /// Not watched for the moment: no descriptor, or no connection, was left.
+    /// Not watched for the moment: no descriptor was left.
     paused: bool,
+    /// The same for want of memory.
+    paused_for_memory: bool,
+}
+
+impl Listeners {
+    fn is_watched(&self) -> bool {
+        !self.paused && !self.paused_for_memory
+    }
 }
 
 impl Worker {
@@ -38,7 +46,7 @@ impl Worker {
     pub(super) fn listen(&self, id: ListenerId, listener: Arc<Listener>) -> io::Result<()> {
         self.shared.status.listens(&listener);
         let mut listeners = self.listeners.borrow_mut();
-        if !listeners.paused {
+        if listeners.is_watched() {
             // Several workers may watch the same socket: one of them is woken for a connection.
             self.reactor.watch(listener.descriptor(), SourceId(id.0), true)?;
         }
@@ -49,9 +57,9 @@ impl Worker {
     /// Stops accepting from a listener.
     pub(super) fn unlisten(&self, id: ListenerId) {
         let mut listeners = self.listeners.borrow_mut();
-        let paused = listeners.paused;
+        let watched = listeners.is_watched();
         listeners.all.retain(|(present, listener)| {
-            if *present == id && !paused {
+            if *present == id && watched {
                 let _ = self.reactor.unwatch(listener.descriptor());
             }
             *present != id
@@ -126,6 +134,8 @@ impl Worker {
         let task = self.reactor.create_task();
         let now = self.reactor.now();
         let generation = self.generation();
+        let serial = self.shared.next_serial();
+        self.memory.name(task, serial);
         let over_limit = self.connections() > generation.worker_connections;
         if over_limit && !self.displace_idle() {
             if let Some(kept_back) = self.shared.shortages.room.ring(now) {
@@ -152,7 +162,7 @@ impl Worker {
             task,
             listener: id,
             peer: accepted.from,
-            serial: self.shared.next_serial(),
+            serial,
             requests: 0,
             accepted_at: now,
             idle_since: now,
@@ -183,21 +193,43 @@ impl Worker {
     }
 
     fn pause_accept(&self) {
-        let mut listeners = self.listeners.borrow_mut();
-        if !std::mem::replace(&mut listeners.paused, true) {
-            for (_, listener) in &listeners.all {
-                let _ = self.reactor.unwatch(listener.descriptor());
-            }
-        }
+        self.watch_listeners_with(|listeners| listeners.paused = true);
     }
 
     /// A descriptor has become free: watches the listeners again, if that was paused.
     pub(super) fn resume_accept(&self) {
+        if self.listeners.borrow().paused {
+            self.watch_listeners_with(|listeners| listeners.paused = false);
+        }
+    }
+
+    /// `false` if it was paused already.
+    pub(super) fn pause_accept_for_memory(&self) -> bool {
+        let before = self.listeners.borrow().paused_for_memory;
+        self.watch_listeners_with(|listeners| listeners.paused_for_memory = true);
+        !before
+    }
+
+    pub(super) fn resume_accept_after_memory(&self) {
+        self.watch_listeners_with(|listeners| listeners.paused_for_memory = false);
+    }
+
+    /// Watches the listeners, or stops to, as far as the change demands it.
+    fn watch_listeners_with(&self, change: impl FnOnce(&mut Listeners)) {
         let mut listeners = self.listeners.borrow_mut();
-        if std::mem::replace(&mut listeners.paused, false) {
-            for (id, listener) in &listeners.all {
-                let _ = self.reactor.watch(listener.descriptor(), SourceId(id.0), true);
-            }
+        let before = listeners.is_watched();
+        change(&mut listeners);
+        let after = listeners.is_watched();
+        if before == after {
+            return;
+        }
+        for (id, listener) in &listeners.all {
+            // An error means that it is as wanted already.
+            let _ = if after {
+                self.reactor.watch(listener.descriptor(), SourceId(id.0), true)
+            } else {
+                self.reactor.unwatch(listener.descriptor())
+            };
         }
     }
 }

@@ -15,10 +15,12 @@ pub(super) enum Chore {
     ExpirePool,
     /// Accept again after a pause.
     AcceptAgain,
+    /// Act on how short memory is.
+    LookAtMemory,
 }
 
 impl Chore {
-    const ALL: [Self; 2] = [Self::ExpirePool, Self::AcceptAgain];
+    const ALL: [Self; 3] = [Self::ExpirePool, Self::AcceptAgain, Self::LookAtMemory];
 }
 
 /// The chores of a worker.
@@ -66,6 +68,7 @@ impl Worker {
             match chore {
                 Chore::ExpirePool => self.expire_pool(),
                 Chore::AcceptAgain => self.resume_accept(),
+                Chore::LookAtMemory => self.look_at_memory(),
             }
         }
         self.reactor.set_deadline(self.house.task, self.house.first());

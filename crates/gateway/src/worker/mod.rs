@@ -5,6 +5,7 @@ mod clock;
 pub(crate) mod executor;
 mod housekeeping;
 mod linger;
+mod shedding;
 
 use crate::buffer::recycle;
 use crate::close::CloseReason;
@@ -12,13 +13,14 @@ use crate::connection::{Connection, HeadRead};
 use crate::exchange::{self, Begin, Next, Refusal};
 use crate::fault::Fault;
 use crate::generation::{Generation, ListenerId, Pinned};
+use crate::memory::{CONNECTION_BYTES, Ledger, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
 use crate::request::{Answer, Request};
 use crate::shared::{Message, Shared, bump};
 use crate::tunnel::{Step, Tunnel};
 use accept::Listeners;
 pub(crate) use clock::Clock;
 use executor::{Desk, Slot};
-use housekeeping::House;
+use housekeeping::{Chore, House};
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
 use reactor::{Reactor, Ready, SourceId, TaskId};
@@ -54,6 +56,8 @@ pub(crate) struct Worker {
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) shared: &'static Shared,
     pub(crate) clock: Clock,
+    /// What the connections of this worker hold.
+    pub(crate) memory: Ledger,
     generation: RefCell<Rc<Pinned>>,
     bodies: RefCell<Vec<Body>>,
     #[allow(clippy::vec_box)] // what is recycled is the box: an exchange owns it
@@ -84,7 +88,8 @@ pub fn run(
         index,
         shared,
         clock: Clock::new(shared.error_log.utc_offset_minutes()),
-        generation: RefCell::new(Rc::new(Pinned(generation))),
+        memory: Ledger::new(&shared.memory, &link.counters.held),
+        generation: RefCell::new(Rc::new(Pinned(Arc::clone(&generation)))),
         bodies: RefCell::default(),
         requests: RefCell::default(),
         answers: RefCell::default(),
@@ -97,6 +102,7 @@ pub fn run(
         stopped: Cell::new(false),
         reactor,
     });
+    worker.take_on(generation);
     for (id, listener) in listeners {
         worker.listen(id, listener)?;
     }
@@ -126,6 +132,15 @@ impl Worker {
         Ok(())
     }
 
+    /// From now on this configuration holds.
+    fn take_on(&self, generation: Arc<Generation>) {
+        self.shared.memory.limit(generation.memory_budget, self.shared.workers());
+        if generation.memory_budget.is_some() {
+            self.plan_chore(Chore::LookAtMemory, self.reactor.now());
+        }
+        *self.generation.borrow_mut() = Rc::new(Pinned(generation));
+    }
+
     fn handle(self: &Rc<Self>, ready: Ready) {
         match ready {
             Ready::Task(task) => self.run_task(task),
@@ -140,15 +155,15 @@ impl Worker {
         let message = panic.downcast_ref::<&str>().copied();
         let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         bump(&self.counters().bugs, 1);
-        let end = match ready {
-            Ready::Task(task) if task != self.house.task => {
-                if self.reactor.is_live(task) {
-                    self.forget_connection(task, CloseReason::Bug);
-                }
-                "; its connection is closed"
+        let mut end = String::new();
+        if let Ready::Task(task) = ready
+            && task != self.house.task
+        {
+            end = format!("; connection *{} is closed", self.memory.serial(task));
+            if self.reactor.is_live(task) {
+                self.forget_connection(task, CloseReason::Bug);
             }
-            _ => "",
-        };
+        }
         self.shared.error_log.bug(&format!("a panic ({message}) in worker {}{end}", self.index));
         self.count_again();
     }
@@ -210,6 +225,15 @@ impl Worker {
     }
 
     fn put(&self, task: TaskId, body: Body) {
+        match &body {
+            Body::Waiting(connection, _) => {
+                self.memory.hold(task, CONNECTION_BYTES + connection.pending.capacity());
+            }
+            Body::Tunnel(tunnel) => self.memory.hold(task, TUNNEL_BYTES + tunnel.held_bytes()),
+            Body::Lingering(_) => self.memory.hold(task, CONNECTION_BYTES),
+            // An exchange has said what it holds when it began to wait.
+            Body::Exchange(_) | Body::Free => {}
+        }
         let mut bodies = self.bodies.borrow_mut();
         let index = task.index as usize;
         if index >= bodies.len() {
@@ -227,19 +251,27 @@ impl Worker {
         let Some(listener) = generation.listener(connection.listener) else {
             return self.close(connection, CloseReason::Unlistened);
         };
-        let mut request = self.requests.borrow_mut().pop().unwrap_or_default();
+        let mut request = self.take_request();
         let read = connection.read_head(&listener.limits, &mut request, self.reactor.now());
         let reading = matches!(read, HeadRead::Waiting(true));
         if reading != was_reading {
             bump(&self.counters().reading, if reading { 1 } else { -1 });
         }
         match read {
+            HeadRead::Complete if self.refuses_requests() => {
+                self.begin(connection, request, Some(Refusal::OutOfMemory));
+            }
             HeadRead::Complete => self.begin(connection, request, None),
             HeadRead::Refused(error) => self.begin(connection, request, Some(Refusal::Malformed(error))),
             HeadRead::Waiting(true) if fired => {
                 bump(&self.counters().reading, -1);
                 request.keep_partial(&connection.pending, &listener.limits);
                 self.begin(connection, request, Some(Refusal::HeadTimeout));
+            }
+            HeadRead::Waiting(true) if self.refuses_growth() => {
+                bump(&self.counters().reading, -1);
+                request.keep_partial(&connection.pending, &listener.limits);
+                self.begin(connection, request, Some(Refusal::OutOfMemory));
             }
             HeadRead::Waiting(false) if fired => {
                 self.recycle(request);
@@ -320,7 +352,8 @@ impl Worker {
         self.shared.faults.pass(Fault::Tunnel);
         let task = tunnel.task;
         let fired = self.reactor.take_deadline_fired(task);
-        match tunnel.step(self.reactor.now(), fired) {
+        let bound = self.memory.room(tunnel.buffer_bytes(), TUNNEL_FLOOR_BYTES);
+        match tunnel.step(self.reactor.now(), fired, bound) {
             Step::Wait(deadline) => {
                 self.reactor.set_deadline(task, Some(deadline));
                 self.put(task, Body::Tunnel(tunnel));
@@ -358,34 +391,10 @@ impl Worker {
 
     fn forget_connection(&self, task: TaskId, reason: CloseReason) {
         bump(&self.counters().closed[reason as usize], 1);
+        self.memory.hold(task, 0);
         self.reactor.end_task(task);
         self.shared.workers[self.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
         self.resume_accept();
-    }
-
-    /// Gives exchange buffers back.
-    pub(crate) fn recycle(&self, mut request: Box<Request>) {
-        let mut requests = self.requests.borrow_mut();
-        if requests.len() < SPARES_MAX {
-            request.clear();
-            requests.push(request);
-        }
-    }
-
-    /// A buffer for the response head of an upstream.
-    pub(crate) fn spare_answer(&self) -> Box<Answer> {
-        self.answers.borrow_mut().pop().unwrap_or_default()
-    }
-
-    /// Gives it back.
-    pub(crate) fn recycle_answer(&self, answer: Option<Box<Answer>>) {
-        let mut answers = self.answers.borrow_mut();
-        if let Some(mut answer) = answer
-            && answers.len() < SPARES_MAX
-        {
-            answer.clear();
-            answers.push(answer);
-        }
     }
 
     /// An empty buffer for a head or a log line that is given away before the exchange waits.
@@ -434,7 +443,7 @@ impl Worker {
                     }
                 }
                 Message::Unlisten(id) => self.unlisten(id),
-                Message::Reload(generation) => *self.generation.borrow_mut() = Rc::new(Pinned(generation)),
+                Message::Reload(generation) => self.take_on(generation),
                 Message::Drain => self.drain(),
                 Message::Stop => self.stopped.set(true),
             }
@@ -450,7 +459,8 @@ impl Worker {
             .borrow_mut()
             .iter_mut()
             .filter_map(|body| match std::mem::replace(body, Body::Free) {
-                Body::Waiting(connection, false) => Some(connection),
+                // Who has just connected has not been served yet, and no other process can do it.
+                Body::Waiting(connection, false) if connection.requests > 0 => Some(connection),
                 other => {
                     *body = other;
                     None

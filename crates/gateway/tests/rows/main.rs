@@ -4,6 +4,7 @@
 
 mod client_leaves;
 mod learn;
+mod memory;
 mod overload;
 mod panics;
 mod pool;

@@ -58,7 +58,7 @@ impl Child {
                     // Somebody addressed the child itself. What comes from the terminal is for the master, which tells.
                     Ask::Quit => self.drain(),
                     Ask::Terminate => self.stop(),
-                    Ask::Interrupt | Ask::Reload | Ask::Reopen | Ask::Child => {}
+                    Ask::Interrupt | Ask::Reload | Ask::Reopen | Ask::Upgrade | Ask::Rest | Ask::Child => {}
                 }
             }
             self.read_channel()?;

@@ -2,6 +2,7 @@
 //! the pid file, listens to signals, and starts the child again when it dies.
 
 mod offspring;
+mod upgrade;
 
 use super::channel::Kind;
 use super::log_files::{Journal, LogFiles};
@@ -19,6 +20,7 @@ use offspring::{Offspring, Word};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use upgrade::Takeover;
 
 /// A child that is told to end now gets so long; then it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,6 +78,7 @@ struct Master<'a> {
     ending: Ending,
     pause: Duration,
     respawn_at: Option<Instant>,
+    takeover: Takeover,
 }
 
 /// Runs until told to end. `ready` is called when the first child serves.
@@ -92,9 +95,10 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
     let files = LogFiles::open(&prepared)?;
     let journal = Journal::new(&process.error_logs, &files);
-    let sockets = Sockets::default();
+    let takeover = Takeover::at_start();
+    let (sockets, troubles) = Sockets::inherited();
     let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;
-    for warning in &opened.warnings {
+    for warning in troubles.iter().chain(&opened.warnings) {
         report::warn_at_start(process, warning);
         journal.log(Level::Warn, warning);
     }
@@ -115,6 +119,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         ending: Ending::Not,
         pause: PAUSE_MIN,
         respawn_at: None,
+        takeover,
     };
     let outcome = master.supervise(&signals, ready);
     master.sockets.close();
@@ -126,6 +131,7 @@ impl Master<'_> {
         let mut ready = Some(ready);
         loop {
             self.wait(signals)?;
+            self.sockets.shared = self.takeover.shares_sockets();
             while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
                 self.answer(ask);
             }
@@ -138,6 +144,7 @@ impl Master<'_> {
                 ready();
             }
             self.bury(ready.is_some())?;
+            self.bury_newcomer();
             self.look_at_the_clock();
             let nobody = self.child.is_none() && self.successor.is_none() && self.retiring.is_empty();
             if self.ending != Ending::Not && nobody {
@@ -178,9 +185,12 @@ impl Master<'_> {
                 self.close_sockets();
                 self.everybody().for_each(|one| one.tell(Kind::Drain));
             }
+            Ask::Reload if self.ending == Ending::Not && self.takeover.rests => self.work_again(),
             Ask::Reload if self.ending == Ending::Not => self.reload(),
             Ask::Reopen => self.reopen(),
-            Ask::Quit | Ask::Reload | Ask::Child => {}
+            Ask::Upgrade if self.ending == Ending::Not => self.upgrade(),
+            Ask::Rest if self.ending == Ending::Not => self.rest(),
+            Ask::Quit | Ask::Reload | Ask::Upgrade | Ask::Rest | Ask::Child => {}
         }
     }
 
@@ -361,14 +371,19 @@ impl Master<'_> {
         }
         if self.ending == Ending::Not && self.respawn_at.is_some_and(|at| now >= at) {
             self.respawn_at = None;
-            let started = LogFiles::open(&self.plan.prepared)
-                .and_then(|files| Offspring::start(&self.plan, self.instance, &self.journal, &files));
-            match started {
-                Ok(child) => self.successor = Some(child),
-                Err(message) => {
-                    self.journal.log(Level::Alert, &message);
-                    self.plan_respawn(Duration::ZERO);
-                }
+            self.start_child();
+        }
+    }
+
+    /// Starts a child with the configuration that holds.
+    fn start_child(&mut self) {
+        let started = LogFiles::open(&self.plan.prepared)
+            .and_then(|files| Offspring::start(&self.plan, self.instance, &self.journal, &files));
+        match started {
+            Ok(child) => self.successor = Some(child),
+            Err(message) => {
+                self.journal.log(Level::Alert, &message);
+                self.plan_respawn(Duration::ZERO);
             }
         }
     }

@@ -65,7 +65,9 @@ pub(crate) fn start(instance: &Instance) -> u8 {
     // nginx leaves the stream alone where the error log goes there.
     let keeps_stderr = process.child.uses_stderr;
     let is_daemon = Role::of_this_process() == Some(Role::Daemon);
-    let outcome = if process.daemon && !is_daemon {
+    // The program that hands its sockets over has left the terminal already.
+    let takes_over = std::env::var_os(sockets::INHERITED).is_some();
+    let outcome = if process.daemon && !is_daemon && !takes_over {
         start_daemon()
     } else if process.master {
         drop(prepared);

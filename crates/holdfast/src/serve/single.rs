@@ -40,17 +40,19 @@ pub(super) fn run(
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", report::errno(&error)))?;
     let limit = raise_descriptor_limit(process);
     let files = LogFiles::open(&prepared)?;
-    let mut sockets = Sockets::default();
+    let (mut sockets, troubles) = Sockets::inherited();
     let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;
-    for warning in opened.warnings.iter().chain(&limit) {
+    for warning in opened.warnings.iter().chain(&limit).chain(&troubles) {
         report::warn_at_start(process, warning);
         shared.error_log().log(Level::Warn, warning);
     }
     let pid_file = PidFile::write(&process.pid_path)?;
     let parts = EngineParts { process, lowered, bound: &opened.bound, files };
     let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
-    // Nothing was open before, so there is nothing to change.
-    let _ = sockets.keep(opened.bound);
+    for trouble in sockets.keep(opened.bound) {
+        engine.log(Level::Error, &trouble);
+    }
+    sockets.shared = false;
     engine.log(Level::Notice, "holdfast serves, in one process");
     ready();
     let mut single = Single { instance, lasting, sockets, engine, prepared, pid_file, ending: false };
@@ -104,7 +106,8 @@ impl Single<'_> {
                 Ok(files) => self.engine.reopen(files),
                 Err(message) => self.engine.log(Level::Emerg, &message),
             },
-            Ask::Reload | Ask::Child => {}
+            // As in nginx, that takes a master.
+            Ask::Reload | Ask::Upgrade | Ask::Rest | Ask::Child => {}
         }
     }
 

@@ -1,7 +1,10 @@
 //! Listening sockets of a process that may open them: opened when a configuration wants them, kept while it does, closed
 //! when none does any more. Says what is wrong with an address in nginx's words, and who holds it.
 
+mod handover;
 mod holder;
+
+pub(super) use handover::{Handover, INHERITED};
 
 use crate::report::errno;
 use gateway::ListenerSpec;
@@ -31,6 +34,8 @@ pub(super) struct Bound {
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     bound: Vec<Bound>,
+    /// Another master has the same sockets: the files of Unix sockets stay.
+    pub(super) shared: bool,
 }
 
 /// What a configuration listens on, with what was found while opening it.
@@ -76,7 +81,7 @@ impl Sockets {
     /// What was opened for a configuration that did not come to hold goes away again.
     pub(super) fn discard(&self, opened: &[Bound]) {
         for new in opened.iter().filter(|new| self.known(&new.address).is_none()) {
-            unlink(&new.address);
+            self.unlink(&new.address);
         }
     }
 
@@ -108,7 +113,7 @@ impl Sockets {
             }
         }
         for gone in self.bound.iter().filter(|old| !opened.iter().any(|new| new.address == old.address)) {
-            unlink(&gone.address);
+            self.unlink(&gone.address);
         }
         self.bound = opened;
         troubles
@@ -118,12 +123,14 @@ impl Sockets {
     pub(super) fn close(&mut self) {
         let _ = self.keep(Vec::new());
     }
-}
 
-/// The file of a Unix socket goes with the socket, so that the next start can bind it.
-fn unlink(address: &PeerAddress) {
-    if let PeerAddress::Unix(path) = address {
-        let _ = std::fs::remove_file(path);
+    /// The file of a Unix socket goes with the socket, so that the next start can bind it.
+    fn unlink(&self, address: &PeerAddress) {
+        if let PeerAddress::Unix(path) = address
+            && !self.shared
+        {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 

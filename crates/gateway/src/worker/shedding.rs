@@ -1,0 +1,171 @@
+//! What a worker does about memory: it closes what is idle, refuses what is new, stops to accept, and keeps no buffers for
+//! later. How short memory is, `memory` says; when this is looked at, `housekeeping`.
+
+use super::housekeeping::Chore;
+use super::{Body, SPARES_MAX, Worker};
+use crate::alarm::and_more;
+use crate::close::CloseReason;
+use crate::connection::Connection;
+use crate::memory::Pressure;
+use crate::request::{Answer, Request};
+use reactor::Millis;
+
+/// Between two looks: pressure goes within two seconds of its cause, and four wake-ups a second cost nothing.
+const LOOK_PERIOD_MS: u64 = 250;
+/// Idle connections closed in one look: a few milliseconds of work. With the period above 16,000 a second.
+const CLOSES_MAX: usize = 4096;
+/// Connections named in an alert.
+const NAMED_MAX: usize = 3;
+
+impl Worker {
+    /// Whether new requests are answered 503; says so from time to time.
+    pub(super) fn refuses_requests(&self) -> bool {
+        if self.memory.pressure() < Pressure::Requests {
+            return false;
+        }
+        if let Some(kept_back) = self.shared.memory.refused.ring(self.reactor.now()) {
+            self.alert("new requests are answered 503", kept_back);
+        }
+        true
+    }
+
+    /// Whether not even the rest of a head is waited for.
+    pub(super) fn refuses_growth(&self) -> bool {
+        self.memory.pressure() == Pressure::Accepts && self.refuses_requests()
+    }
+
+    /// Whether connections are closed rather than kept for another request.
+    pub(crate) fn sheds_keepalive(&self) -> bool {
+        self.memory.pressure() >= Pressure::Keepalive && !self.shared.memory.spares_keepalive()
+    }
+
+    /// The chore: as long as there is a budget.
+    pub(super) fn look_at_memory(&self) {
+        let Some(_) = self.shared.memory.budget() else {
+            return self.resume_accept_after_memory();
+        };
+        self.memory.trim();
+        if self.sheds_keepalive() {
+            self.drop_spares();
+            self.close_idle();
+        }
+        match self.memory.pressure() {
+            Pressure::Accepts => {
+                if self.pause_accept_for_memory()
+                    && let Some(kept_back) = self.shared.memory.paused.ring(self.reactor.now())
+                {
+                    self.alert("nothing is accepted", kept_back);
+                }
+            }
+            // Not at once where a single closed connection would be enough.
+            Pressure::Requests => {}
+            Pressure::Keepalive | Pressure::None => self.resume_accept_after_memory(),
+        }
+        self.plan_chore(Chore::LookAtMemory, Millis(self.reactor.now().0 + LOOK_PERIOD_MS));
+    }
+
+    /// Closes connections that wait for another request, those that have waited longest first.
+    fn close_idle(&self) {
+        let mut idle: Vec<(Millis, usize)> = Vec::new();
+        for (index, body) in self.bodies.borrow().iter().enumerate() {
+            if let Body::Waiting(connection, false) = body
+                && connection.requests > 0
+            {
+                idle.push((connection.idle_since, index));
+            }
+        }
+        if idle.is_empty() {
+            return;
+        }
+        idle.sort_unstable();
+        for &(_, index) in idle.iter().take(CLOSES_MAX) {
+            let connection = self.take_idle(index);
+            if let Some(connection) = connection {
+                if let Some(kept_back) = self.shared.memory.closed.ring(self.reactor.now()) {
+                    self.alert("idle connections are closed", kept_back);
+                }
+                self.close(connection, CloseReason::MemoryBudget);
+            }
+            if !self.sheds_keepalive() {
+                return;
+            }
+        }
+    }
+
+    fn take_idle(&self, index: usize) -> Option<Box<Connection>> {
+        let mut bodies = self.bodies.borrow_mut();
+        let body = bodies.get_mut(index)?;
+        match std::mem::replace(body, Body::Free) {
+            Body::Waiting(connection, false) => Some(connection),
+            other => {
+                *body = other;
+                None
+            }
+        }
+    }
+
+    fn alert(&self, what: &str, kept_back: u64) {
+        let used = self.shared.memory();
+        let names: Vec<String> = self
+            .memory
+            .largest(NAMED_MAX)
+            .into_iter()
+            .filter(|(_, bytes)| *bytes > 0)
+            .map(|(serial, bytes)| format!("*{serial} {bytes}"))
+            .collect();
+        self.shared.error_log.alert(&format!(
+            "memory_budget of {} bytes: {} are held, {what}; most by connections {}{}",
+            used.budget.unwrap_or_default(),
+            used.held,
+            names.join(", "),
+            and_more(kept_back)
+        ));
+    }
+
+    /// Buffers for an exchange.
+    pub(super) fn take_request(&self) -> Box<Request> {
+        let Some(request) = self.requests.borrow_mut().pop() else { return Box::default() };
+        self.memory.regain(request.held_bytes() as u64);
+        request
+    }
+
+    /// Gives exchange buffers back.
+    pub(crate) fn recycle(&self, mut request: Box<Request>) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() < SPARES_MAX && self.memory.pressure() == Pressure::None {
+            request.clear();
+            self.memory.spend(request.held_bytes() as u64);
+            requests.push(request);
+        }
+    }
+
+    /// A buffer for the response head of an upstream.
+    pub(crate) fn spare_answer(&self) -> Box<Answer> {
+        let Some(answer) = self.answers.borrow_mut().pop() else { return Box::default() };
+        self.memory.regain(answer.held_bytes() as u64);
+        answer
+    }
+
+    /// Gives it back.
+    pub(crate) fn recycle_answer(&self, answer: Option<Box<Answer>>) {
+        let mut answers = self.answers.borrow_mut();
+        if let Some(mut answer) = answer
+            && answers.len() < SPARES_MAX
+            && self.memory.pressure() == Pressure::None
+        {
+            answer.clear();
+            self.memory.spend(answer.held_bytes() as u64);
+            answers.push(answer);
+        }
+    }
+
+    fn drop_spares(&self) {
+        for answer in self.answers.borrow_mut().drain(..) {
+            self.memory.regain(answer.held_bytes() as u64);
+        }
+        for request in self.requests.borrow_mut().drain(..) {
+            self.memory.regain(request.held_bytes() as u64);
+        }
+        self.slots.borrow_mut().clear();
+    }
+}

@@ -1,0 +1,192 @@
+//! L11: the byte budget of all buffers.
+
+use crate::site::{GET, HELLO, Site, is_alive, post, text};
+use gateway::CloseReason;
+use std::time::Duration;
+use testkit::{End, Gateway, Peer, Signal, Talk, until};
+
+const ALIVE: &str = "GET /alive HTTP/1.1\r\nHost: a\r\n\r\n";
+const MB: u64 = 1 << 20;
+
+/// A gateway with a budget, before one upstream; small buffers of the kernel on the client's side.
+fn with_budget(budget: &str, peer: Peer, location: &str) -> Site {
+    let conf = text(1, "", location)
+        .replace("worker_processes 1;", &format!("worker_processes 1; memory_budget {budget};"))
+        .replace("worker_connections 64", "worker_connections 1024")
+        .replace("listen {listen};", "listen {listen} sndbuf=64k;");
+    Site { gateway: Gateway::start(&conf, &[peer.address()]), peer }
+}
+
+/// Bytes of a response that a reader who does not read leaves behind.
+const LARGE: usize = 1_000_000;
+/// Four times as much as the budget in all.
+const READERS: usize = 100;
+
+fn large() -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n");
+    [head.as_bytes(), &vec![b'x'; LARGE]].concat()
+}
+
+/// Answers `/` when told to, and with more than the client takes.
+fn peer_with_large_responses(go: &Signal) -> Peer {
+    let go = go.clone();
+    Peer::script(move |mut talk| {
+        while talk.request().is_some() {
+            talk.wait(&go);
+            talk.send(large());
+        }
+    })
+}
+
+fn slow_reader(site: &Site) -> Talk {
+    let mut client = site.client();
+    client.receive_buffer(128 * 1024);
+    client.send(GET);
+    client
+}
+
+#[test]
+fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
+    let go = Signal::new();
+    let site = with_budget("8m", peer_with_large_responses(&go), "proxy_buffers 16 16k; proxy_busy_buffers_size 32k;");
+    let shared = site.gateway.shared();
+    let mut idle = site.client();
+    idle.send(ALIVE);
+    assert_eq!(idle.response().text(), "alive");
+    let (mut newcomer, mut later) = (site.client(), site.client());
+    let mut readers: Vec<Talk> = (0..READERS).map(|_| slow_reader(&site)).collect();
+    site.gateway.until_totals("all requests are under way", |totals| totals.writing == READERS as u64);
+    assert!(shared.memory().held < 4 * MB, "{:?}", shared.memory());
+    // Everybody gets an answer at once, and nobody reads it.
+    go.raise();
+    // First to go: connections that nobody uses.
+    assert_eq!(idle.end(), End::Fin);
+    site.gateway.logged("idle connections are closed");
+    until("it is counted", || (shared.closed(CloseReason::MemoryBudget) >= 1).then_some(()));
+    // Then: new requests, also of those who are connected already.
+    until("new requests are refused", || {
+        newcomer.send(ALIVE);
+        let response = newcomer.response();
+        if response.status() == 503 {
+            assert!(response.says_close());
+            return Some(());
+        }
+        // Too early: the responses are still coming.
+        newcomer = site.client();
+        None
+    });
+    let line = site.gateway.logged("new requests are answered 503");
+    assert!(line.contains(" [alert] ") && line.contains("memory_budget of 8388608 bytes"), "{line}");
+    // Then: new connections.
+    site.gateway.logged("nothing is accepted");
+    let mut outside = site.client();
+    outside.send(ALIVE);
+    later.send(ALIVE);
+    assert_eq!(later.response().status(), 503);
+    assert!(!outside.hears_within(Duration::from_millis(300)), "it was accepted");
+    let used = shared.memory();
+    assert!(used.held > 6 * MB && used.claimed_most <= 8 * MB, "{used:?}");
+    // Who reads gets everything, and the pressure goes.
+    let mut recovered = false;
+    for reader in &mut readers {
+        let response = reader.response();
+        assert_eq!((response.status(), response.body.len()), (200, LARGE));
+        if !recovered && shared.memory().held < 4 * MB {
+            assert!(outside.hears_within(Duration::from_secs(2)), "it is still not accepted");
+            recovered = true;
+        }
+    }
+    assert!(recovered);
+    assert_eq!(outside.response().text(), "alive");
+    is_alive(&site.gateway);
+    let used = shared.memory();
+    assert!(used.claimed_most <= 8 * MB, "{used:?}");
+    assert!(used.requests_refused >= 2 && used.accept_pauses >= 1 && used.connections_closed >= 1, "{used:?}");
+    drop((readers, newcomer, later, outside));
+    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+}
+
+#[test]
+fn l11_what_is_held_returns_to_what_is_kept_for_the_next() {
+    let go = Signal::new();
+    let site = with_budget("off", peer_with_large_responses(&go), "");
+    let shared = site.gateway.shared();
+    assert_eq!(shared.memory().budget, None);
+    go.raise();
+    let mut readers: Vec<Talk> = (0..10).map(|_| slow_reader(&site)).collect();
+    until("something is held", || (shared.memory().held > 10 * 16 * 1024).then_some(()));
+    for reader in &mut readers {
+        assert_eq!(reader.response().body.len(), LARGE);
+    }
+    drop(readers);
+    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+    // Ten recycled exchanges of a few small buffers each.
+    let held = shared.memory().held;
+    assert!(held < 10 * 64 * 1024, "{held} bytes are still held");
+}
+
+#[test]
+fn l11_bodies_go_to_the_disk_when_memory_is_short() {
+    let site = with_budget("2m", Peer::saying(HELLO), "client_body_buffer_size 1m;");
+    let body = "b".repeat(900_000);
+    let mut clients: Vec<Talk> = (0..8).map(|_| site.client()).collect();
+    for client in &mut clients {
+        // All but the end: eight bodies wait at the same time.
+        client.send(post(&format!("Content-Length: {}\r\n", body.len())));
+        client.send(&body[1..]);
+    }
+    site.gateway.until_totals("all are under way", |totals| totals.writing == 8);
+    for client in &mut clients {
+        client.send("b");
+        assert_eq!(client.response().text(), "hello");
+    }
+    for (_, request) in site.peer.requests() {
+        assert!(request.body == body.as_bytes());
+    }
+    let used = site.gateway.shared().memory();
+    assert!(used.claimed_most <= 2 * MB && used.requests_refused == 0, "{used:?}");
+}
+
+#[test]
+fn l11_half_heads_do_not_fill_the_memory() {
+    let site = with_budget("1m", Peer::saying(HELLO), "");
+    // 100 × 20 KB of heads that never end.
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{}", format!("X: {}\r\n", "y".repeat(4000)).repeat(5));
+    let mut clients: Vec<Talk> = (0..100)
+        .map(|_| {
+            let mut client = site.client();
+            client.send(&head);
+            client
+        })
+        .collect();
+    site.gateway.logged("memory_budget of 1048576 bytes");
+    let mut heard =
+        clients.iter_mut().filter_map(|client| client.hears_within(Duration::from_millis(20)).then_some(client));
+    let refused = heard.next().unwrap();
+    assert_eq!(refused.response().status(), 503);
+    let used = site.gateway.shared().memory();
+    assert!(used.claimed_most <= MB, "{used:?}");
+    drop(clients);
+    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+    is_alive(&site.gateway);
+}
+
+#[test]
+fn l11_a_policy_of_nothing_only_counts() {
+    let go = Signal::new();
+    let site = with_budget("1m shed=none", peer_with_large_responses(&go), "proxy_buffers 16 16k;");
+    let mut idle = site.client();
+    idle.send(ALIVE);
+    assert_eq!(idle.response().text(), "alive");
+    go.raise();
+    let mut readers: Vec<Talk> = (0..20).map(|_| slow_reader(&site)).collect();
+    let shared = site.gateway.shared();
+    until("the budget is exceeded", || (shared.memory().held > MB).then_some(()));
+    idle.send(ALIVE);
+    assert_eq!(idle.response().text(), "alive");
+    is_alive(&site.gateway);
+    for reader in &mut readers {
+        assert_eq!(reader.response().body.len(), LARGE);
+    }
+    assert_eq!(shared.memory().requests_refused, 0);
+}

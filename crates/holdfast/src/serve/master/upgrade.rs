@@ -1,0 +1,155 @@
+//! Another program takes over while this one runs, by nginx's steps: USR2 starts it with the listening sockets of this one,
+//! both accept; WINCH lets the workers of this one finish and end; QUIT ends this one. HUP instead of QUIT takes everything
+//! back, and so does the end of the other one.
+
+use super::Master;
+use crate::report::errno;
+use crate::serve::ROLE;
+use crate::serve::channel::Kind;
+use crate::serve::sockets::{Handover, INHERITED};
+use gateway::Level;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::process::{CommandExt as _, parent_id};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Who else has the sockets of this master.
+pub(super) struct Takeover {
+    /// What is started to take over.
+    program: PathBuf,
+    /// The program that handed its sockets to this one, if any, is this process's parent as long as it lives.
+    predecessor: Option<u32>,
+    /// The program that takes over from this one.
+    newcomer: Option<Child>,
+    /// The workers were told to end, and are started again only when asked for.
+    pub(super) rests: bool,
+}
+
+impl Takeover {
+    pub(super) fn at_start() -> Self {
+        let inherits = std::env::var_os(INHERITED).is_some();
+        Self { program: program(), predecessor: inherits.then(parent_id), newcomer: None, rests: false }
+    }
+
+    pub(super) fn shares_sockets(&self) -> bool {
+        self.newcomer.is_some() || self.predecessor_lives()
+    }
+
+    fn predecessor_lives(&self) -> bool {
+        self.predecessor.is_some_and(|pid| pid == parent_id())
+    }
+
+    fn start(&self, sockets: &Handover) -> std::io::Result<Child> {
+        let mut words = std::env::args_os();
+        let mut command = Command::new(&self.program);
+        if let Some(name) = words.next() {
+            command.arg0(name);
+        }
+        command.args(words).env_remove(ROLE).env(INHERITED, sockets.value()).stdin(Stdio::null()).spawn()
+    }
+}
+
+impl Master<'_> {
+    /// USR2
+    pub(super) fn upgrade(&mut self) {
+        if self.takeover.shares_sockets() {
+            // Three programs on the same sockets would be one too many for the pid files, too.
+            let message = "the changing binary signal is ignored: you should shutdown or terminate before either old or \
+                           new binary's process";
+            return self.journal.log(Level::Crit, message);
+        }
+        self.journal.log(Level::Notice, "signal 12 (SIGUSR2) received, changing binary");
+        if let Err(message) = self.pid_file.step_aside() {
+            return self.journal.log(Level::Alert, &message);
+        }
+        let started = Handover::of(&self.plan.bound.borrow()).and_then(|sockets| self.takeover.start(&sockets));
+        match started {
+            Ok(newcomer) => {
+                self.journal.log(Level::Notice, &format!("start new binary process {}", newcomer.id()));
+                self.takeover.newcomer = Some(newcomer);
+                self.sockets.shared = true;
+            }
+            Err(error) => {
+                let program = self.takeover.program.display();
+                self.journal.log(Level::Alert, &format!("execve() failed while executing {program} {}", errno(&error)));
+                self.take_name_back();
+            }
+        }
+    }
+
+    /// WINCH
+    pub(super) fn rest(&mut self) {
+        // A terminal sends this signal whenever its window changes: nobody means to end anything then.
+        if self.takeover.rests || File::open("/dev/tty").is_ok() {
+            return;
+        }
+        self.journal.log(Level::Notice, "signal 28 (SIGWINCH) received, shutting down workers");
+        self.takeover.rests = true;
+        self.respawn_at = None;
+        let ending: Vec<_> = self.child.take().into_iter().chain(self.successor.take()).collect();
+        for mut one in ending {
+            one.tell(Kind::Drain);
+            self.retiring.push(one);
+        }
+    }
+
+    /// HUP after WINCH: the configuration that holds, unread, as in nginx.
+    pub(super) fn work_again(&mut self) {
+        self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, starting workers again");
+        self.takeover.rests = false;
+        self.start_child();
+    }
+
+    /// Looks whether the program that takes over has ended; then this one goes on as before.
+    pub(super) fn bury_newcomer(&mut self) {
+        let Some(newcomer) = &mut self.takeover.newcomer else { return };
+        let Ok(Some(status)) = newcomer.try_wait() else { return };
+        let message = format!("new binary process {} has ended: {status}", newcomer.id());
+        self.journal.log(if status.success() { Level::Notice } else { Level::Alert }, &message);
+        self.takeover.newcomer = None;
+        self.take_name_back();
+        if self.takeover.rests && self.ending == super::Ending::Not {
+            self.takeover.rests = false;
+            self.start_child();
+        }
+    }
+
+    fn take_name_back(&mut self) {
+        if let Err(message) = self.pid_file.step_back() {
+            self.journal.log(Level::Alert, &message);
+        }
+    }
+}
+
+/// The program as it was called: the file behind the name may be another one by the time of the upgrade, and a link may
+/// lead elsewhere.
+fn program() -> PathBuf {
+    let own = || std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let Some(name) = std::env::args_os().next() else { return own() };
+    find_program(&name, std::env::var_os("PATH").as_deref(), Path::is_file).unwrap_or_else(own)
+}
+
+/// As a shell finds it: a name with a slash is a path, any other is looked for in the folders of `PATH`.
+fn find_program(name: &OsStr, path: Option<&OsStr>, exists: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return std::path::absolute(name).ok().filter(|path| exists(path));
+    }
+    std::env::split_paths(path?).map(|folder| folder.join(name)).find(|path| exists(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_as_a_shell_finds_it() {
+        let found = |name: &str, there: &'static str| {
+            let path = OsStr::new("/usr/local/sbin:/usr/sbin");
+            find_program(name.as_ref(), Some(path), move |path| path == Path::new(there))
+        };
+        assert_eq!(found("nginx", "/usr/sbin/nginx"), Some("/usr/sbin/nginx".into()));
+        assert_eq!(found("/opt/x/nginx", "/opt/x/nginx"), Some("/opt/x/nginx".into()));
+        assert_eq!(found("/opt/x/nginx", "/usr/sbin/nginx"), None);
+    }
+}
