@@ -24,6 +24,12 @@ pub(crate) enum Look {
 }
 
 impl IdleSocket {
+    /// One whose socket is elsewhere.
+    #[cfg(test)]
+    pub(crate) fn leased() -> Self {
+        Self(None)
+    }
+
     /// Looks at the socket, without taking anything. One system call.
     pub(crate) fn look(&self) -> Look {
         match self.0.as_ref().map(Parked::peek) {

@@ -277,7 +277,7 @@ impl Drop for Gateway {
 
 /// Directives that the gateway acts on while the table still holds them back, because the issue that makes them whole is
 /// open: their conversations are tested before they are announced.
-const AHEAD: [&str; 3] = ["max_connections", "proxy_bind", "tunnel_timeout"];
+const AHEAD: [&str; 2] = ["proxy_bind", "tunnel_timeout"];
 
 /// The directive table, with [`AHEAD`] supported.
 fn rows() -> Vec<Directive> {

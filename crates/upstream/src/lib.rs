@@ -4,12 +4,14 @@
 //!
 //! * [`shared`] — what several worker threads touch: the pool of idle connections, limits, the waiting line, leases.
 //! * [`balance`] — which peer gets the next attempt.
+//! * [`churn`] — whether a limit is too small for the load.
 //! * [`learn`] — what a peer's own limits are.
 //! * [`reason`] — why a connection was thrown away.
 //! * [`retry`] — whether a failed attempt is tried again.
 //! * [`unsent`] — whether a request that got no answer was taken at all.
 
 pub mod balance;
+pub mod churn;
 pub mod learn;
 pub mod reason;
 pub mod retry;

@@ -106,5 +106,6 @@ pub(super) const ACTED_ON: &[&str] = &[
     "proxy_buffer_size",
     "proxy_buffers",
     "retry_unsent",
+    "max_connections",
     "keepalive_learn",
 ];

@@ -91,6 +91,7 @@ impl Lowering<'_> {
             waiting_max: cap.map_or(0, |cap| cap.queue),
             ..GroupLimits::keepalive(keepalive.idle, keepalive.local, self.options.workers)
         };
+        self.check_limits(upstream, &limits);
         match self.options.shared.pool.intern_group(&upstream.name, &limits) {
             Ok(group) => Some(group),
             Err(error) => {

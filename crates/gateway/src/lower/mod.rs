@@ -3,6 +3,7 @@
 
 mod files;
 mod group;
+mod limits;
 mod listener;
 mod location;
 mod logs;

@@ -15,10 +15,12 @@ pub(super) enum Chore {
     ExpirePool,
     /// Accept again after a pause.
     AcceptAgain,
+    /// Look at what the limits of the pool cost.
+    WatchChurn,
 }
 
 impl Chore {
-    const ALL: [Self; 2] = [Self::ExpirePool, Self::AcceptAgain];
+    const ALL: [Self; 3] = [Self::ExpirePool, Self::AcceptAgain, Self::WatchChurn];
 }
 
 /// The chores of a worker.
@@ -66,6 +68,7 @@ impl Worker {
             match chore {
                 Chore::ExpirePool => self.expire_pool(),
                 Chore::AcceptAgain => self.resume_accept(),
+                Chore::WatchChurn => self.watch_churn(),
             }
         }
         self.reactor.set_deadline(self.house.task, self.house.first());

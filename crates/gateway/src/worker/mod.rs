@@ -1,6 +1,7 @@
 //! A data-plane thread: one reactor, the connections that live on it, and what each of them is doing. Nothing here blocks.
 
 mod accept;
+mod churn_watch;
 mod clock;
 pub(crate) mod executor;
 mod housekeeping;
@@ -66,6 +67,8 @@ pub(crate) struct Worker {
     desk: Rc<Desk<Begin, Next>>,
     listeners: RefCell<Listeners>,
     house: House,
+    /// What the pool's limits cost, looked at by the clock.
+    churn: RefCell<churn_watch::ChurnWatch>,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -93,6 +96,7 @@ pub fn run(
         desk: Rc::default(),
         listeners: RefCell::default(),
         house: House::new(reactor.create_task()),
+        churn: RefCell::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,
@@ -100,6 +104,7 @@ pub fn run(
     for (id, listener) in listeners {
         worker.listen(id, listener)?;
     }
+    worker.begin_watching();
     worker.work()
 }
 

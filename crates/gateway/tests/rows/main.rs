@@ -15,6 +15,7 @@ mod requests_sequence;
 mod responses_body;
 mod responses_head;
 mod retry;
+mod sharing;
 mod site;
 mod splits;
 mod tunnels;

@@ -98,6 +98,7 @@ impl<C: Send> Pool<C> {
             self.live_key(key).and_then(|slot| Some((slot, self.group_of(slot)?))).ok_or(Full::Retired)?;
         let waiting_max = group.waiting_max.load(Ordering::Relaxed);
         if !acquire(&group.waiting, waiting_max) {
+            lock(self.shard(worker)).counts(u32::from(slot.group())).refused += 1;
             return Err(Full::LineFull);
         }
         let request = Request { worker, key, peer: slot.peer(), token };
@@ -172,11 +173,14 @@ impl<C: Send> Pool<C> {
         while group.waiting.load(Ordering::Acquire) > 0 {
             let mut evicted = None;
             let served = self.serve_one(group, group_number, &mut evicted);
+            let made_room = evicted.is_some();
             if let Some(removed) = evicted {
                 self.driver.close(removed);
             }
             match served {
                 Some(token) => self.driver.wake(token),
+                // Under a limit that a reload has lowered, one may not be enough; there are only so many idle ones.
+                None if made_room => {}
                 None => return,
             }
         }

@@ -135,6 +135,16 @@ impl<C: Send> Pool<C> {
         self.names().vacate(key.index());
     }
 
+    /// All groups that were ever interned, with their names. Off the request path.
+    pub fn groups(&self) -> Vec<(Box<str>, GroupId)> {
+        self.names().groups()
+    }
+
+    /// The limits that hold for a group.
+    pub fn limits(&self, group: GroupId) -> Option<GroupLimits> {
+        self.groups.slot(u32::from(group.0)).map(GroupSlot::limits)
+    }
+
     /// A group's gauges and counters.
     pub fn snapshot(&self, group: GroupId) -> GroupSnapshot {
         let index = u32::from(group.0);
