@@ -76,10 +76,6 @@ impl Lowering<'_> {
         let settings = &upstream.settings;
         let keepalive = settings.keepalive;
         let cap = settings.max_connections.as_ref();
-        if keepalive.floor > 0 {
-            let message = "parameter \"floor\" is known but not supported by holdfast yet";
-            self.found.push(Diagnostic::error(keepalive.span.unwrap_or(upstream.span), message));
-        }
         let limits = GroupLimits {
             idle_per_peer_max: keepalive.per_peer,
             requests_max: settings.keepalive_requests,

@@ -6,6 +6,7 @@ mod clock;
 pub(crate) mod executor;
 mod housekeeping;
 mod linger;
+mod warm;
 
 use crate::buffer::recycle;
 use crate::close::CloseReason;
@@ -47,6 +48,7 @@ enum Body {
     Exchange(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
+    Warming(Box<warm::Warming>),
 }
 
 /// One data-plane thread.
@@ -69,6 +71,8 @@ pub(crate) struct Worker {
     house: House,
     /// What the pool's limits cost, looked at by the clock.
     churn: RefCell<churn_watch::ChurnWatch>,
+    /// Peers whose floor is not looked after for a while.
+    pauses: warm::Pauses,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -97,6 +101,7 @@ pub fn run(
         listeners: RefCell::default(),
         house: House::new(reactor.create_task()),
         churn: RefCell::default(),
+        pauses: warm::Pauses::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,
@@ -105,6 +110,7 @@ pub fn run(
         worker.listen(id, listener)?;
     }
     worker.begin_watching();
+    worker.begin_warming();
     worker.work()
 }
 
@@ -166,7 +172,7 @@ impl Worker {
                 Body::Waiting(_, true) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Tunnel(_) => tunnels += 1,
-                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) => {}
+                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::Warming(_) => {}
             }
         }
         let counters = self.counters();
@@ -211,6 +217,7 @@ impl Worker {
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Lingering(linger) => self.step_linger(linger),
+            Body::Warming(warming) => self.step_warming(warming),
         }
     }
 
@@ -439,7 +446,10 @@ impl Worker {
                     }
                 }
                 Message::Unlisten(id) => self.unlisten(id),
-                Message::Reload(generation) => *self.generation.borrow_mut() = Rc::new(Pinned(generation)),
+                Message::Reload(generation) => {
+                    *self.generation.borrow_mut() = Rc::new(Pinned(generation));
+                    self.begin_warming();
+                }
                 Message::Drain => self.drain(),
                 Message::Stop => self.stopped.set(true),
             }

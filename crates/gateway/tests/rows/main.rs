@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod client_leaves;
+mod floor;
 mod learn;
 mod overload;
 mod panics;
@@ -17,6 +18,7 @@ mod responses_head;
 mod retry;
 mod sharing;
 mod site;
+mod soak;
 mod splits;
 mod tunnels;
 mod unsent;

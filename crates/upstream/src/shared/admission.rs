@@ -91,6 +91,21 @@ impl<C: Send> Pool<C> {
         }
     }
 
+    /// The right to open a connection that nobody waits for: only where no limit is reached, and at nobody's expense.
+    pub fn open_spare(&self, worker: WorkerId, key: KeyId) -> Option<Connecting<'_, C>> {
+        let slot = self.live_key(key)?;
+        let group = self.group_of(slot)?;
+        if group.waiting.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let (group_number, peer_number) = (slot.group(), slot.peer());
+        if self.reserve(group, peer_number).is_err() {
+            self.look_at_line(group_number);
+            return None;
+        }
+        Some(Connecting::new(self, worker, key, group_number, peer_number))
+    }
+
     /// Stands in line for a connection; the driver is told to wake `token` when there is something to
     /// [`Waiter::poll`], which may be before this returns.
     pub fn wait(&self, worker: WorkerId, key: KeyId, token: u64) -> Result<Waiter<'_, C>, Full> {

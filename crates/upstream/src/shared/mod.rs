@@ -175,6 +175,12 @@ impl<C: Send> Pool<C> {
         self.peers.slot(u32::from(peer.0)).map_or(none, read)
     }
 
+    /// All connections to the peer behind a key: idle, leased, connecting, tunnels.
+    pub fn peer_connections(&self, key: KeyId) -> u32 {
+        let peer = self.live_key(key).and_then(|slot| self.peers.slot(u32::from(slot.peer())));
+        peer.map_or(0, |peer| peer.gauges.0.connections.load(Ordering::Acquire))
+    }
+
     fn names(&self) -> std::sync::MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
