@@ -12,7 +12,7 @@ use crate::tunnel::TunnelPlan;
 use conf::model::MemoryBudget;
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Limits, Method};
-use reactor::ConnectOptions;
+use reactor::{ConnectOptions, PeerAddress};
 use rules::location::Locations;
 use rules::mime::MimeTypes;
 use rules::redirect::Redirects;
@@ -23,6 +23,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::retry::Conditions;
+use upstream::shared::KeyId;
 
 /// Number of a listening address, the same in all generations and never given to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,6 +42,8 @@ pub struct Generation {
     pub(crate) servers: Vec<ServerPlan>,
     /// By [`LocationId`].
     pub(crate) locations: Vec<LocationPlan>,
+    /// Connections that are opened ahead of demand.
+    pub(crate) floors: Vec<FloorPlan>,
     /// `$hostname`.
     pub(crate) hostname: Box<[u8]>,
     /// `worker_connections`: client connections and upstream connections of one worker.
@@ -50,6 +53,15 @@ pub struct Generation {
     /// Somebody asks for `$sent_http_…` or `$sent_trailer_…`, so exchanges keep what they send.
     pub(crate) keeps_sent: bool,
     pub(crate) memory_budget: Option<MemoryBudget>,
+}
+
+/// `keepalive … floor=`: how many connections to a peer are kept open ahead of demand.
+pub(crate) struct FloorPlan {
+    pub(crate) key: KeyId,
+    pub(crate) address: PeerAddress,
+    pub(crate) connect: ConnectOptions,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) floor: u32,
 }
 
 /// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory, and not to the

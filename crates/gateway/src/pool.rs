@@ -38,6 +38,12 @@ pub(crate) enum Look {
 }
 
 impl IdleSocket {
+    /// One whose socket is elsewhere.
+    #[cfg(test)]
+    pub(crate) fn leased() -> Self {
+        Self { parked: None, port: None }
+    }
+
     /// Looks at the socket, without taking anything. One system call.
     pub(crate) fn look(&self) -> Look {
         match self.parked.as_ref().map(Parked::peek) {
@@ -80,10 +86,35 @@ impl Driver<IdleSocket> for PoolDriver {
 pub(crate) fn close_ended(removed: Removed<IdleSocket>, worker: &Worker) {
     if removed.reason == DiscardReason::PeerClosedIdle {
         let now = worker.pool_now();
+        if removed.meta.requests == 0 {
+            // How long a peer waits for a first request says nothing about how long it waits for the next.
+            worker.warm_was_closed(removed.key);
+            return drop(removed);
+        }
         let idle_ms = now.since(removed.idle_since);
         worker.shared.pool.observe_end(removed.key, now, idle_ms, removed.meta.requests);
     }
     drop(removed);
+}
+
+/// A connection that was opened ahead of demand stands: it is pooled before its first exchange.
+pub(crate) fn pool_before_use(
+    permit: Connecting<'static, IdleSocket>,
+    stream: Stream,
+    port: Option<PortUse>,
+    worker: &Worker,
+) {
+    let parked = stream.park();
+    let (id, now) = (parked.id(), worker.pool_now());
+    let register = |_: &IdleSocket, token| worker.reactor.label_parked(id, label(token));
+    match permit.established_idle(IdleSocket { parked: Some(parked), port }, now, register) {
+        CheckIn::Pooled { idle_max_ms, evicted, .. } => {
+            worker.expire_pool_by(now.plus(idle_max_ms));
+            drop(evicted);
+        }
+        CheckIn::HandedOver => {}
+        CheckIn::Discarded { connection, .. } => drop(connection),
+    }
 }
 
 /// An upstream connection during an exchange: the right to it and its socket. Dropped without a word (the exchange was

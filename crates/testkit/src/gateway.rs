@@ -277,7 +277,7 @@ impl Drop for Gateway {
 
 /// Directives that the gateway acts on while the table still holds them back, because the issue that makes them whole is
 /// open: their conversations are tested before they are announced.
-const AHEAD: [&str; 2] = ["max_connections", "tunnel_timeout"];
+const AHEAD: [&str; 1] = ["tunnel_timeout"];
 
 /// The directive table, with [`AHEAD`] supported.
 fn rows() -> Vec<Directive> {

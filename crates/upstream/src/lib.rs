@@ -4,6 +4,7 @@
 //!
 //! * [`shared`] — what several worker threads touch: the pool of idle connections, limits, the waiting line, leases.
 //! * [`balance`] — which peer gets the next attempt.
+//! * [`churn`] — whether a limit is too small for the load.
 //! * [`learn`] — what a peer's own limits are.
 //! * [`ports`] — how many local ports are left towards a peer.
 //! * [`reason`] — why a connection was thrown away.
@@ -11,6 +12,7 @@
 //! * [`unsent`] — whether a request that got no answer was taken at all.
 
 pub mod balance;
+pub mod churn;
 pub mod learn;
 pub mod ports;
 pub mod reason;

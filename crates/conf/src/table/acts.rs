@@ -113,5 +113,6 @@ pub(super) const ACTED_ON: &[&str] = &[
     "proxy_buffer_size",
     "proxy_buffers",
     "retry_unsent",
+    "max_connections",
     "keepalive_learn",
 ];

@@ -6,7 +6,7 @@ use super::rows::directives;
 directives! {
     module "holdfast";
     "max_connections" (1..=4) "number [connecting=number] [queue=number timeout=time]"
-        in Upstream | Server, No since "holdfast", Planned =>
+        in Upstream, No since "holdfast", Planned =>
         "Exact cap on upstream connections in the whole process, on simultaneous connects, and a bounded waiting line.",
         "max_connections 500 connecting=50 queue=1000 timeout=2s;";
     "keepalive_learn" (flag) "on | off" = "on" in Upstream, No since "holdfast", Planned =>

@@ -25,7 +25,8 @@ directives! {
         "Chooses peers by a hash of the client address.", "ip_hash;";
     "keepalive" (1..=4) "connections [local] [per_peer=number] [floor=number]" = "32 local"
         in Upstream, No since "1.1.4", Planned =>
-        "How many idle connections to the group are kept: n per worker, shared by all workers; `0` keeps none.",
+        "How many idle connections to the group are kept: n per worker, shared by all workers; `0` keeps none. \
+         `per_peer` of them at the most are one peer's; `floor` connections to each peer are opened ahead of demand.",
         "keepalive 32;";
     "keepalive_time" (1) "time" = "1h" in Upstream, No since "1.19.10", Planned =>
         "How long an upstream connection may serve requests before it is closed after the next one.",

@@ -76,10 +76,6 @@ impl Lowering<'_> {
         let settings = &upstream.settings;
         let keepalive = settings.keepalive;
         let cap = settings.max_connections.as_ref();
-        if keepalive.floor > 0 {
-            let message = "parameter \"floor\" is known but not supported by holdfast yet";
-            self.found.push(Diagnostic::error(keepalive.span.unwrap_or(upstream.span), message));
-        }
         let limits = GroupLimits {
             idle_per_peer_max: keepalive.per_peer,
             requests_max: settings.keepalive_requests,
@@ -91,6 +87,7 @@ impl Lowering<'_> {
             waiting_max: cap.map_or(0, |cap| cap.queue),
             ..GroupLimits::keepalive(keepalive.idle, keepalive.local, self.options.workers)
         };
+        self.check_limits(upstream, &limits);
         match self.options.shared.pool.intern_group(&upstream.name, &limits) {
             Ok(group) => Some(group),
             Err(error) => {

@@ -2,7 +2,9 @@
 //! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
 
 mod files;
+mod floor;
 mod group;
+mod limits;
 mod listener;
 mod location;
 mod logs;
@@ -11,7 +13,7 @@ mod proxy;
 use crate::access_log::{AccessOutput, LogSink};
 use crate::error_log::{ErrorLog, ErrorTarget};
 use crate::files::Alias;
-use crate::generation::{Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
+use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
 use crate::log_place::LogPlace;
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
@@ -100,6 +102,7 @@ struct Lowering<'a> {
     logs: Vec<AccessOutput>,
     error_outputs: Vec<ErrorOutput>,
     locations: Vec<LocationPlan>,
+    floors: Vec<FloorPlan>,
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
     keeps_sent: bool,
@@ -120,6 +123,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             listeners: Vec::new(),
             servers: Vec::new(),
             locations: Vec::new(),
+            floors: Vec::new(),
             hostname: options.hostname.as_bytes().into(),
             worker_connections,
             wants_upstream_local: false,
@@ -141,6 +145,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         logs: Vec::new(),
         error_outputs: Vec::new(),
         locations: Vec::new(),
+        floors: Vec::new(),
         wants_upstream_local: false,
         keeps_sent: false,
         found: Vec::new(),
@@ -148,7 +153,9 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     lowering.declare_variables();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
-    let Lowering { logs, error_outputs: error_logs, locations, found, keeps_sent, wants_upstream_local, .. } = lowering;
+    let Lowering {
+        logs, error_outputs: error_logs, locations, floors, found, keeps_sent, wants_upstream_local, ..
+    } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
@@ -157,6 +164,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         listeners,
         servers,
         locations,
+        floors,
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
         wants_upstream_local,

@@ -3,6 +3,7 @@
 use super::Lowering;
 use super::group::GroupUse;
 use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
+use crate::group::Members;
 use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme};
@@ -70,6 +71,9 @@ impl Lowering<'_> {
             host: pass.host_header.clone(),
         };
         let group = self.group(used)?;
+        if let Members::Fixed(set) = &group.members {
+            self.note_floors(pass.upstream, &set.peers, &connect, transport.connect_timeout);
+        }
         let http_1_1 = settings.proxy.http_version != HttpVersion::Http10;
         let (set_fields, replaced) = self.set_fields(&settings.proxy, http_1_1);
         let client = &settings.client;

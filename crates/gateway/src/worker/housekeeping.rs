@@ -3,6 +3,7 @@
 use super::Worker;
 use reactor::{Millis, TaskId};
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// Idle upstream connections that are past their time and could not all be looked at are looked at again after this many
 /// milliseconds: they are due now, but the others' work is too.
@@ -17,10 +18,14 @@ pub(super) enum Chore {
     AcceptAgain,
     /// Act on how short memory is.
     LookAtMemory,
+    /// Look at what the limits of the pool cost.
+    WatchChurn,
+    /// Open connections ahead of demand.
+    WarmPool,
 }
 
 impl Chore {
-    const ALL: [Self; 3] = [Self::ExpirePool, Self::AcceptAgain, Self::LookAtMemory];
+    const ALL: [Self; 5] = [Self::ExpirePool, Self::AcceptAgain, Self::LookAtMemory, Self::WatchChurn, Self::WarmPool];
 }
 
 /// The chores of a worker.
@@ -56,7 +61,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn keep_house(&self) {
+    pub(super) fn keep_house(self: &Rc<Self>) {
         self.reactor.take_deadline_fired(self.house.task);
         let now = self.reactor.now();
         for chore in Chore::ALL {
@@ -69,6 +74,8 @@ impl Worker {
                 Chore::ExpirePool => self.expire_pool(),
                 Chore::AcceptAgain => self.resume_accept(),
                 Chore::LookAtMemory => self.look_at_memory(),
+                Chore::WatchChurn => self.watch_churn(),
+                Chore::WarmPool => self.warm_pool(),
             }
         }
         self.reactor.set_deadline(self.house.task, self.house.first());

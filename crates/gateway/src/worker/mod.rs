@@ -1,11 +1,13 @@
 //! A data-plane thread: one reactor, the connections that live on it, and what each of them is doing. Nothing here blocks.
 
 mod accept;
+mod churn_watch;
 mod clock;
 pub(crate) mod executor;
 mod housekeeping;
 mod linger;
 mod shedding;
+mod warm;
 
 use crate::buffer::recycle;
 use crate::close::CloseReason;
@@ -48,6 +50,7 @@ enum Body {
     Exchange(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
+    Warming(Box<warm::Warming>),
 }
 
 /// One data-plane thread.
@@ -70,6 +73,10 @@ pub(crate) struct Worker {
     desk: Rc<Desk<Begin, Next>>,
     listeners: RefCell<Listeners>,
     house: House,
+    /// What the pool's limits cost, looked at by the clock.
+    churn: RefCell<churn_watch::ChurnWatch>,
+    /// Peers whose floor is not looked after for a while.
+    pauses: warm::Pauses,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -98,6 +105,8 @@ pub fn run(
         desk: Rc::default(),
         listeners: RefCell::default(),
         house: House::new(reactor.create_task()),
+        churn: RefCell::default(),
+        pauses: warm::Pauses::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,
@@ -106,6 +115,8 @@ pub fn run(
     for (id, listener) in listeners {
         worker.listen(id, listener)?;
     }
+    worker.begin_watching();
+    worker.begin_warming();
     worker.work()
 }
 
@@ -176,7 +187,7 @@ impl Worker {
                 Body::Waiting(_, true) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Tunnel(_) => tunnels += 1,
-                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) => {}
+                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::Warming(_) => {}
             }
         }
         let counters = self.counters();
@@ -221,6 +232,7 @@ impl Worker {
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Lingering(linger) => self.step_linger(linger),
+            Body::Warming(warming) => self.step_warming(warming),
         }
     }
 
@@ -231,8 +243,8 @@ impl Worker {
             }
             Body::Tunnel(tunnel) => self.memory.hold(task, TUNNEL_BYTES + tunnel.held_bytes()),
             Body::Lingering(_) => self.memory.hold(task, CONNECTION_BYTES),
-            // An exchange has said what it holds when it began to wait.
-            Body::Exchange(_) | Body::Free => {}
+            // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
+            Body::Exchange(_) | Body::Warming(_) | Body::Free => {}
         }
         let mut bodies = self.bodies.borrow_mut();
         let index = task.index as usize;
@@ -443,7 +455,10 @@ impl Worker {
                     }
                 }
                 Message::Unlisten(id) => self.unlisten(id),
-                Message::Reload(generation) => self.take_on(generation),
+                Message::Reload(generation) => {
+                    self.take_on(generation);
+                    self.begin_warming();
+                }
                 Message::Drain => self.drain(),
                 Message::Stop => self.stopped.set(true),
             }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod client_leaves;
+mod floor;
 mod learn;
 mod memory;
 mod overload;
@@ -16,7 +17,9 @@ mod requests_sequence;
 mod responses_body;
 mod responses_head;
 mod retry;
+mod sharing;
 mod site;
+mod soak;
 mod splits;
 mod tunnels;
 mod unsent;

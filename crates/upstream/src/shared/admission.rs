@@ -91,6 +91,21 @@ impl<C: Send> Pool<C> {
         }
     }
 
+    /// The right to open a connection that nobody waits for: only where no limit is reached, and at nobody's expense.
+    pub fn open_spare(&self, worker: WorkerId, key: KeyId) -> Option<Connecting<'_, C>> {
+        let slot = self.live_key(key)?;
+        let group = self.group_of(slot)?;
+        if group.waiting.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let (group_number, peer_number) = (slot.group(), slot.peer());
+        if self.reserve(group, peer_number).is_err() {
+            self.look_at_line(group_number);
+            return None;
+        }
+        Some(Connecting::new(self, worker, key, group_number, peer_number))
+    }
+
     /// Stands in line for a connection; the driver is told to wake `token` when there is something to
     /// [`Waiter::poll`], which may be before this returns.
     pub fn wait(&self, worker: WorkerId, key: KeyId, token: u64) -> Result<Waiter<'_, C>, Full> {
@@ -98,6 +113,7 @@ impl<C: Send> Pool<C> {
             self.live_key(key).and_then(|slot| Some((slot, self.group_of(slot)?))).ok_or(Full::Retired)?;
         let waiting_max = group.waiting_max.load(Ordering::Relaxed);
         if !acquire(&group.waiting, waiting_max) {
+            lock(self.shard(worker)).counts(u32::from(slot.group())).refused += 1;
             return Err(Full::LineFull);
         }
         let request = Request { worker, key, peer: slot.peer(), token };
@@ -172,11 +188,14 @@ impl<C: Send> Pool<C> {
         while group.waiting.load(Ordering::Acquire) > 0 {
             let mut evicted = None;
             let served = self.serve_one(group, group_number, &mut evicted);
+            let made_room = evicted.is_some();
             if let Some(removed) = evicted {
                 self.driver.close(removed);
             }
             match served {
                 Some(token) => self.driver.wake(token),
+                // Under a limit that a reload has lowered, one may not be enough; there are only so many idle ones.
+                None if made_room => {}
                 None => return,
             }
         }

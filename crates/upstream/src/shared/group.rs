@@ -85,6 +85,8 @@ pub struct GroupCounts {
     pub stolen: u64,
     /// Those of `reused` that went straight from one exchange to a request that waited in line.
     pub handed_over: u64,
+    /// Requests that found every permitted connection in use, and no place in the line.
+    pub refused: u64,
     /// Connections thrown away, by [`DiscardReason::index`].
     pub discarded: [u64; DiscardReason::ALL.len()],
 }
@@ -100,6 +102,7 @@ impl GroupCounts {
         self.reused += other.reused;
         self.stolen += other.stolen;
         self.handed_over += other.handed_over;
+        self.refused += other.refused;
         for (sum, more) in self.discarded.iter_mut().zip(&other.discarded) {
             *sum += more;
         }
@@ -174,6 +177,10 @@ impl Limit {
         self.0.store(limit.unwrap_or(UNLIMITED), Relaxed);
     }
 
+    fn limit(&self) -> Option<u32> {
+        Some(self.value()).filter(|&limit| limit != UNLIMITED)
+    }
+
     /// The limit, [`UNLIMITED`] where there is none.
     pub(crate) fn value(&self) -> u32 {
         self.0.load(Relaxed)
@@ -233,6 +240,21 @@ impl<C> GroupSlot<C> {
         self.connections_max.set(limits.connections_max);
         self.connecting_max.set(limits.connecting_max);
         self.waiting_max.store(limits.waiting_max, Relaxed);
+    }
+
+    pub(crate) fn limits(&self) -> GroupLimits {
+        GroupLimits {
+            idle_max: self.idle_max.load(Relaxed),
+            local: self.is_local(),
+            idle_per_peer_max: self.idle_per_peer_max.limit(),
+            requests_max: self.requests_max.load(Relaxed),
+            age_max_ms: self.age_max_ms.load(Relaxed),
+            idle_timeout_ms: self.idle_timeout_ms.load(Relaxed),
+            learn: self.learn.load(Relaxed),
+            connections_max: self.connections_max.limit(),
+            connecting_max: self.connecting_max.limit(),
+            waiting_max: self.waiting_max.load(Relaxed),
+        }
     }
 
     pub(crate) fn is_local(&self) -> bool {

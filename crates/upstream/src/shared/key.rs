@@ -186,6 +186,11 @@ impl Names {
         Ok(PeerId(number))
     }
 
+    /// All groups that were ever named.
+    pub(crate) fn groups(&self) -> Vec<(Box<str>, GroupId)> {
+        self.groups.iter().map(|(name, &number)| (name.clone(), GroupId(number))).collect()
+    }
+
     /// The peers of a group that were ever named.
     pub(crate) fn peers_of(&self, group: GroupId) -> Vec<u16> {
         self.peers.iter().filter(|((of, _), _)| *of == group).map(|(_, &number)| number).collect()

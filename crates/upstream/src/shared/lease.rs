@@ -229,6 +229,15 @@ impl<'p, C: Send> Connecting<'p, C> {
     }
 }
 
+impl<C: Send> Connecting<'_, C> {
+    /// The connection stands and is pooled before its first exchange, as by [`Lease::check_in_with`].
+    pub fn established_idle(self, connection: C, now: Millis, register: impl FnOnce(&C, IdleToken)) -> CheckIn<C> {
+        let mut lease = self.established(connection, now);
+        lease.meta.requests = 0;
+        lease.check_in_with(now, register)
+    }
+}
+
 impl<C: Send> Drop for Connecting<'_, C> {
     fn drop(&mut self) {
         if !self.done {

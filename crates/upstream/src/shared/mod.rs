@@ -135,6 +135,16 @@ impl<C: Send> Pool<C> {
         self.names().vacate(key.index());
     }
 
+    /// All groups that were ever interned, with their names. Off the request path.
+    pub fn groups(&self) -> Vec<(Box<str>, GroupId)> {
+        self.names().groups()
+    }
+
+    /// The limits that hold for a group.
+    pub fn limits(&self, group: GroupId) -> Option<GroupLimits> {
+        self.groups.slot(u32::from(group.0)).map(GroupSlot::limits)
+    }
+
     /// A group's gauges and counters.
     pub fn snapshot(&self, group: GroupId) -> GroupSnapshot {
         let index = u32::from(group.0);
@@ -163,6 +173,12 @@ impl<C: Send> Pool<C> {
         };
         let none = PeerSnapshot { idle: 0, connections: 0, connecting: 0 };
         self.peers.slot(u32::from(peer.0)).map_or(none, read)
+    }
+
+    /// All connections to the peer behind a key: idle, leased, connecting, tunnels.
+    pub fn peer_connections(&self, key: KeyId) -> u32 {
+        let peer = self.live_key(key).and_then(|slot| self.peers.slot(u32::from(slot.peer())));
+        peer.map_or(0, |peer| peer.gauges.0.connections.load(Ordering::Acquire))
     }
 
     fn names(&self) -> std::sync::MutexGuard<'_, Names> {

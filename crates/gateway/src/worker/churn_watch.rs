@@ -1,0 +1,122 @@
+//! What is done for the upstream pool by the clock: the first worker looks once a second at what the limits of each group
+//! cost, and says once a minute which are too small. Whether they are is `upstream::churn`'s to say.
+
+use super::Worker;
+use super::housekeeping::Chore;
+use crate::error_log::Level;
+use crate::shared::Shared;
+use reactor::Millis;
+use upstream::churn::Minute;
+use upstream::shared::{GroupCounts, GroupId};
+
+/// How often the gauges are looked at. Counters miss nothing in between; a peak of connections that no second sees is no
+/// peak that a pool should be sized for.
+const LOOK_MS: u64 = 1000;
+/// Looks between two lines of the log about the same group.
+const LOOKS_PER_REPORT: u32 = 60;
+
+/// A group as it was when the minute began, and the most that was seen since.
+#[derive(Debug)]
+struct Seen {
+    id: GroupId,
+    before: GroupCounts,
+    connections_peak: u32,
+    idle_peak: u32,
+}
+
+/// The looks of one minute.
+#[derive(Debug, Default)]
+pub(super) struct ChurnWatch {
+    groups: Vec<Seen>,
+    looks: u32,
+}
+
+impl ChurnWatch {
+    /// One look; the last of a minute logs what was found.
+    fn look(&mut self, shared: &Shared) {
+        let pool = &shared.pool;
+        let groups = pool.groups();
+        for (name, id) in &groups {
+            let snapshot = pool.snapshot(*id);
+            let Some(seen) = self.groups.iter_mut().find(|seen| seen.id == *id) else {
+                let (connections_peak, idle_peak) = (snapshot.connections, snapshot.idle);
+                self.groups.push(Seen { id: *id, before: snapshot.counts, connections_peak, idle_peak });
+                continue;
+            };
+            seen.connections_peak = seen.connections_peak.max(snapshot.connections);
+            seen.idle_peak = seen.idle_peak.max(snapshot.idle);
+            if self.looks < LOOKS_PER_REPORT {
+                continue;
+            }
+            let Some(limits) = pool.limits(*id) else { continue };
+            let minute = Minute {
+                limits: &limits,
+                workers: pool.workers(),
+                before: &seen.before,
+                now: &snapshot.counts,
+                connections_peak: seen.connections_peak,
+                idle_peak: seen.idle_peak,
+            };
+            for shortage in minute.shortages() {
+                shared.error_log.log(Level::Warn, &format!("upstream \"{name}\": {shortage}"));
+            }
+            *seen = Seen { id: *id, before: snapshot.counts, connections_peak: 0, idle_peak: 0 };
+        }
+        self.looks = if self.looks < LOOKS_PER_REPORT { self.looks + 1 } else { 1 };
+    }
+}
+
+impl Worker {
+    /// Begins to look, if this is the worker that does.
+    pub(super) fn begin_watching(&self) {
+        if self.index == 0 {
+            self.plan_chore(Chore::WatchChurn, Millis(self.reactor.now().0 + LOOK_MS));
+        }
+    }
+
+    pub(super) fn watch_churn(&self) {
+        self.churn.borrow_mut().look(self.shared);
+        self.begin_watching();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error_log::ErrorLog;
+    use crate::pool::IdleSocket;
+    use upstream::WorkerId;
+    use upstream::shared::{GroupLimits, Open, PeerAddress, PoolKey};
+
+    #[test]
+    fn f4_a_pool_that_is_too_small_is_named_once_a_minute_with_its_numbers() {
+        let shared = Shared::leak(1, ErrorLog::new(Level::Warn, 0)).unwrap();
+        let group = shared.pool.intern_group("backend", &GroupLimits::keepalive(2, false, 1)).unwrap();
+        let peer = PeerAddress::Ip(([127, 0, 0, 1], 80).into());
+        let key = PoolKey { group, peer, tls: None, source: None, proxy_protocol: false, location: None };
+        let key = shared.pool.intern_key(&key).unwrap();
+        let mut watch = ChurnWatch::default();
+        let mut lines = Vec::new();
+        for second in 0..=2 * LOOKS_PER_REPORT {
+            // Ten at a time, and room for two.
+            let leases: Vec<_> = (0..10)
+                .map(|_| match shared.pool.open(WorkerId(0), key) {
+                    Open::Connect { permit, .. } => permit.established(IdleSocket::leased(), upstream::Millis(0)),
+                    Open::Full { limit, .. } => panic!("{limit:?}"),
+                })
+                .collect();
+            watch.look(shared);
+            for lease in leases {
+                let _ = lease.check_in(upstream::Millis(u64::from(second)));
+            }
+            shared.error_log.flush(|text, _| lines.push((second, String::from_utf8_lossy(text).into_owned())));
+        }
+        lines.retain(|(_, text)| !text.is_empty());
+        assert_eq!(lines.iter().map(|(second, _)| *second).collect::<Vec<_>>(), [60, 120], "{lines:?}");
+        assert!(lines[0].1.contains("[warn]") && lines[0].1.contains("upstream \"backend\": "), "{lines:?}");
+        assert!(
+            lines[0].1.contains("keepalive is 2 per worker") && lines[0].1.contains("\"keepalive 12\""),
+            "{lines:?}"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! `keepalive … floor=`: connections that are opened ahead of demand, kept there through quiet times, and not forced on a
+//! peer that refuses them. Each worker looks after its share of the peers by the clock; a connection under way is a task
+//! without an exchange.
+
+use super::housekeeping::Chore;
+use super::{Body, Worker};
+use crate::generation::FloorPlan;
+use crate::pool::{IdleSocket, pool_before_use};
+use crate::ports::PortUse;
+use reactor::{Millis, Stream, TaskId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+use upstream::shared::{Connecting, KeyId};
+
+/// How often a floor is looked at. What an expiry or a peer closes is back after this and a connect.
+const LOOK_MS: u64 = 250;
+/// Connections that one look opens to a peer: with a quarter of what is missing at a time, a floor is filled over some
+/// seconds instead of by a burst that may overflow the peer's accept queue.
+const OPENS_MAX: u32 = 8;
+/// The first pause after a refusal, doubled with each further one.
+const PAUSE_MIN_MS: u64 = 1000;
+/// The longest pause: a peer that is back is warm again within this.
+const PAUSE_MAX_MS: u64 = 30_000;
+
+/// A peer that refuses, or closes what was opened for it.
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    refusals: u32,
+    until: Millis,
+}
+
+/// The peers that are left alone for a while.
+#[derive(Debug, Default)]
+pub(super) struct Pauses(RefCell<HashMap<KeyId, Pause>>);
+
+impl Pauses {
+    fn holds(&self, key: KeyId, now: Millis) -> bool {
+        self.0.borrow().get(&key).is_some_and(|pause| pause.until > now)
+    }
+
+    /// Another refusal. Several at the same time are one.
+    fn refused(&self, key: KeyId, now: Millis) {
+        let mut pauses = self.0.borrow_mut();
+        let pause = pauses.entry(key).or_insert(Pause { refusals: 0, until: now });
+        if pause.until <= now {
+            let ms = PAUSE_MIN_MS.checked_shl(pause.refusals).unwrap_or(PAUSE_MAX_MS).min(PAUSE_MAX_MS);
+            *pause = Pause {
+                refusals: pause.refusals.saturating_add(1).min(16),
+                until: now.after(Duration::from_millis(ms)),
+            };
+        }
+    }
+
+    /// The floor is full: the peer takes connections, and keeps them.
+    fn end(&self, key: KeyId) {
+        self.0.borrow_mut().remove(&key);
+    }
+}
+
+/// A connection on its way into the pool.
+pub(super) struct Warming {
+    task: TaskId,
+    stream: Stream,
+    port: Option<PortUse>,
+    permit: Connecting<'static, IdleSocket>,
+    key: KeyId,
+}
+
+impl Worker {
+    /// Looks after the floors at the next opportunity: at the start, and after a reload.
+    pub(super) fn begin_warming(&self) {
+        self.plan_chore(Chore::WarmPool, self.reactor.now());
+    }
+
+    pub(super) fn warm_pool(self: &Rc<Self>) {
+        let generation = self.generation();
+        let workers = self.shared.workers();
+        let mut has_some = false;
+        for floor in generation.floors.iter().skip(usize::from(self.index)).step_by(workers) {
+            has_some = true;
+            self.warm_peer(floor);
+        }
+        if has_some && !self.is_draining() {
+            self.plan_chore(Chore::WarmPool, self.reactor.now().after(Duration::from_millis(LOOK_MS)));
+        }
+    }
+
+    fn warm_peer(self: &Rc<Self>, floor: &FloorPlan) {
+        let now = self.reactor.now();
+        let pool = &self.shared.pool;
+        let missing = floor.floor.saturating_sub(pool.peer_connections(floor.key));
+        if missing == 0 {
+            return self.pauses.end(floor.key);
+        }
+        if self.is_draining() || self.pauses.holds(floor.key, now) {
+            return;
+        }
+        for _ in 0..missing.div_ceil(4).min(OPENS_MAX) {
+            // Nothing gives way to a connection that nobody has asked for.
+            let Some(permit) = pool.open_spare(self.id(), floor.key) else { return };
+            let task = self.reactor.create_task();
+            if let Ok(stream) = self.reactor.connect(&floor.address, &floor.connect, task) {
+                self.reactor.set_deadline(task, Some(now.after(floor.connect_timeout)));
+                let port = self.shared.ports.opened(&stream, &floor.address);
+                self.put(task, Body::Warming(Box::new(Warming { task, stream, port, permit, key: floor.key })));
+            } else {
+                self.reactor.end_task(task);
+                return self.pauses.refused(floor.key, now);
+            }
+        }
+    }
+
+    /// A warm connection was closed by its peer before it was used.
+    pub(crate) fn warm_was_closed(&self, key: KeyId) {
+        self.pauses.refused(key, self.reactor.now());
+    }
+
+    pub(super) fn step_warming(self: &Rc<Self>, warming: Box<Warming>) {
+        let Warming { task, ref stream, key, .. } = *warming;
+        let fired = self.reactor.take_deadline_fired(task);
+        if !stream.is_writable() && !stream.is_failed() && !fired {
+            return self.put(task, Body::Warming(warming));
+        }
+        let stands = stream.is_writable() && matches!(stream.take_error(), Ok(None));
+        let Warming { stream, port, permit, .. } = *warming;
+        if stands {
+            pool_before_use(permit, stream, port, self);
+        } else {
+            self.pauses.refused(key, self.reactor.now());
+        }
+        self.reactor.end_task(task);
+    }
+}
