@@ -173,3 +173,48 @@ fn one_file_has_one_buffer() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("already defined with conflicting parameters"), "{said}");
 }
+
+#[test]
+fn a_rotation_writes_what_is_held_back_to_the_old_file() {
+    let servers = "log_format uri '$uri';
+        server { listen 127.0.0.1:PORT; location / { return 200; access_log logs/held.log uri buffer=1m; } }";
+    let mut instance = Instance::new("", servers);
+    instance.start();
+    ask(&instance, "/before");
+    // The connection was closed after its line had been rendered, so the signal comes after the line.
+    fs::rename(instance.path("logs/held.log"), instance.path("logs/held.old")).expect("renamed");
+    instance.signal("reopen");
+    until("the line is in the old file", || instance.text("logs/held.old") == "/before\n");
+    ask(&instance, "/after");
+    instance.signal("quit");
+    assert_eq!(instance.wait(), Some(0));
+    assert_eq!(instance.text("logs/held.log"), "/after\n");
+}
+
+#[test]
+fn logs_of_earlier_configurations_are_closed() {
+    let top = "master_process off;";
+    let servers = |number: u32| {
+        format!(
+            "server {{ listen 127.0.0.1:PORT; access_log logs/access-{number}.log; error_log logs/error-{number}.log;
+             location / {{ return 200 \"{number}\"; }} }}"
+        )
+    };
+    let mut instance = Instance::new(top, &servers(0));
+    instance.start();
+    let open = |name: &str| {
+        let folder = fs::read_dir(format!("/proc/{}/fd", instance.pid())).expect("it runs");
+        let paths = folder.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        paths.filter(|path| path.to_string_lossy().contains(name)).count()
+    };
+    assert_eq!((open("/access-"), open("/error-")), (1, 1));
+    for number in 1..=5 {
+        instance.configure(top, &servers(number));
+        instance.signal("reload");
+        until("the new configuration serves", || {
+            instance.fetch("/").is_ok_and(|response| response.ends_with(&number.to_string()))
+        });
+    }
+    until("the old files are closed", || (open("/access-"), open("/error-")) == (1, 1));
+    until("the new one is written", || instance.text("logs/access-5.log").lines().count() >= 1);
+}

@@ -1,7 +1,7 @@
 //! Logs of a location: formats are compiled, places found, and each place gets the one sink that everybody who names it
 //! shares.
 
-use super::Lowering;
+use super::{Lowering, Registry};
 use crate::access_log::{AccessLog, AccessOutput, Buffering, LogSink, NamePlan};
 use crate::error_log::{ErrorLog, ErrorTarget};
 use crate::files::parent_segments;
@@ -22,6 +22,14 @@ pub struct ErrorOutput {
     pub log: Arc<ErrorLog>,
     /// Where each goes that is grave enough.
     pub targets: Vec<ErrorTarget>,
+}
+
+impl Registry {
+    /// Lets go of logs that nobody but this registry holds: earlier configurations had them.
+    pub(super) fn forget_logs(&mut self) {
+        self.sinks.retain(|_, sink| Arc::strong_count(sink) > 1);
+        self.error_logs.retain(|_, log| Arc::strong_count(log) > 1);
+    }
 }
 
 impl Lowering<'_> {

@@ -115,6 +115,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     registry.generations += 1;
     // An operator who has changed a sysctl reloads.
     options.shared.ports.refresh();
+    registry.forget_logs();
     let number = registry.generations;
     let worker_connections = model.events.settings.worker_connections as usize;
     let Some(http) = &model.http else {

@@ -36,15 +36,20 @@ struct State {
     accesses: Vec<Access>,
     /// Of the process.
     targets: Vec<ErrorTarget>,
-    /// Of servers and locations.
-    errors: Vec<ErrorOutput>,
+    /// Of servers and locations, and whether the configuration that holds has them.
+    errors: Vec<(ErrorOutput, bool)>,
     places: Places,
     ending: bool,
 }
 
+/// Who else holds a log that nobody writes any more: the registry, and this thread.
+const HOLDERS_WHEN_IDLE: usize = 2;
+
 /// An access log.
 struct Access {
     output: AccessOutput,
+    /// The configuration that holds has it.
+    current: bool,
     /// What `buffer=` holds back, and since when.
     pending: Vec<u8>,
     since: Option<Instant>,
@@ -135,16 +140,22 @@ impl State {
         for access in &mut self.accesses {
             // What only exchanges of an old configuration write is not held back any more.
             access.output.buffering = None;
+            access.current = false;
         }
         for output in &lowered.logs {
-            match self.accesses.iter_mut().find(|access| Arc::ptr_eq(&access.output.sink, &output.sink)) {
-                Some(known) => known.output = output.clone(),
-                None => self.accesses.push(Access { output: output.clone(), pending: Vec::new(), since: None }),
+            let known = self.accesses.iter_mut().find(|access| Arc::ptr_eq(&access.output.sink, &output.sink));
+            let output = output.clone();
+            if let Some(known) = known {
+                (known.output, known.current) = (output, true);
+            } else {
+                self.accesses.push(Access { output, current: true, pending: Vec::new(), since: None });
             }
         }
+        self.errors.iter_mut().for_each(|(_, current)| *current = false);
         for output in &lowered.error_logs {
-            if !self.errors.iter().any(|known| Arc::ptr_eq(&known.log, &output.log)) {
-                self.errors.push(output.clone());
+            match self.errors.iter_mut().find(|(known, _)| Arc::ptr_eq(&known.log, &output.log)) {
+                Some((_, current)) => *current = true,
+                None => self.errors.push((output.clone(), true)),
             }
         }
         self.places.files.extend(outputs(files));
@@ -165,8 +176,8 @@ impl State {
             access.write(&lines, now, all, places);
         }
         places.trouble.tell(shared);
-        let logs = std::iter::once((shared.error_log(), &targets[..]));
-        for (log, targets) in logs.chain(errors.iter().map(|output| (&*output.log, &output.targets[..]))) {
+        let own = errors.iter().map(|(output, _)| (&*output.log, &output.targets[..]));
+        for (log, targets) in std::iter::once((shared.error_log(), &targets[..])).chain(own) {
             log.flush(|lines, dropped| {
                 if dropped > 0 {
                     places.trouble.note(dropped, || "the error log is not written fast enough".to_owned());
@@ -174,6 +185,31 @@ impl State {
                 places.write_errors(lines, targets);
             });
         }
+        self.forget();
+    }
+
+    /// Lets go of the logs of earlier configurations, once the last exchange that could write them has ended.
+    fn forget(&mut self) {
+        let Self { accesses, targets, errors, places, .. } = self;
+        let before = accesses.len() + errors.len();
+        accesses.retain(|access| {
+            let writers = Arc::strong_count(&access.output.sink) > HOLDERS_WHEN_IDLE;
+            access.current || writers || !access.pending.is_empty()
+        });
+        errors.retain(|(output, current)| *current || Arc::strong_count(&output.log) > HOLDERS_WHEN_IDLE);
+        if accesses.len() + errors.len() == before {
+            return;
+        }
+        let of_errors = targets.iter().chain(errors.iter().flat_map(|(output, _)| &output.targets));
+        let used: Vec<&LogPlace> =
+            of_errors.map(|target| &target.place).chain(accesses.iter().map(|one| one.output.sink.place())).collect();
+        places.files.retain(|path, _| used.iter().any(|place| matches!(place, LogPlace::File(used) if used == path)));
+        places
+            .syslogs
+            .retain(|syslog, _| used.iter().any(|place| matches!(place, LogPlace::Syslog(used) if used == syslog)));
+        places
+            .named
+            .retain(|cache, _| used.iter().any(|place| matches!(place, LogPlace::Named(used) if used == cache)));
     }
 }
 
