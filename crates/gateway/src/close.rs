@@ -23,7 +23,7 @@ pub enum CloseReason {
     ClientAborted,
     /// `keepalive_timeout` passed without a request.
     KeepaliveTimeout,
-    /// `keepalive_requests` or `keepalive_time` was reached, or keepalive is off.
+    /// `keepalive_requests` or `keepalive_time` was reached, or keepalive is off, or off for this browser.
     KeepaliveLimit,
     /// The client asked for it (`Connection: close`, HTTP/1.0).
     ClientAsked,
@@ -33,6 +33,10 @@ pub enum CloseReason {
     Unanswered,
     /// The request was refused as malformed.
     BadRequest,
+    /// The response was an error after which nginx closes, too.
+    AfterError,
+    /// The response did not wait for the whole request body.
+    BodyUnread,
     /// `client_header_timeout` passed before the head was complete.
     HeadTimeout,
     /// `client_body_timeout` passed without a byte of the request body.
@@ -75,6 +79,8 @@ impl CloseReason {
         Self::CloseDelimited,
         Self::Unanswered,
         Self::BadRequest,
+        Self::AfterError,
+        Self::BodyUnread,
         Self::HeadTimeout,
         Self::BodyTimeout,
         Self::SendTimeout,
@@ -101,6 +107,8 @@ impl CloseReason {
             Self::CloseDelimited => "close_delimited",
             Self::Unanswered => "unanswered",
             Self::BadRequest => "bad_request",
+            Self::AfterError => "after_error",
+            Self::BodyUnread => "body_unread",
             Self::HeadTimeout => "head_timeout",
             Self::BodyTimeout => "body_timeout",
             Self::SendTimeout => "send_timeout",
@@ -114,6 +122,67 @@ impl CloseReason {
             Self::Unlistened => "unlistened",
             Self::Shutdown => "shutdown",
             Self::Bug => "bug",
+        }
+    }
+
+    /// What it means, and what to look at where it is frequent; empty where it is as it should be.
+    pub fn explain(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ClientClosed => ("the client closed between two requests", ""),
+            Self::ClientAborted => (
+                "the client closed or reset in the middle of something",
+                "`$request_time` of these requests: clients may have given up waiting",
+            ),
+            Self::KeepaliveTimeout => ("`keepalive_timeout` passed without a request", ""),
+            Self::KeepaliveLimit => (
+                "`keepalive_requests` or `keepalive_time` was reached, or keepalive is off, or off for this browser",
+                "`keepalive_requests`, where clients open connections as fast as they close",
+            ),
+            Self::ClientAsked => ("the client asked for it: `Connection: close`, or HTTP/1.0", "the client's settings"),
+            Self::CloseDelimited => (
+                "the response had no length, so its end is the end of the connection",
+                "an upstream without `Content-Length` before HTTP/1.0 clients, or `chunked_transfer_encoding off`",
+            ),
+            Self::Unanswered => ("the configuration says to close without an answer: `return 444`", ""),
+            Self::BadRequest => (
+                "the request was malformed and got a 4xx or 5xx",
+                "the error log: each has a line with the client and what was wrong",
+            ),
+            Self::AfterError => ("the response was 400, 413, 414, 500 or 501", "the error log"),
+            Self::BodyUnread => (
+                "the response did not wait for the whole request body: 413, or an early answer",
+                "`client_max_body_size`",
+            ),
+            Self::HeadTimeout => (
+                "`client_header_timeout` passed before the head was complete; 408 if some of it was there",
+                "clients that connect ahead of need, or somebody who holds connections open",
+            ),
+            Self::BodyTimeout => ("`client_body_timeout` passed without a byte of the request body", "slow uploads"),
+            Self::SendTimeout => ("`send_timeout` passed without the client taking a byte", "slow or stuck readers"),
+            Self::Truncated => (
+                "the upstream's response broke off; closing is how the client learns of it",
+                "the error log: `upstream prematurely closed connection`, or its timeout",
+            ),
+            Self::TunnelEnded => ("one side closed the tunnel; `$close_side` says which", ""),
+            Self::TunnelTimeout => (
+                "the tunnel was silent for too long",
+                "`tunnel_timeout`, `proxy_read_timeout`, and the heartbeats of the clients",
+            ),
+            Self::Displaced => {
+                ("it was idle, and needed for somebody else", "`worker_connections` and `worker_rlimit_nofile`")
+            }
+            Self::NoRoom => (
+                "new, and all of `worker_connections` were in use, none of them idle",
+                "`worker_connections`; the error log has one line a minute",
+            ),
+            Self::Unwatched => ("new, and the kernel had no memory to watch it", "the machine's memory, `dmesg`"),
+            Self::MemoryBudget => (
+                "`memory_budget` was used up: it was idle, or its request got 503",
+                "the error log: it names the connections that hold most",
+            ),
+            Self::Unlistened => ("a reload has taken away the address on which it was accepted", ""),
+            Self::Shutdown => ("the process ends", ""),
+            Self::Bug => ("a panic: a bug of ours", "the error log, and please report it"),
         }
     }
 

@@ -16,7 +16,9 @@ const HEAD_READ_BYTES: usize = 16 * 1024;
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) task: TaskId,
-    /// Where it was accepted.
+    /// The socket that it was accepted from.
+    pub(crate) socket: ListenerId,
+    /// The address that it came to: another one than its socket's where that is for all addresses.
     pub(crate) listener: ListenerId,
     pub(crate) peer: PeerAddress,
     /// `$connection`: process-wide serial number.

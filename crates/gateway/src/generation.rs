@@ -81,6 +81,18 @@ impl Generation {
         self.listeners.get(id.0 as usize)?.as_ref()
     }
 
+    /// Whose connection it is that came through a socket: `local` tells the address that it came to, and is asked only
+    /// where that makes a difference.
+    pub(crate) fn listener_behind(&self, socket: ListenerId, local: impl FnOnce() -> Option<IpAddr>) -> ListenerId {
+        match self.listener(socket) {
+            Some(plan) if !plan.behind.is_empty() => {
+                let local = local();
+                plan.behind.iter().find(|(ip, _)| Some(*ip) == local).map_or(socket, |(_, id)| *id)
+            }
+            _ => socket,
+        }
+    }
+
     pub(crate) fn server(&self, index: u32) -> &ServerPlan {
         &self.servers[index as usize]
     }
@@ -95,6 +107,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) names: ServerNames,
     pub(crate) limits: Limits,
     pub(crate) header_timeout: Duration,
+    /// Addresses without a socket of their own, whose connections come through this one.
+    pub(crate) behind: Vec<(IpAddr, ListenerId)>,
 }
 
 /// A `server {}`.

@@ -31,6 +31,9 @@ impl Exchange {
         }
         // What went wrong may have left more than this request behind, so nginx closes after these, whatever page is shown.
         if matches!(reply.status, 400 | 413 | 414 | 500 | 501) {
+            if self.down.keepalive {
+                self.close.get_or_insert(CloseReason::AfterError);
+            }
             self.down.keepalive = false;
         }
         // An error of an error page is shown as what it is.

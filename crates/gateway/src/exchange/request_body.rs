@@ -249,6 +249,7 @@ impl Exchange {
         }
         self.error_log(&format!("client intended to send too large chunked body: {} bytes", self.body.received));
         self.down.keepalive = false;
+        self.close.get_or_insert(CloseReason::BodyUnread);
         self.body_refused = true;
         Some(Reply::error(413))
     }

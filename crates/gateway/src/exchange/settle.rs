@@ -30,12 +30,12 @@ impl Exchange {
         let age = self.worker.reactor.now().since(connection.accepted_at);
         let within_limits = !plan.keepalive_timeout.is_zero()
             && connection.requests < plan.keepalive_requests
-            && u128::from(age) < plan.keepalive_time.as_millis()
-            && !self.worker.is_draining();
-        if self.down.keepalive && self.is_browser_without_keepalive() {
+            && u128::from(age) < plan.keepalive_time.as_millis();
+        if self.down.keepalive && self.worker.is_draining() {
             self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::Shutdown);
         }
-        if self.down.keepalive && !within_limits {
+        if self.down.keepalive && (!within_limits || self.is_browser_without_keepalive()) {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::KeepaliveLimit);
         }
@@ -45,6 +45,7 @@ impl Exchange {
         }
         if self.down.keepalive && !self.body.is_done() && !self.body.is_shorter_than(DRAIN_BYTES_MAX) {
             self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::BodyUnread);
         }
     }
 
@@ -70,8 +71,13 @@ impl Exchange {
     pub(super) async fn settle(&mut self) -> Result<(), CloseReason> {
         self.send_trailers();
         let sent = self.finish_sending().await;
-        if !self.body.is_done() && self.down.keepalive && sent.is_ok() && self.drain_body().await.is_err() {
+        if !self.body.is_done()
+            && self.down.keepalive
+            && sent.is_ok()
+            && let Err(reason) = self.drain_body().await
+        {
             self.down.keepalive = false;
+            self.close.get_or_insert(reason);
         }
         self.log();
         self.count_response();
@@ -147,7 +153,7 @@ impl Exchange {
             match self.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
                 Ok(super::body::BodyRead::Done) => return Ok(()),
                 Ok(super::body::BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
-                    return Err(CloseReason::ClientAsked);
+                    return Err(CloseReason::BodyUnread);
                 }
                 Ok(super::body::BodyRead::Data) => {}
                 Ok(super::body::BodyRead::NotReady) => {

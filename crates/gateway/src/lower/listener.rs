@@ -17,6 +17,7 @@ const BACKLOG_DEFAULT: u32 = 511;
 impl Lowering<'_> {
     pub(super) fn listeners(&mut self) -> (Vec<Option<ListenerPlan>>, Vec<ListenerSpec>) {
         let (mut plans, mut specs) = (Vec::new(), Vec::new());
+        let mut behind: Vec<(SocketAddr, ListenerId)> = Vec::new();
         for listener in &self.http.listeners {
             if listener.options.proxy_protocol
                 && let Some(span) = listener.span
@@ -27,13 +28,33 @@ impl Lowering<'_> {
             for address in self.addresses(&listener.address, listener.span) {
                 let next = ListenerId(self.registry.listeners.len() as u32);
                 let id = *self.registry.listeners.entry(address.clone()).or_insert(next);
-                if let Some(plan) = self.listener_plan(listener) {
-                    place_listener(&mut plans, id, plan);
-                    specs.push(ListenerSpec { id, address, options: listen_options(listener) });
+                let Some(plan) = self.listener_plan(listener) else { continue };
+                place_listener(&mut plans, id, plan);
+                match address {
+                    PeerAddress::Ip(ip) if self.is_behind_a_wildcard(listener, ip) => behind.push((ip, id)),
+                    _ => specs.push(ListenerSpec { id, address, options: listen_options(listener) }),
                 }
             }
         }
+        for spec in &specs {
+            let (PeerAddress::Ip(socket), Some(Some(plan))) = (&spec.address, plans.get_mut(spec.id.0 as usize)) else {
+                continue;
+            };
+            let covered = behind.iter().filter(|(ip, _)| socket.ip().is_unspecified() && is_same_port(*socket, *ip));
+            plan.behind = covered.map(|(ip, id)| (ip.ip(), *id)).collect();
+        }
         (plans, specs)
+    }
+
+    /// Whether an address needs no socket of its own: one for all addresses of its port is there, which Linux lets nobody
+    /// bind beside, and nothing is said about its socket. As in nginx (`ngx_http_init_listening`), the address that a
+    /// connection came to tells whose it is.
+    fn is_behind_a_wildcard(&self, listener: &Listener, address: SocketAddr) -> bool {
+        let is_wildcard = |other: &Listener| {
+            matches!(other.address.host, Host::Ip(ip) if ip.is_unspecified()
+                && is_same_port(SocketAddr::new(ip, other.address.port), address))
+        };
+        !address.ip().is_unspecified() && !listener.options.set && self.http.listeners.iter().any(is_wildcard)
     }
 
     fn listener_plan(&mut self, listener: &Listener) -> Option<ListenerPlan> {
@@ -63,7 +84,7 @@ impl Lowering<'_> {
                 head.max_headers as usize,
             )
         };
-        Some(ListenerPlan { names, limits, header_timeout: head.client_header_timeout })
+        Some(ListenerPlan { names, limits, header_timeout: head.client_header_timeout, behind: Vec::new() })
     }
 
     fn server_name(&mut self, form: &NameForm) -> Result<ServerName, String> {
@@ -100,6 +121,11 @@ impl Lowering<'_> {
             },
         }
     }
+}
+
+/// A socket for all addresses of a family takes the connections of that family alone.
+fn is_same_port(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
 }
 
 fn listen_options(listener: &Listener) -> ListenOptions {

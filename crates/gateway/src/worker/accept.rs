@@ -160,6 +160,7 @@ impl Worker {
         let connection = Box::new(Connection {
             stream,
             task,
+            socket: id,
             listener: id,
             peer: accepted.from,
             serial,

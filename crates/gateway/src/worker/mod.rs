@@ -260,6 +260,8 @@ impl Worker {
         let generation = self.generation();
         let task = connection.task;
         let fired = self.reactor.take_deadline_fired(task);
+        let local = || connection.stream.local_address().ok().flatten().map(|address| address.ip());
+        connection.listener = generation.listener_behind(connection.socket, local);
         let Some(listener) = generation.listener(connection.listener) else {
             return self.close(connection, CloseReason::Unlistened);
         };
