@@ -3,7 +3,7 @@
 use super::WatchArgs;
 use super::model::log_file::{Head, Sample, encode_head, encode_sample};
 use super::model::tally::Tally;
-use crate::report::{errno, print, say};
+use crate::report::{errno, print_on, say};
 use crate::signals::Signals;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sockdiag::{Census, Filter, Owners, Question, Settings, Source};
@@ -130,8 +130,11 @@ impl Output {
                 file.write_all(text.as_bytes()).map_err(|error| format!("{name} cannot be written {}", errno(&error)))
             }
             Self::Standard => {
-                print(text.as_bytes());
-                Ok(())
+                if print_on(text.as_bytes()) {
+                    Ok(())
+                } else {
+                    Err("nobody reads the log any more".to_owned())
+                }
             }
         }
     }

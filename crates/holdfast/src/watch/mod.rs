@@ -157,9 +157,7 @@ fn look(
         if let Some(exporter) = exporter {
             exporter.show(metrics::encode(picture));
         }
-        if args.plain || exporter.is_none() {
-            plain::print_picture(picture);
-        }
+        exporter.is_some() && !args.plain || plain::print_picture(picture)
     })
 }
 

@@ -21,6 +21,12 @@ pub(super) struct Args {
     /// Leave out the samples of the first seconds of each log
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_skip)]
     skip: Duration,
+    /// Write a page with tables and charts into this file, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print the document as JSON instead
+    #[arg(long)]
+    json: bool,
 }
 
 /// A day of samples every two seconds, with 64 ports in all states, takes about 500 MB as CSV; what is longer is no log that
@@ -31,7 +37,16 @@ pub(super) fn run(args: &Args) -> u8 {
     let read_all = || -> Result<String, String> {
         let logs = args.logs.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let reference = args.reference.as_deref().map(read).transpose()?;
-        Ok(account::write(&logs, reference.as_ref(), args.skip.as_secs_f64()))
+        let (reference, skip_s) = (reference.as_ref(), args.skip.as_secs_f64());
+        if let Some(path) = &args.html {
+            let page = ::report::html::render(&account::document(&logs, reference, skip_s));
+            std::fs::write(path, page)
+                .map_err(|error| format!("{} cannot be written {}", path.display(), errno(&error)))?;
+        }
+        if args.json {
+            return Ok(::report::json::render(&account::document(&logs, reference, skip_s)) + "\n");
+        }
+        Ok(account::write(&logs, reference, skip_s))
     };
     match read_all() {
         Ok(text) => {

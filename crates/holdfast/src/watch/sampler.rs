@@ -94,6 +94,8 @@ impl Sampler {
     pub(super) fn look(&mut self) -> Result<Picture, String> {
         let begun = Instant::now();
         self.drain()?;
+        // Close to the events, so that what is counted and what was seen dying are of the same time.
+        let counters = Counters::read().map_err(|error| format!("the counters cannot be read: {error}"))?;
         self.find_listeners()?;
         let settings = Settings::read();
         let owners = Owners::scan().map_err(|error| format!("the processes cannot be read: {error}"))?;
@@ -122,7 +124,6 @@ impl Sampler {
                 gathering.add(socket, memory);
             })
             .map_err(|error| format!("the sockets cannot be read: {error}"))?;
-        let counters = Counters::read().map_err(|error| format!("the counters cannot be read: {error}"))?;
         let counted = self.before.map_or_else(Counters::default, |(_, before)| counters.since(&before));
         self.before = Some((begun, counters));
         self.listening.extend(listening);

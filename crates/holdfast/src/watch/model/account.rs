@@ -1,8 +1,9 @@
 //! `watch report`: what logs say, as the tables of the founding control experiment: average, least, most and trend of each
-//! state and port, beside the reference interval. Text; pure.
+//! state and port, beside the reference interval. Text for people, and a document for HTML and JSON; pure.
 
 use super::log_file::Log;
 use super::series::{self, Summary};
+use ::report::{Axis, Cell, Chart, Document, Kind, Section, Series, Severity, Table, Unit};
 use sockdiag::State;
 use std::fmt::Write as _;
 
@@ -47,6 +48,50 @@ pub(crate) fn write(logs: &[(String, Log)], reference: Option<&(String, Log)>, s
         text += &side_by_side(baseline.as_ref(), &arms);
     }
     text
+}
+
+/// The same as a document.
+pub(crate) fn document(logs: &[(String, Log)], reference: Option<&(String, Log)>, skip_s: f64) -> Document {
+    let baseline = reference.map(|(name, log)| arm(name, log, None, 0.0));
+    let arms: Vec<Arm<'_>> = logs.iter().map(|(name, log)| arm(name, log, baseline.as_ref(), skip_s)).collect();
+    let made_by = concat!("holdfast watch report ", env!("CARGO_PKG_VERSION"));
+    let mut document = Document::new("TCP connections by state", made_by);
+    for arm in baseline.iter().chain(&arms) {
+        document = document.section(section(arm));
+    }
+    document
+}
+
+fn section(arm: &Arm<'_>) -> Section {
+    let columns = ["", "average", "min", "max", "trend, per min", "reference", "net"];
+    let mut table = Table::new("Sockets per look", &columns);
+    for row in &arm.rows {
+        let Summary { average, least, most, .. } = row.summary;
+        let reference = |of: fn(f64, f64) -> String| row.reference.map_or_else(String::new, |other| of(average, other));
+        let cells = [
+            row.name.clone(),
+            format!("{average:.2}"),
+            least.to_string(),
+            most.to_string(),
+            row.summary.trend(),
+            reference(|_, other| format!("{other:.2}")),
+            reference(|average, other| format!("{:+.2}", average - other)),
+        ];
+        table = table.row(cells.into_iter().map(Cell::from).collect());
+    }
+    let basis = format!("n = {} samples, one every {} s", arm.seconds.len(), arm.log.head.interval_s);
+    let along = Axis::new("since the log began", Unit::of("s"));
+    let mut chart =
+        Chart::new("Sockets over time", Kind::Lines, along, Axis::new("sockets", Unit::of("sockets")), basis);
+    for row in arm.rows.iter().filter(|row| row.summary.most > 0) {
+        let points = arm.seconds.iter().copied().zip(row.values.iter().map(|value| *value as f64));
+        chart = chart.series(Series::new(&row.name, points));
+    }
+    let mut section = Section::new(arm.name).note(Severity::Note, describe(arm)).table(table).chart(chart);
+    for remark in remarks(arm).lines().filter(|line| !line.is_empty()) {
+        section = section.note(Severity::Warning, remark);
+    }
+    section
 }
 
 fn arm<'a>(name: &'a str, log: &'a Log, baseline: Option<&Arm<'_>>, skip_s: f64) -> Arm<'a> {
@@ -208,6 +253,13 @@ mod tests {
             assert!(text.contains(expected), "{expected}\nis not in\n{text}");
         }
         assert!(text.lines().all(|line| !line.starts_with("port 10000 CLOSE")), "{text}");
+        let document = document(&logs, Some(&reference), 0.0);
+        assert_eq!(
+            document.sections.iter().map(|section| section.title.as_str()).collect::<Vec<_>>(),
+            ["idle", "off", "on"]
+        );
+        let page = ::report::html::render(&document);
+        assert!(page.contains("+15.50") && page.contains("this is a ceiling"), "{page}");
     }
 
     #[test]
