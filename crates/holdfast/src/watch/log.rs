@@ -3,6 +3,7 @@
 use super::WatchArgs;
 use super::model::log_file::{Head, Sample, encode_head, encode_sample};
 use super::model::tally::Tally;
+use super::timestamp::timestamp;
 use crate::report::{errno, print_on, say};
 use crate::signals::Signals;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -11,8 +12,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use time::OffsetDateTime;
-use time::macros::format_description;
 
 /// Looks and writes until the count is reached or a signal comes.
 pub(super) fn write(args: &WatchArgs, path: &Path, filter: Option<&Filter>, signals: &Signals) -> Result<(), String> {
@@ -39,7 +38,7 @@ pub(super) fn write(args: &WatchArgs, path: &Path, filter: Option<&Filter>, sign
                 "holdfast: the sockets changed during the dump, as the kernel says; some may be counted twice or not at all",
             );
         }
-        let sample = Sample { time: now_utc(), seconds: now.as_secs_f64(), tally };
+        let sample = Sample { time: timestamp(), seconds: now.as_secs_f64(), tally };
         file.write(&encode_sample(args.format, &sample))?;
         number += 1;
         if args.count.is_some_and(|count| number >= count.get()) {
@@ -97,12 +96,6 @@ pub(super) fn pause(signals: &Signals, duration: Duration) -> Result<bool, Strin
             Err(error) => return Err(format!("poll() failed {}", errno(&error.into()))),
         }
     }
-}
-
-/// RFC 3339, whole seconds.
-pub(super) fn now_utc() -> String {
-    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }
 
 /// A file, or standard output.

@@ -9,6 +9,7 @@ mod model;
 mod plain;
 mod report;
 mod sampler;
+mod timestamp;
 mod view;
 
 use crate::exit;

@@ -1,9 +1,9 @@
 //! Looks: brings sockets, destroy events, counters, owners and settings of the kernel to `model::picture`, and the clock with
 //! them. Belongs to the thread and the network namespace it was opened in.
 
-use super::log::now_utc;
 use super::model::listeners::{Asked, LISTENERS_MAX};
 use super::model::picture::{Evidence, Gathering, Look, Memory, Picture};
+use super::timestamp::timestamp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sockdiag::{Census, Counters, DestroyEvents, Filter, Owners, Question, Settings, Source, State, StateSet};
 use std::collections::HashSet;
@@ -128,7 +128,7 @@ impl Sampler {
         self.before = Some((begun, counters));
         self.listening.extend(listening);
         let mut picture = gathering.finish(memory, &counted);
-        picture.time = now_utc();
+        picture.time = timestamp();
         picture.seconds = begun.duration_since(self.begun).as_secs_f64();
         picture.took_ms = begun.elapsed().as_secs_f64() * 1e3;
         self.note(&mut picture, summary.interrupted);
