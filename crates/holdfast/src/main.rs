@@ -14,6 +14,7 @@ mod serve;
 mod signals;
 mod verdict;
 mod version;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::Path;

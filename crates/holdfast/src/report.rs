@@ -35,8 +35,13 @@ pub(crate) fn overwrite(message: &str) {
 
 /// A result on the standard output stream.
 pub(crate) fn print(bytes: &[u8]) {
+    let _ = print_on(bytes);
+}
+
+/// The same for whoever goes on: `false` once nobody reads any more.
+pub(crate) fn print_on(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    out.write_all(bytes).and_then(|()| out.flush()).is_ok()
 }
 
 /// All that was found, for people; then, for programs, nginx's lines of the warnings and of the first error.

@@ -99,6 +99,15 @@ impl Filter {
         }
     }
 
+    /// Whether a test looks at the state, so that a dead socket, whose state is gone, cannot be put to it.
+    pub fn names_a_state(&self) -> bool {
+        match self {
+            Self::Test(test) => matches!(test, Test::State(_)),
+            Self::Not(inner) => inner.names_a_state(),
+            Self::And(left, right) | Self::Or(left, right) => left.names_a_state() || right.names_a_state(),
+        }
+    }
+
     /// The states that a socket may be in to pass: what the kernel need not even look at otherwise.
     pub fn states(&self) -> StateSet {
         match self {

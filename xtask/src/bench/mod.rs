@@ -9,6 +9,7 @@ mod origin;
 mod process;
 mod proxy;
 mod results;
+mod sockets;
 mod syscalls;
 mod wrk;
 
@@ -31,6 +32,14 @@ enum Experiment {
     /// One reading by ours: what `conf` starts and measures.
     #[command(hide = true)]
     ConfRead(conf::ReadArgs),
+    /// CPU per socket of a census: Holdfast's over netlink and from /proc, `ss`, `ss -p` and `netstat`.
+    Sockets(sockets::Args),
+    /// A process that holds sockets: what `sockets` starts.
+    #[command(hide = true)]
+    SocketsHold(sockets::HoldArgs),
+    /// One census by ours: what `sockets` starts and measures.
+    #[command(hide = true)]
+    SocketsRead(sockets::ReadArgs),
 }
 
 /// Runs the task.
@@ -40,5 +49,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Experiment::Proxy(args) => proxy::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),
+        Experiment::Sockets(args) => sockets::run(workspace, args),
+        Experiment::SocketsHold(args) => sockets::hold(args),
+        Experiment::SocketsRead(args) => sockets::read(args),
     }
 }

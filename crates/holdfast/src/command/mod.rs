@@ -5,7 +5,7 @@ mod man;
 mod origin;
 mod serve;
 
-use crate::{demo, load};
+use crate::{demo, load, watch};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -40,6 +40,7 @@ enum Command {
     Demo(demo::Args),
     // Large, as it has a flag for everything that a load can do.
     Load(Box<load::Args>),
+    Watch(Box<watch::Args>),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -59,6 +60,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Origin(args) => origin::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
         Command::Man(args) => man::run(&args, &Cli::command()),
     }

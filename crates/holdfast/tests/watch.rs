@@ -1,0 +1,121 @@
+//! `holdfast watch` as a program: what it logs and reports, against sockets of the test's own.
+
+#[allow(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use std::fs;
+use std::io::Read as _;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Output, Stdio};
+use support::{holdfast, until};
+
+fn run(arguments: &[&str]) -> Output {
+    holdfast().args(arguments).output().expect("the program starts")
+}
+
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A listener with three connections: one in TIME_WAIT, two open.
+fn scene() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        kept.push(TcpStream::connect(address).expect("it listens"));
+        kept.push(listener.accept().expect("connected").0);
+    }
+    let mut first = TcpStream::connect(address).expect("it listens");
+    let (mut second, _) = listener.accept().expect("connected");
+    first.shutdown(Shutdown::Write).expect("open");
+    let _ = second.read(&mut [0; 1]);
+    drop(second);
+    let _ = first.read(&mut [0; 1]);
+    (listener, kept)
+}
+
+#[test]
+fn a_log_counts_what_is_there_and_the_report_says_so() {
+    let (listener, _kept) = scene();
+    let port = listener.local_addr().expect("bound").port().to_string();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    for format in ["text", "csv", "json"] {
+        let log = path(format);
+        let arguments =
+            ["watch", "--interval", "0.1", "--count", "4", "--port", &port, "--format", format, "--log", &log];
+        assert_eq!(printed(&run(&arguments)), "");
+        let report = printed(&run(&["watch", "report", &log]));
+        let first = report.lines().next().unwrap_or_default();
+        assert!(
+            first.starts_with(&format!("{format}: 4 samples over "))
+                && first.ends_with(" s, by sock_diag over netlink")
+        );
+        for (state, count) in [("", "5.00        5        5"), (" TIME_WAIT", "1.00        1        1")] {
+            let name = format!("port {port}{state} ");
+            let line =
+                report.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{name}: {report}"));
+            assert!(line.contains(count) && line.ends_with("flat"), "{line}");
+        }
+    }
+    // As the founding report did it: a grep for lines of the port.
+    let text = fs::read_to_string(path("text")).expect("written");
+    assert_eq!(text.lines().filter(|line| *line == format!("port {port} TIME_WAIT 1")).count(), 4, "{text}");
+    // The three are one measurement, so one beside the other differs by nothing.
+    let beside = printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json")]));
+    let line = beside.lines().find(|line| line.starts_with(&format!("port {port} TIME_WAIT"))).expect("in the table");
+    assert!(line.ends_with("1.00       +0.00"), "{line}");
+    assert!(beside.contains("averages side by side\n"), "{beside}");
+    // A measurement is not written over.
+    let again = run(&["watch", "--count", "1", "--log", &path("text")]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("File exists"), "{again:?}");
+}
+
+#[test]
+fn a_filter_in_ss_s_words_leaves_the_rest_out() {
+    let (listener, _kept) = scene();
+    let port = listener.local_addr().expect("bound").port();
+    let filter = format!("state established dport = :{port}");
+    let text = printed(&run(&["watch", "--count", "1", "--log", "-", &filter]));
+    let lines: Vec<&str> = text.lines().skip(2).collect();
+    assert_eq!(lines, ["ESTABLISHED 2"], "{text}");
+    let mine = format!("port = :{port} process {}", "watch");
+    let words: Vec<&str> = mine.split(' ').collect();
+    let text = printed(&run(&[&["watch", "--count", "1", "--log", "-", "--"], words.as_slice()].concat()));
+    assert!(text.contains(&format!("\"filter\":\"{mine}\"")), "{text}");
+    let wrong = run(&["watch", "--log", "-", "state", "asleep"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(errors.starts_with("holdfast: in the filter, `asleep` is no state; known are established"), "{errors}");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it() {
+    for arguments in [["--plain", "--interval", "0.1"], ["--log", "-", "--interval=0.1"]] {
+        let mut child = holdfast().arg("watch").args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+        child.stdout.take().expect("piped").read_exact(&mut [0; 8]).expect("it prints");
+        until("it ends", || child.try_wait().expect("a child of ours").is_some());
+    }
+}
+
+#[test]
+fn what_is_no_log_and_no_namespace_is_said_in_words() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("netstat.txt");
+    fs::write(&path, "Proto Recv-Q Send-Q Local Address\n").expect("written");
+    let path = path.to_str().expect("text");
+    for (arguments, expected) in [
+        (vec!["watch", "report", path], "its first line is not that of a log of `holdfast watch`"),
+        (vec!["watch", "report", "/nonexistent"], "/nonexistent cannot be read (2: No such file or directory)"),
+        (vec!["watch", "--namespace", "4294967294"], "opening the network namespace: No such file or directory"),
+    ] {
+        let output = run(&arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(errors.contains(expected), "{errors}");
+    }
+    assert_eq!(run(&["watch", "--interval", "0"]).status.code(), Some(2));
+}

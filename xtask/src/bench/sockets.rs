@@ -1,0 +1,309 @@
+//! `cargo xtask bench sockets`: what a census of TCP sockets costs: ours over netlink with and without owners, ours from
+//! /proc, `ss` with and without `-p`, and `netstat`, interleaved, on sockets that several processes hold.
+//!
+//! Each arm is a process of its own, measured by its CPU time: wall time beside other work says little. Ours report the
+//! time inside, so that the start of a large program does not count; `ss` and `netstat` are measured whole, and their start
+//! is measured, too, on no sockets. As root everything runs in a network namespace of its own, so that the sockets are
+//! exactly those made.
+
+use super::process::{Started, pause};
+use super::results::{median, spread};
+use crate::workspace::{Workspace, output_of, run as run_command};
+use anyhow::{Context as _, Result, bail};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use sockdiag::{Census, Owners, Question};
+use std::fs;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Options of `cargo xtask bench sockets`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Sockets to make; each connection within the machine is two.
+    #[arg(long, default_value_t = 100_000)]
+    sockets: u32,
+    /// Interleaved rounds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// Put the raw results into bench/results; otherwise target/bench.
+    #[arg(long)]
+    keep: bool,
+    /// Already in a namespace of its own.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+/// Options of a process that holds sockets.
+#[derive(clap::Args)]
+pub(super) struct HoldArgs {
+    connections: u32,
+}
+
+/// Options of one measured census.
+#[derive(clap::Args)]
+pub(super) struct ReadArgs {
+    arm: String,
+}
+
+/// Connections of one process: two descriptors each, below the limit of 20,000 that many systems set.
+const CONNECTIONS_PER_PROCESS: u32 = 9_000;
+/// Making a hundred thousand sockets takes seconds; a holder that does not come is not waited for.
+const READY_SECONDS_MAX: u64 = 120;
+/// The goals.
+const GOAL_US_PER_SOCKET: f64 = 1.5;
+const GOAL_OWNERS_FACTOR: f64 = 2.0;
+
+const ARMS: [&str; 7] = ["census", "census-bare", "census-owners", "proc", "ss", "ss-p", "netstat"];
+
+/// What one process of ours says about itself.
+#[derive(Serialize, Deserialize, Clone, Copy)]
+struct Inside {
+    sockets: u64,
+    cpu_us: f64,
+    wall_us: f64,
+    peak_kib: u64,
+}
+
+#[derive(Serialize)]
+struct Sample {
+    arm: &'static str,
+    /// From 0.
+    round: u64,
+    sockets: u64,
+    cpu_us_per_socket: f64,
+    wall_us_per_socket: f64,
+    peak_kib: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Results {
+    experiment: &'static str,
+    /// UTC.
+    date: String,
+    machine: String,
+    sockets: u32,
+    processes: usize,
+    rounds: u64,
+    samples: Vec<Sample>,
+}
+
+/// Runs the experiment.
+pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    if cfg!(debug_assertions) {
+        // `cargo xtask` is an unoptimised build, which is not what is to be measured.
+        let mut again = workspace.cargo();
+        // Linking the release way takes longer than all rounds, and what is measured is one crate.
+        again.args(["--config", "profile.release.lto=false", "--config", "profile.release.codegen-units=16"]);
+        again.args(["run", "--quiet", "--release", "--package", "xtask", "--"]).args(std::env::args_os().skip(1));
+        return run_command(&mut again);
+    }
+    if !args.inside && rustix::process::geteuid().is_root() {
+        let mut inside = Command::new("unshare");
+        inside.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(std::env::current_exe()?);
+        return run_command(inside.args(std::env::args_os().skip(1)).arg("--inside"));
+    }
+    let home = workspace.target("bench");
+    fs::create_dir_all(&home)?;
+    let holders = hold_all(args.sockets, &home)?;
+    let mut results = Results {
+        experiment: "sockets",
+        date: super::proxy::now_utc(),
+        machine: machine(),
+        sockets: args.sockets,
+        processes: holders.len(),
+        rounds: args.rounds,
+        samples: Vec::new(),
+    };
+    println!("{}\n{} sockets of {} processes, {} rounds\n", results.machine, args.sockets, holders.len(), args.rounds);
+    for round in 0..args.rounds {
+        let mut order = ARMS;
+        order.rotate_left((round as usize * 3) % ARMS.len());
+        for arm in order {
+            results.samples.push(measure(arm, round, &home, args.sockets)?);
+        }
+    }
+    drop(holders);
+    print!("{}", results.markdown());
+    let folder = if args.keep { workspace.root.join("bench/results") } else { home };
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{}-sockets.json", results.date.replace(':', "")));
+    fs::write(&path, serde_json::to_string_pretty(&results)? + "\n")?;
+    println!("\nraw results: {}", path.display());
+    Ok(())
+}
+
+/// Processes that hold so many sockets together, each ready.
+fn hold_all(sockets: u32, home: &std::path::Path) -> Result<Vec<Started>> {
+    let mut left = sockets / 2;
+    let mut holders = Vec::new();
+    while left > 0 {
+        let connections = left.min(CONNECTIONS_PER_PROCESS);
+        left -= connections;
+        let output = home.join(format!("sockets-hold-{}.out", holders.len()));
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["bench", "sockets-hold", &connections.to_string()]);
+        holders.push((Started::new("holder", &mut command, output.clone())?, output));
+    }
+    let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
+    for (_, output) in &holders {
+        while !fs::read_to_string(output).unwrap_or_default().contains("ready") {
+            if Instant::now() > deadline {
+                bail!("a holder is not ready: {}", fs::read_to_string(output).unwrap_or_default());
+            }
+            pause();
+        }
+    }
+    Ok(holders.into_iter().map(|(holder, _)| holder).collect())
+}
+
+/// A process that holds both ends of connections until it is ended.
+pub(super) fn hold(args: &HoldArgs) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let mut kept = Vec::new();
+    for _ in 0..args.connections {
+        let client = TcpStream::connect(address)?;
+        kept.push((client, listener.accept()?.0));
+    }
+    println!("ready {}", kept.len());
+    std::io::stdout().flush()?;
+    loop {
+        std::thread::park();
+    }
+}
+
+/// One arm in a process of its own.
+fn measure(arm: &'static str, round: u64, home: &std::path::Path, sockets: u32) -> Result<Sample> {
+    let mut command = match arm {
+        "ss" => shell("ss -tanimH"),
+        "ss-p" => shell("ss -tanimpH"),
+        "netstat" => shell("netstat -tan"),
+        _ => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["bench", "sockets-read", arm]);
+            command
+        }
+    };
+    let output = home.join(format!("sockets-{arm}.out"));
+    let before = cpu_us_of_children()?;
+    let begun = Instant::now();
+    let status = command.stdin(Stdio::null()).stdout(fs::File::create(&output)?).status()?;
+    let wall_us = begun.elapsed().as_secs_f64() * 1e6;
+    if !status.success() {
+        bail!("{arm} failed");
+    }
+    let cpu_us = cpu_us_of_children()? - before;
+    let said = fs::read_to_string(&output)?;
+    let inside: Option<Inside> = serde_json::from_str(&said).ok();
+    let found = inside.map_or(u64::from(sockets), |inside| inside.sockets);
+    if found < u64::from(sockets) {
+        bail!("{arm} found {found} sockets of {sockets}");
+    }
+    if inside.is_none() && said.lines().filter(|line| line.contains("127.0.0.1:")).count() < sockets as usize {
+        bail!("{arm} did not show all sockets");
+    }
+    Ok(Sample {
+        arm,
+        round,
+        sockets: found,
+        cpu_us_per_socket: inside.map_or(cpu_us, |inside| inside.cpu_us) / found as f64,
+        wall_us_per_socket: inside.map_or(wall_us, |inside| inside.wall_us) / found as f64,
+        peak_kib: inside.map(|inside| inside.peak_kib),
+    })
+}
+
+fn shell(line: &str) -> Command {
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().unwrap_or("true"));
+    command.args(words);
+    command
+}
+
+/// User and system time of all children that have ended, in microseconds. The kernel tells it here in ticks of 10 ms, of
+/// which `ss` takes tens for 100,000 sockets; with few sockets look at the wall time instead.
+fn cpu_us_of_children() -> Result<f64> {
+    let text = fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = text.rsplit_once(") ").context("/proc/self/stat")?.1.split(' ').collect();
+    let ticks: f64 = [13, 14].iter().filter_map(|at| fields.get(*at)?.parse::<f64>().ok()).sum();
+    Ok(ticks * 10_000.0)
+}
+
+/// The measured process: one census, and its [`Inside`].
+pub(super) fn read(args: &ReadArgs) -> Result<()> {
+    let cpu = || {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+    };
+    let (begun, cpu_before) = (Instant::now(), cpu());
+    let mut census = match args.arm.as_str() {
+        "proc" => Census::open_proc("it is measured".to_owned())?,
+        _ => Census::open()?,
+    };
+    let owners = (args.arm == "census-owners").then(Owners::scan).transpose()?;
+    let details = args.arm != "census-bare";
+    let question = Question { tcp_info: details, memory: details, ..Question::default() };
+    // Something is done with each, so that nothing is optimised away.
+    let (mut queued, mut owned) = (0_u64, 0_u64);
+    let summary = census.for_each(&question, |socket| {
+        queued += u64::from(socket.recv_queue) + u64::from(socket.tcp.map_or(0, |tcp| tcp.rtt_us));
+        owned += u64::from(owners.as_ref().is_some_and(|owners| owners.of(socket.inode).is_some()));
+    })?;
+    let inside = Inside {
+        sockets: summary.sockets,
+        cpu_us: cpu() - cpu_before,
+        wall_us: begun.elapsed().as_secs_f64() * 1e6,
+        peak_kib: super::process::peak_kib(std::process::id()),
+    };
+    if owners.is_some() && owned < summary.sockets / 2 {
+        bail!("of {} sockets {owned} have an owner", summary.sockets);
+    }
+    eprintln!("{queued} bytes and microseconds");
+    println!("{}", serde_json::to_string(&inside)?);
+    Ok(())
+}
+
+fn machine() -> String {
+    let first = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let load = first("/proc/loadavg");
+    let ss = output_of(Command::new("ss").arg("-V")).unwrap_or_default();
+    format!(
+        "{} cores, Linux {}, {}, load average {} at the start",
+        std::thread::available_parallelism().map_or(0, usize::from),
+        first("/proc/sys/kernel/osrelease"),
+        ss.trim(),
+        load.split(' ').next().unwrap_or_default()
+    )
+}
+
+impl Results {
+    fn column(&self, arm: &str, value: fn(&Sample) -> f64) -> Vec<f64> {
+        self.samples.iter().filter(|sample| sample.arm == arm).map(value).collect()
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = format!("### median [min–max] of {} rounds\n\n", self.rounds);
+        text += "| arm | CPU µs per socket | wall µs per socket | peak memory KiB |\n|---|---|---|---|\n";
+        for arm in ARMS {
+            let peaks: Vec<f64> =
+                self.samples.iter().filter(|s| s.arm == arm).filter_map(|s| s.peak_kib).map(|kib| kib as f64).collect();
+            let peak = if peaks.is_empty() { "-".to_owned() } else { spread(&peaks, 0) };
+            let cpu = spread(&self.column(arm, |s| s.cpu_us_per_socket), 2);
+            let wall = spread(&self.column(arm, |s| s.wall_us_per_socket), 2);
+            text += &["| ", arm, " | ", &cpu, " | ", &wall, " | ", &peak, " |\n"].concat();
+        }
+        let cpu = |arm| median(&self.column(arm, |s| s.cpu_us_per_socket));
+        let verdict = |holds| if holds { "met" } else { "MISSED" };
+        let factor = cpu("census-owners") / cpu("census");
+        text + &format!(
+            "\ncensus with tcp_info: {:.2} µs of CPU a socket, goal {GOAL_US_PER_SOCKET}: {}\n\
+             with owners: {factor:.2} times the bare census, goal {GOAL_OWNERS_FACTOR}: {}; `ss -p`: {:.2} times `ss`\n",
+            cpu("census"),
+            verdict(cpu("census") <= GOAL_US_PER_SOCKET),
+            verdict(factor <= GOAL_OWNERS_FACTOR),
+            cpu("ss-p") / cpu("ss"),
+        )
+    }
+}
