@@ -4,6 +4,7 @@
 use crate::access_log::AccessLog;
 use crate::added::AddedPlan;
 use crate::body_file::BodyFiles;
+use crate::computed::ComputedPlan;
 use crate::error_log::ErrorLog;
 use crate::exchange::AccessPlan;
 use crate::files::{FilesPlan, RootPlan};
@@ -217,6 +218,8 @@ pub(crate) enum TryFallbackPlan {
 /// What a location does with a request.
 pub(crate) enum Content {
     Proxy(Box<ProxyPlan>),
+    /// `proxy_pass` with variables.
+    Computed(Box<ComputedPlan>),
     Return(ReturnPlan),
     /// `stub_status`
     StubStatus,
@@ -225,6 +228,17 @@ pub(crate) enum Content {
     Files(Box<FilesPlan>),
     /// Nothing is configured to answer: 404.
     Nothing,
+}
+
+impl Content {
+    /// The proxy of that number: a `proxy_pass` with variables has several.
+    pub(crate) fn proxy(&self, place: u16) -> Option<&ProxyPlan> {
+        match self {
+            Self::Proxy(plan) => Some(plan),
+            Self::Computed(plan) => plan.proxy(place),
+            _ => None,
+        }
+    }
 }
 
 /// `return`.
@@ -273,6 +287,7 @@ pub(crate) struct ProxyPlan {
 }
 
 /// From which address connections come.
+#[derive(Clone)]
 pub(crate) enum SourcePlan {
     /// The one in the options, or the kernel's choice.
     Options,
@@ -292,6 +307,8 @@ pub(crate) struct SetField {
 pub(crate) enum PassUriPlan {
     Absent,
     Replace(Box<[u8]>),
+    /// That of a URL with variables, which the exchange has.
+    Computed,
 }
 
 /// A set of field names: the well-known ones as bits, the others as a short list.

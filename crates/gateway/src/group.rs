@@ -2,6 +2,7 @@
 //! one. The peers stand behind [`Members`], since those of a name may change while the generation lives; who a peer is
 //! across such a change is said by its health in `upstream::balance`. Built by `lower`.
 
+use crate::names::{KeyHold, MovingGroup};
 use crate::status::{GroupCells, PeerCells};
 use reactor::PeerAddress;
 use rules::template::Template;
@@ -23,6 +24,10 @@ pub(crate) struct GroupPlan {
     pub(crate) queue_timeout: Duration,
     /// What is counted about it.
     pub(crate) cells: Arc<GroupCells>,
+    /// The keys of peers that stay: they are not retired as long as this generation lives.
+    pub(crate) _holds: Vec<KeyHold>,
+    /// Who makes the peers of names anew.
+    pub(crate) moving: Option<Arc<MovingGroup>>,
 }
 
 /// The peers of a group at one time.
@@ -46,7 +51,6 @@ pub(crate) struct PeerPlan {
 
 /// The peers of a group. What is written as an address stays, and is read without touching a counter that workers share;
 /// what comes from a resolver may be replaced, and an exchange holds on to what it began with.
-#[allow(dead_code)] // `Moving` is made by whoever resolves names at run time
 pub(crate) enum Members {
     Fixed(PeerSet),
     Moving(Mutex<Arc<PeerSet>>),
@@ -74,10 +78,9 @@ impl Members {
     }
 
     /// Exchanges that begin from now on use these peers. Nothing happens to a group that stays.
-    #[allow(dead_code)] // called by whoever resolves names at run time
-    pub(crate) fn replace(&self, peers: PeerSet) {
+    pub(crate) fn replace(&self, peers: Arc<PeerSet>) {
         if let Self::Moving(present) = self {
-            *present.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(peers);
+            *present.lock().unwrap_or_else(PoisonError::into_inner) = peers;
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::error_log::ErrorLog;
 use crate::fault::Faults;
 use crate::generation::{Generation, ListenerId};
 use crate::memory::{Memory, MemoryUse};
+use crate::names::{KeyBook, Names};
 use crate::pool::{PoolDriver, UpstreamPool};
 use crate::ports::Ports;
 use crate::status::{CLASSES, StatusBook};
@@ -81,6 +82,10 @@ pub struct Shared {
     pub(crate) error_log: ErrorLog,
     /// For work that may wait for a disk.
     pub(crate) offload: Offload,
+    /// Names that are looked up at run time.
+    pub(crate) names: Names,
+    /// Keys of the pool that are in use.
+    pub(crate) keys: KeyBook,
     /// What a status page shows of groups, peers and listeners.
     pub(crate) status: StatusBook,
     /// Unix time at which this was made.
@@ -165,19 +170,21 @@ impl Shared {
                 })
             })
             .collect();
-        let wake = Box::new({
+        let wake = || {
             let this = Arc::clone(&this);
-            move |token: u64| {
+            Box::new(move |token: u64| {
                 if let Some(shared) = this.get() {
                     shared.wake(token);
                 }
-            }
-        });
+            })
+        };
         let shared: &'static Self = Box::leak(Box::new(Self {
             workers: links?,
-            pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake })),
+            pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake: wake() })),
             error_log: error_log.for_workers(workers.into()),
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
+            names: Names::new(wake()),
+            keys: KeyBook::default(),
             status: StatusBook::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),
             memory: Memory::default(),
@@ -203,6 +210,11 @@ impl Shared {
     /// The error log.
     pub fn error_log(&self) -> &ErrorLog {
         &self.error_log
+    }
+
+    /// Names that are looked up at run time: the control plane does it.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Number of workers.

@@ -7,6 +7,7 @@
 
 mod gateway;
 mod message;
+pub mod name_server;
 mod peer;
 mod program;
 mod signal;
@@ -14,6 +15,7 @@ mod talk;
 
 pub use crate::gateway::Gateway;
 pub use crate::message::{Message, Request, Response};
+pub use crate::name_server::NameServer;
 pub use crate::peer::{Deaf, Peer, Refusing};
 pub use crate::program::peer_program;
 pub use crate::signal::{Signal, until};

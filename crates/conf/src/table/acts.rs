@@ -83,6 +83,9 @@ pub(super) const ACTED_ON: &[&str] = &[
     "status_page",
     // upstreams
     "upstream",
+    "resolver",
+    "resolver_timeout",
+    "zone",
     "keepalive",
     "least_conn",
     "least_time",

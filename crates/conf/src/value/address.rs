@@ -42,11 +42,13 @@ impl fmt::Display for Address {
 
 /// An address as written: whether a port was there, and what follows the host (a URI).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Url<'a> {
-    pub(crate) host: Host,
-    pub(crate) port: Option<u16>,
+pub struct Url<'a> {
+    /// The host.
+    pub host: Host,
+    /// The port, where one was written.
+    pub port: Option<u16>,
     /// What follows host and port: empty, or begins with `/` or `?`.
-    pub(crate) uri: &'a [u8],
+    pub uri: &'a [u8],
 }
 
 /// What `listen` names: an address, or several through a range of ports.
@@ -68,10 +70,10 @@ impl ListenAddress {
 }
 
 /// Why a text is no address, in nginx's words.
-pub(crate) type Reason = &'static str;
+pub type Reason = &'static str;
 
 /// Reads `host[:port][uri]`, `[v6][:port][uri]` or `unix:path[:uri]`.
-pub(crate) fn parse_url(text: &[u8]) -> Result<Url<'_>, Reason> {
+pub fn parse_url(text: &[u8]) -> Result<Url<'_>, Reason> {
     if text.len() >= 5 && text[..5].eq_ignore_ascii_case(b"unix:") {
         return parse_unix(&text[5..]);
     }

@@ -5,6 +5,7 @@ mod access;
 mod added_fields;
 mod attempt;
 mod body;
+mod computed;
 mod connect;
 mod downstream;
 mod file_parts;
@@ -31,6 +32,7 @@ pub(crate) use sticky::is_same_site;
 pub(crate) use view::{ExchangeView, is_served};
 
 use crate::close::CloseReason;
+use crate::computed::ComputedTarget;
 use crate::connection::Connection;
 use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
 use crate::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES};
@@ -126,6 +128,10 @@ pub(crate) struct Exchange {
     /// Values of user-defined variables; empty until there is one.
     pub(crate) slots: Vec<Option<Box<[u8]>>>,
     pub(crate) attempts: Attempts,
+    /// Which of the location's proxies the exchange uses.
+    pub(crate) proxy_place: u16,
+    /// What the URL of a `proxy_pass` with variables came to.
+    pub(crate) computed: Option<Box<ComputedTarget>>,
     /// The client's method; an error page is fetched by GET.
     pub(crate) method: Method,
     /// The status under which an error page is sent, whatever its own.
@@ -212,6 +218,8 @@ impl Exchange {
             request_id: Cell::new(None),
             slots: Vec::new(),
             attempts: Attempts::default(),
+            proxy_place: 0,
+            computed: None,
             method: head.method,
             shown_status: None,
             challenges: Vec::new(),
@@ -356,7 +364,12 @@ impl Exchange {
             self.prefetched = None;
         }
         match &location.content {
-            Content::Proxy(plan) => self.proxy(plan).await,
+            Content::Proxy(plan) => {
+                self.proxy_place = 0;
+                let held = self.hold_members(plan).await;
+                self.proxy(plan, held).await
+            }
+            Content::Computed(plan) => self.proxy_computed(plan).await,
             Content::Return(plan) => self.return_step(plan),
             Content::Files(plan) => self.files(plan).await,
             Content::StubStatus => Step::Reply(self.stub_status()),

@@ -7,7 +7,7 @@ use super::request_body::OutgoingBody;
 use super::sticky::LearnAt;
 use super::{Exchange, ExchangeView, Served, Step};
 use crate::close::CloseReason;
-use crate::generation::{Content, Generation, LocationId, ProxyPlan};
+use crate::generation::{Generation, LocationId, ProxyPlan};
 use crate::group::{Held, PeerPlan, PeerSet};
 use crate::status::Counted;
 use reactor::{Millis, PeerAddress};
@@ -38,6 +38,8 @@ pub(crate) struct AttemptRecord {
     pub(crate) proxy: u32,
     /// The peers among which it is counted, where they may have been replaced since.
     pub(crate) held: Held,
+    /// Which of the location's proxies.
+    place: u16,
     pub(crate) began_at: Millis,
     /// Milliseconds between the choice of the peer and a connection, without the time that connecting took.
     pub(crate) pool_wait_ms: u64,
@@ -54,13 +56,14 @@ pub(crate) struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    fn new(attempts: &Attempts, location: Option<LocationId>, peer: u32, began_at: Millis) -> Self {
+    fn new(exchange: &Exchange, peer: u32) -> Self {
         Self {
-            location,
+            location: exchange.target.location,
             peer,
             held: None,
-            proxy: attempts.proxies,
-            began_at,
+            place: exchange.proxy_place,
+            proxy: exchange.attempts.proxies,
+            began_at: exchange.worker.reactor.now(),
             pool_wait_ms: 0,
             local_address: None,
             connect_ms: None,
@@ -75,14 +78,11 @@ impl AttemptRecord {
 
     /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
     pub(crate) fn peer_name<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
-        match &generation.location(self.location?).content {
-            Content::Proxy(plan) if self.peer == NO_PEER => Some(&plan.group.host),
-            Content::Proxy(plan) => {
-                let peers = &plan.group.members.of(&self.held)?.peers;
-                peers.get(self.peer as usize).map(|peer| &*peer.name)
-            }
-            _ => None,
+        let group = &generation.location(self.location?).content.proxy(self.place)?.group;
+        if self.peer == NO_PEER {
+            return Some(&group.host);
         }
+        group.members.of(&self.held)?.peers.get(self.peer as usize).map(|peer| &*peer.name)
     }
 }
 
@@ -140,7 +140,8 @@ fn failed_status(failure: Failure) -> Option<u16> {
 }
 
 impl Exchange {
-    pub(super) async fn proxy(&mut self, plan: &ProxyPlan) -> Step {
+    /// `held` are the peers of a group that may get others meanwhile.
+    pub(super) async fn proxy(&mut self, plan: &ProxyPlan, held: Held) -> Step {
         let body = match self.take_body(plan).await {
             Ok(body) => body,
             Err(reply) => return Step::Reply(reply),
@@ -148,7 +149,7 @@ impl Exchange {
         self.encode_upstream_head(plan, &body);
         self.attempts.proxies += 1;
         let mut tries = Tries {
-            held: plan.group.members.hold(),
+            held,
             selection: Selection::default(),
             bound: self.bound_to(plan),
             first_at: self.worker.reactor.now(),
@@ -314,8 +315,7 @@ impl Exchange {
 
     /// Begins the record of an attempt.
     pub(super) fn begin_attempt(&mut self, peer: u32) -> &mut AttemptRecord {
-        let now = self.worker.reactor.now();
-        let record = AttemptRecord::new(&self.attempts, self.target.location, peer, now);
+        let record = AttemptRecord::new(self, peer);
         self.attempts.all.push(record);
         self.attempts.all.last_mut().expect("one was just put there")
     }

@@ -356,6 +356,7 @@ impl Exchange {
             match &plan.uri {
                 PassUriPlan::Absent => PassUri::Absent,
                 PassUriPlan::Replace(uri) => PassUri::Replace(uri),
+                PassUriPlan::Computed => PassUri::AsGiven(self.computed.as_ref().map_or(&[], |target| &target.uri)),
             },
             out,
         );

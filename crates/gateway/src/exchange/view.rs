@@ -4,6 +4,7 @@ use super::Exchange;
 use super::proxy::AttemptRecord;
 use crate::added;
 use crate::close::CloseSide;
+use crate::computed::PORT_DEFAULT;
 use crate::error_log::{Level, errno};
 use crate::generation::Content;
 use crate::tunnel::{Tunnel, TunnelRecord};
@@ -279,6 +280,7 @@ impl ExchangeView<'_> {
     fn proxy_host(&self) -> Option<&[u8]> {
         match &self.exchange.location().content {
             Content::Proxy(plan) => Some(&plan.group.host),
+            Content::Computed(_) => self.exchange.computed.as_ref().map(|target| &target.host_text[..]),
             _ => None,
         }
     }
@@ -286,6 +288,7 @@ impl ExchangeView<'_> {
     fn proxy_port(&self) -> Option<u16> {
         match &self.exchange.location().content {
             Content::Proxy(plan) => plan.port,
+            Content::Computed(_) => self.exchange.computed.as_ref().map(|to| to.port.unwrap_or(PORT_DEFAULT)),
             _ => None,
         }
     }

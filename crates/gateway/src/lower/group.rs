@@ -3,6 +3,7 @@
 use super::{Lowering, Registry};
 use crate::exchange::is_same_site;
 use crate::group::{CookiePlan, GroupPlan, LearnPlan, Members, PeerPlan, PeerSet, StickyPlan, sid};
+use crate::names::{KeyHold, MovingGroup, pool_address};
 use conf::diagnostic::Diagnostic;
 use conf::model::{Balance, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
 use reactor::PeerAddress;
@@ -13,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::balance::{Group, Measure, Member, Method, PeerSpec, Sessions};
-use upstream::shared::{GroupId, GroupLimits, KeyId, PeerId, PeerLimits, PoolKey};
+use upstream::shared::{GroupId, GroupLimits, PoolKey};
 
 /// What makes two proxies use the same connections of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,6 +34,8 @@ pub(super) struct Groups {
     plans: HashMap<GroupUse, Arc<GroupPlan>>,
     /// Whose turn it is does not depend on who asks, so it is the same for all uses of a group.
     balances: HashMap<UpstreamId, Arc<Group>>,
+    /// Those whose peers come out of names.
+    pub(super) moving: HashMap<UpstreamId, Arc<MovingGroup>>,
 }
 
 impl Lowering<'_> {
@@ -45,31 +48,52 @@ impl Lowering<'_> {
         let group = self.intern_group(upstream)?;
         let status = &self.options.shared.status;
         let cells = status.group(&upstream.name, group);
-        let (mut peers, mut members) = (Vec::new(), Vec::new());
-        for server in &upstream.servers {
-            self.refuse_parameters(server);
-            for address in self.addresses(&server.address.address, Some(server.span)) {
-                let Some((peer, key)) = self.intern_peer(group, &used, server, &address) else { continue };
-                members.push(self.member(upstream, server, &address));
-                let name = address.to_string();
-                let cells = status.peer(&upstream.name, &name, peer);
-                peers.push(PeerPlan { name: name.into_bytes().into(), address, key, cells });
-            }
-        }
         let (method, hash_key) = self.method(upstream);
         let sticky = upstream.settings.sticky.as_ref().and_then(|sticky| self.sticky(upstream, sticky));
-        let balance = self.groups.balances.entry(used.upstream);
-        let balance = Arc::clone(balance.or_insert_with(|| Arc::new(Group::new(method, members))));
-        let plan = Arc::new(GroupPlan {
-            host: used.host.as_slice().into(),
-            members: Members::Fixed(PeerSet { peers, balance }),
+        let queue_timeout = upstream.settings.max_connections.as_ref().map_or(Duration::ZERO, |cap| cap.timeout);
+        let host = used.host.as_slice().into();
+        let plan = |members, holds| GroupPlan {
+            host,
+            members,
             hash_key,
             sticky,
+            queue_timeout,
             cells,
-            queue_timeout: upstream.settings.max_connections.as_ref().map_or(Duration::ZERO, |cap| cap.timeout),
-        });
+            _holds: holds,
+            moving: None,
+        };
+        let plan = if let Some(moving) = self.moving(used.upstream, group, method) {
+            super::computed::moving_plan(&moving, &used, |members| plan(members, Vec::new()))
+        } else {
+            let (peers, members, holds) = self.fixed_peers(upstream, group, &used);
+            let balance = self.groups.balances.entry(used.upstream);
+            let balance = Arc::clone(balance.or_insert_with(|| Arc::new(Group::new(method, members))));
+            Arc::new(plan(Members::Fixed(PeerSet { peers, balance }), holds))
+        };
         self.groups.plans.insert(used, Arc::clone(&plan));
         Some(plan)
+    }
+
+    /// The peers of addresses that are written, or looked up now.
+    fn fixed_peers(
+        &mut self,
+        upstream: &Upstream,
+        group: GroupId,
+        used: &GroupUse,
+    ) -> (Vec<PeerPlan>, Vec<Member>, Vec<KeyHold>) {
+        let status = &self.options.shared.status;
+        let (mut peers, mut members, mut holds) = (Vec::new(), Vec::new(), Vec::new());
+        for server in &upstream.servers {
+            for address in self.addresses(&server.address.address, Some(server.span)) {
+                let Some(hold) = self.intern_peer(group, used, server, &address) else { continue };
+                members.push(self.member(upstream, server, &address));
+                let name = address.to_string();
+                let cells = status.peer(&upstream.name, &name, hold.peer);
+                peers.push(PeerPlan { name: name.into_bytes().into(), address, key: hold.key, cells });
+                holds.push(hold);
+            }
+        }
+        (peers, members, holds)
     }
 
     fn intern_group(&mut self, upstream: &Upstream) -> Option<GroupId> {
@@ -103,34 +127,21 @@ impl Lowering<'_> {
         used: &GroupUse,
         server: &UpstreamServer,
         address: &PeerAddress,
-    ) -> Option<(PeerId, KeyId)> {
-        let pool = &self.options.shared.pool;
-        let peer = pool_address(address);
+    ) -> Option<KeyHold> {
         let key = PoolKey {
             group,
-            peer: peer.clone(),
+            peer: pool_address(address),
             tls: None,
             source: used.source,
             proxy_protocol: false,
             location: used.location.as_deref().map(Into::into),
         };
-        let interned =
-            pool.intern_peer(group, &peer, &PeerLimits::default()).and_then(|peer| Ok((peer, pool.intern_key(&key)?)));
-        match interned {
-            Ok(interned) => Some(interned),
+        match KeyHold::take(self.options.shared, &key) {
+            Ok(hold) => Some(hold),
             Err(error) => {
                 self.found.push(Diagnostic::error(server.span, error.to_string()));
                 None
             }
-        }
-    }
-
-    /// Parameters of `server` that the gateway does not act on yet: accepting them would be a lie.
-    fn refuse_parameters(&mut self, server: &UpstreamServer) {
-        let parameters = [("resolve", server.resolve), ("service", server.service.is_some())];
-        for (name, _) in parameters.iter().filter(|(_, is_set)| *is_set) {
-            let message = format!("parameter \"{name}\" is known but not supported by holdfast yet");
-            self.found.push(Diagnostic::error(server.span, message));
         }
     }
 
@@ -235,14 +246,7 @@ fn measure(written: TimeMeasure) -> Measure {
     }
 }
 
-fn pool_address(address: &PeerAddress) -> upstream::shared::PeerAddress {
-    match address {
-        PeerAddress::Ip(address) => upstream::shared::PeerAddress::Ip(*address),
-        PeerAddress::Unix(path) => upstream::shared::PeerAddress::Unix(path.as_path().into()),
-    }
-}
-
-fn peer_spec(server: &UpstreamServer) -> PeerSpec {
+pub(super) fn peer_spec(server: &UpstreamServer) -> PeerSpec {
     PeerSpec {
         weight: server.weight.max(1),
         max_conns: Some(server.max_conns).filter(|&limit| limit > 0),

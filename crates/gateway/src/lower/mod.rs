@@ -1,6 +1,7 @@
 //! From the typed configuration to a generation: names become tables, variables become enums, addresses become keys of the
 //! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
 
+mod computed;
 mod files;
 mod floor;
 mod group;
@@ -43,7 +44,7 @@ pub struct Registry {
     listeners: HashMap<PeerAddress, ListenerId>,
     sinks: HashMap<LogPlace, Arc<LogSink>>,
     error_logs: HashMap<Vec<ErrorTarget>, Arc<ErrorLog>>,
-    health: HealthRegistry,
+    health: Arc<HealthRegistry>,
     /// The sessions of `sticky learn` by zone, with the upstream that has it.
     sessions: HashMap<String, (String, Arc<Sessions>)>,
     generations: u64,

@@ -3,10 +3,13 @@
 use super::Lowering;
 use super::group::GroupUse;
 use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
-use crate::group::Members;
+use crate::group::{GroupPlan, Members};
 use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
-use conf::model::{BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme};
+use conf::model::{
+    BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, UpstreamId,
+};
+use conf::source::Span;
 use conf::value::words::NextUpstream;
 use conf::value::{Address, Host};
 use http1::Limits;
@@ -47,10 +50,7 @@ impl Lowering<'_> {
     pub(super) fn proxy(&mut self, pass: &ProxyPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Content {
         let pass = match pass {
             ProxyPass::Fixed(pass) => pass,
-            ProxyPass::Template { span, .. } => {
-                self.found.push(Diagnostic::error(*span, "variables in \"proxy_pass\" are not supported yet"));
-                return Content::Nothing;
-            }
+            ProxyPass::Template { url, span } => return self.computed(url, *span, settings, name),
         };
         if pass.scheme == Scheme::Https {
             self.found.push(Diagnostic::error(pass.span, "https upstreams are not supported yet"));
@@ -62,29 +62,46 @@ impl Lowering<'_> {
     }
 
     fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
-        let transport = &settings.transport;
-        let (connect, source) = self.connect_options(settings, pass);
+        let (connect, source) = self.connect_options(settings, pass.span);
         let used = GroupUse {
             upstream: pass.upstream,
             source: connect.source,
-            location: self.pool_of(pass, name, &source),
+            location: self.pool_of(Some(pass.upstream), name, &source),
             host: pass.host_header.clone(),
         };
         let group = self.group(used)?;
         if let Members::Fixed(set) = &group.members {
-            self.note_floors(pass.upstream, &set.peers, &connect, transport.connect_timeout);
+            let timeout = settings.transport.connect_timeout;
+            self.note_floors(pass.upstream, &set.peers, &connect, timeout);
         }
+        let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
+        let mut plan = self.plan_with(group, (connect, source), uri, pass.port, settings, name);
+        plan.redirects = self.redirects(Some(pass), settings, name);
+        Some(plan)
+    }
+
+    /// Everything of a proxy that does not depend on where it goes; redirects of the upstream's to itself do.
+    pub(super) fn plan_with(
+        &mut self,
+        group: Arc<GroupPlan>,
+        (connect, source): (ConnectOptions, SourcePlan),
+        uri: PassUriPlan,
+        port: Option<u16>,
+        settings: &Arc<LocationSettings>,
+        name: &[u8],
+    ) -> ProxyPlan {
+        let transport = &settings.transport;
         let http_1_1 = settings.proxy.http_version != HttpVersion::Http10;
         let (set_fields, replaced) = self.set_fields(&settings.proxy, http_1_1);
         let client = &settings.client;
-        Some(ProxyPlan {
+        ProxyPlan {
             group,
-            uri: pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into())),
-            port: pass.port,
+            uri,
+            port,
             set_fields,
             replaced,
             hidden: hidden(&settings.proxy),
-            redirects: self.redirects(pass, settings, name),
+            redirects: self.redirects(None, settings, name),
             http_1_1,
             connect,
             source,
@@ -111,14 +128,14 @@ impl Lowering<'_> {
                 buffer_bytes: transport.buffer_size as usize,
                 error_log: self.error_log(settings),
             }),
-        })
+        }
     }
 
     /// What else connections have in common with those that may be used in their place. With `keepalive … local` they are
     /// not shared between locations, and those that come from several addresses only with others from the same ones.
-    fn pool_of(&self, pass: &FixedPass, name: &[u8], source: &SourcePlan) -> Option<String> {
-        let upstream = self.http.upstreams.get(pass.upstream.0 as usize)?;
-        let local = upstream.settings.keepalive.local && !upstream.implicit;
+    pub(super) fn pool_of(&self, upstream: Option<UpstreamId>, name: &[u8], source: &SourcePlan) -> Option<String> {
+        let upstream = upstream.and_then(|upstream| self.http.upstreams.get(upstream.0 as usize));
+        let local = upstream.is_some_and(|upstream| upstream.settings.keepalive.local && !upstream.implicit);
         let location = || format!("{}#{}", String::from_utf8_lossy(name), self.locations.len());
         match source {
             SourcePlan::Options => local.then(location),
@@ -128,7 +145,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn connect_options(&mut self, settings: &LocationSettings, pass: &FixedPass) -> (ConnectOptions, SourcePlan) {
+    pub(super) fn connect_options(&mut self, settings: &LocationSettings, span: Span) -> (ConnectOptions, SourcePlan) {
         let transport = &settings.transport;
         let mut options = ConnectOptions {
             so_keepalive: transport.socket_keepalive,
@@ -153,14 +170,14 @@ impl Lowering<'_> {
             if transport.bind.is_some() {
                 let message = "\"proxy_bind\" and \"proxy_bind_pool\" cannot both hold in one location";
                 self.found
-                    .push(Diagnostic::error(pass.span, message).with_hint("`proxy_bind off;` takes an outer one back"));
+                    .push(Diagnostic::error(span, message).with_hint("`proxy_bind off;` takes an outer one back"));
             }
-            source = SourcePlan::Pool(self.bind_pool(&transport.bind_pool, pass));
+            source = SourcePlan::Pool(self.bind_pool(&transport.bind_pool, span));
         }
         (options, source)
     }
 
-    fn bind_pool(&mut self, written: &[Address], pass: &FixedPass) -> Box<[IpAddr]> {
+    fn bind_pool(&mut self, written: &[Address], span: Span) -> Box<[IpAddr]> {
         let mut pool = Vec::new();
         for address in written {
             match address.host {
@@ -168,7 +185,7 @@ impl Lowering<'_> {
                 Host::Ip(_) if address.port == 0 => {}
                 _ => {
                     let message = format!("\"proxy_bind_pool\" takes addresses without ports, not \"{address}\"");
-                    self.found.push(Diagnostic::error(pass.span, message));
+                    self.found.push(Diagnostic::error(span, message));
                 }
             }
         }
@@ -196,11 +213,13 @@ impl Lowering<'_> {
         (fields, replaced)
     }
 
-    fn redirects(&mut self, pass: &FixedPass, settings: &LocationSettings, name: &[u8]) -> Redirects {
+    /// `default` is about the URL of `proxy_pass`: without one that is known it comes to nothing, as in nginx.
+    fn redirects(&mut self, pass: Option<&FixedPass>, settings: &LocationSettings, name: &[u8]) -> Redirects {
         let mut rules = Vec::new();
         for redirect in &settings.proxy.redirects {
             rules.push(match redirect {
                 Redirect::Default => {
+                    let Some(pass) = pass else { continue };
                     let mut url = b"http://".to_vec();
                     url.extend_from_slice(&pass.host_header);
                     url.extend_from_slice(pass.uri.as_deref().unwrap_or_default());

@@ -76,6 +76,11 @@ impl StatusBook {
         cells
     }
 
+    /// Counters of a peer that is not shown: requests named it, and they must not decide what is shown.
+    pub(crate) fn unlisted_peer(&self) -> Arc<PeerCells> {
+        Arc::new(PeerCells::new(self.workers))
+    }
+
     /// A socket that a worker listens on; several workers may name the same one.
     pub(crate) fn listens(&self, listener: &Arc<Listener>) {
         let mut listeners = lock(&self.listeners);

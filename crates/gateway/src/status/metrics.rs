@@ -396,6 +396,17 @@ const FAMILIES: &[Family] = &[
         help: "From the beginning of an attempt to the last byte of its response.",
         write: |out, all| out.peers(all, |out, labels, peer| out.histogram(labels, &peer.response_time)),
     },
+    Family {
+        name: "holdfast_resolver_lookups_total",
+        kind: Kind::Counter,
+        labels: "zone result",
+        help: "Lookups of names that ended, under each status_zone of a resolver.",
+        write: |out, all| {
+            for resolver in &all.resolvers {
+                out.each(&[("zone", &resolver.zone)], "result", &resolver.lookups);
+            }
+        },
+    },
 ];
 
 /// The whole text.

@@ -9,6 +9,7 @@ use crate::access_log::LogSink;
 use crate::close::CloseReason;
 use crate::error_log::ErrorLog;
 use crate::generation::Generation;
+use crate::names::NameFailure;
 use crate::shared::Shared;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub(super) struct Snapshot {
     /// Lines that were not written, by log.
     pub(super) log_lines_dropped: BTreeMap<String, u64>,
     pub(super) groups: Vec<GroupStatus>,
+    pub(super) resolvers: Vec<ResolverStatus>,
 }
 
 /// Client connections.
@@ -77,6 +79,14 @@ pub(super) struct ListenerStatus {
 pub(super) struct QueueStatus {
     pub(super) waiting: u64,
     pub(super) backlog: u64,
+}
+
+/// A `status_zone` of resolvers.
+#[derive(Debug, Serialize)]
+pub(super) struct ResolverStatus {
+    pub(super) zone: String,
+    /// Lookups, by what they came to.
+    pub(super) lookups: Labelled,
 }
 
 /// An upstream group.
@@ -150,6 +160,7 @@ impl Snapshot {
             listen_drops: overflows.map(|found| found.drops),
             log_lines_dropped: log_lines_dropped(shared, generation),
             groups: shared.status.listed_groups().iter().map(|group| group_status(shared, group)).collect(),
+            resolvers: resolvers(shared),
         }
     }
 }
@@ -202,6 +213,14 @@ fn log_lines_dropped(shared: &Shared, generation: &Generation) -> BTreeMap<Strin
         }
     }
     dropped
+}
+
+fn resolvers(shared: &Shared) -> Vec<ResolverStatus> {
+    let zones = shared.names.zones().into_iter().map(|(zone, counts)| {
+        let failed = NameFailure::ALL.into_iter().map(NameFailure::label).zip(counts.failed);
+        ResolverStatus { zone: zone.into(), lookups: failed.chain([("noerror", counts.found)]).collect() }
+    });
+    zones.collect()
 }
 
 fn group_status(shared: &Shared, group: &ListedGroup) -> GroupStatus {

@@ -6,6 +6,7 @@ use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
 use super::sockets::{Bound, share};
 use crate::process::Process;
+use control::Control;
 use gateway::{Level, ListenerId, Lowered, Message, Shared};
 use reactor::{Listener, PeerAddress};
 use std::io;
@@ -23,6 +24,8 @@ pub(super) struct Engine {
     listening: Vec<(ListenerId, PeerAddress)>,
     writer: LogWriter,
     queues: QueueWatch,
+    /// Ends with the engine.
+    _control: Control,
     shutdown_timeout: Duration,
     /// Set while it drains: when it ends whatever is still under way.
     deadline: Option<Instant>,
@@ -47,6 +50,7 @@ impl Engine {
             listening: lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
             writer,
             queues: QueueWatch::new(sockets_of(bound)),
+            _control: Control::start(shared)?,
             shutdown_timeout: process.shutdown_timeout,
             deadline: None,
         };

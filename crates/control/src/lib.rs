@@ -1,0 +1,56 @@
+//! The control plane: what happens seldom and may wait, on one tokio runtime in a thread of its own beside the workers.
+//! So far it looks names up. It serves no request; what it finds out it tells the gateway's registry, and the workers find
+//! it there. The binary starts it in the process that has the workers, and stops it with them.
+
+mod dns;
+mod names;
+
+use gateway::Shared;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+
+/// A running control plane. Dropping it ends it: lookups under way are given up.
+#[derive(Debug)]
+pub struct Control {
+    end: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Starts the thread. A process has one control plane, as it has one shared state.
+    pub fn start(shared: &'static Shared) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let end = Arc::new(Notify::new());
+        let ended = Arc::clone(&end);
+        // Before the thread has begun a worker may need a name.
+        let bell = names::attach(shared);
+        let work = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = names::run(shared, bell) => {}
+                    () = ended.notified() => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("control".into()).spawn(work)?;
+        Ok(Self { end, thread: Some(thread) })
+    }
+
+    /// Whether its thread has ended, which it does by itself only by a panic.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.end.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say; a panic has printed itself.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Drives the gateway's book of names: whatever is due is looked up, each within its time, and settled.
+
+use crate::dns;
+use gateway::Shared;
+use gateway::names::{NameFailure, Outcome, Question, ResolverPlan};
+use reactor::monotonic_millis;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Resolvers that are kept. A configuration has one or two; those of configurations before are dropped together when there
+/// are more, and made again when they are needed.
+const RESOLVERS_MAX: usize = 32;
+
+/// How long to wait for the bell where nothing has a time.
+const LONG: Duration = Duration::from_hours(1);
+
+/// From now on names may be asked for: the bell says that one was.
+pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
+    let bell = Arc::new(Notify::new());
+    shared.names().attach({
+        let bell = Arc::clone(&bell);
+        move || bell.notify_one()
+    });
+    bell
+}
+
+/// Runs as long as the control plane.
+pub(crate) async fn run(shared: &'static Shared, bell: Arc<Notify>) {
+    let mut resolvers: HashMap<Arc<ResolverPlan>, dns::Resolver> = HashMap::new();
+    loop {
+        let now_ms = monotonic_millis().0;
+        let due = shared.names().due(now_ms);
+        for question in due.questions {
+            if resolvers.len() > RESOLVERS_MAX {
+                resolvers.clear();
+            }
+            let plan = Arc::clone(&question.resolver);
+            let resolver = resolvers.entry(plan).or_insert_with_key(|plan| dns::Resolver::new(plan)).clone();
+            let lookup = Lookup { shared, question: Some(question) };
+            tokio::spawn(lookup.run(resolver));
+        }
+        let pause = due.next_ms.map_or(LONG, |at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
+        tokio::select! {
+            () = bell.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// A lookup under way. It settles in any case, for nobody would ever ask for the name again otherwise.
+struct Lookup {
+    shared: &'static Shared,
+    /// `None` once it is settled.
+    question: Option<Arc<Question>>,
+}
+
+impl Lookup {
+    async fn run(mut self, resolver: dns::Resolver) {
+        let Some(question) = self.question.clone() else { return };
+        let at_most = Duration::from_millis(question.resolver.timeout_ms);
+        let outcome = tokio::time::timeout(at_most, resolver.look_up(&question)).await;
+        self.settle(outcome.unwrap_or(Outcome::Failed { failure: NameFailure::TimedOut, ttl_ms: None }));
+    }
+
+    fn settle(&mut self, outcome: Outcome) {
+        if let Some(question) = self.question.take() {
+            self.shared.names().settle(&question, outcome, monotonic_millis().0);
+        }
+    }
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        self.settle(Outcome::Failed { failure: NameFailure::ServerFailure, ttl_ms: None });
+    }
+}

@@ -1,0 +1,108 @@
+//! Names during an exchange: a `proxy_pass` with variables goes where its URL leads, and a group whose names were never
+//! looked up is waited for.
+
+use super::reply::Reply;
+use super::{Exchange, ExchangeView, Step};
+use crate::computed::{ComputedPlan, ComputedTarget, PORT_DEFAULT};
+use crate::generation::ProxyPlan;
+use crate::group::{Held, PeerSet};
+use crate::names::{Asked, Found, NameFailure, Question};
+use crate::shared::wake_token;
+use conf::value::Host;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Exchange {
+    /// `proxy_pass` with variables.
+    pub(super) async fn proxy_computed(&mut self, plan: &ComputedPlan) -> Step {
+        let mut url = Vec::new();
+        plan.url.write(&ExchangeView::of(self), &mut url);
+        let target = match ComputedTarget::parse(&url) {
+            Ok(target) => target,
+            Err(message) => {
+                self.error_log(&message);
+                return Step::Reply(Reply::error(500));
+            }
+        };
+        let place = plan.place(&target);
+        let held = if place == 0 {
+            match self.peers_of(plan, &target).await {
+                Ok(set) => Some(set),
+                Err(status) => return Step::Reply(Reply::error(status)),
+            }
+        } else {
+            None
+        };
+        let Some(proxy) = plan.proxy(place) else { return Step::Reply(Reply::error(500)) };
+        self.computed = Some(Box::new(target));
+        self.proxy_place = place;
+        let held = match held {
+            Some(set) => Some(set),
+            None => self.hold_members(proxy).await,
+        };
+        self.proxy(proxy, held).await
+    }
+
+    /// The peers of a target that is no group; the error is a status.
+    async fn peers_of(&self, plan: &ComputedPlan, target: &ComputedTarget) -> Result<Arc<PeerSet>, u16> {
+        let port = target.port.unwrap_or(PORT_DEFAULT);
+        let (name, found): (_, Arc<[Found]>) = match &target.host {
+            Host::Ip(ip) => {
+                let only = Found { ip: *ip, port: None, priority: 0, weight: 0 };
+                (ip.to_string(), [only].into())
+            }
+            Host::Unix(_) => {
+                self.error_log("a Unix socket in \"proxy_pass\" with variables is not supported yet");
+                return Err(500);
+            }
+            Host::Name(name) => {
+                let Some(resolver) = &plan.resolver else {
+                    self.error_log(&format!("no resolver defined to resolve {name}"));
+                    return Err(502);
+                };
+                let whole = name.strip_suffix('.').unwrap_or(name);
+                let question = Question { resolver: Arc::clone(resolver), name: whole.into(), service: None };
+                match self.look_up(&Arc::new(question)).await {
+                    Ok(found) => (name.clone(), found),
+                    Err(failure) => {
+                        self.error_log(&format!("{name} could not be resolved ({failure})"));
+                        return Err(502);
+                    }
+                }
+            }
+        };
+        Ok(plan.peers(&name, port, &found, self.worker.reactor.now().0))
+    }
+
+    /// The addresses of a name: those that are known, or those that the control plane finds within the resolver's time.
+    async fn look_up(&self, question: &Arc<Question>) -> Result<Arc<[Found]>, NameFailure> {
+        let names = &self.worker.shared.names;
+        let token = wake_token(self.worker.index, self.task());
+        let at_most = Duration::from_millis(question.resolver.timeout_ms);
+        let began = self.worker.reactor.now();
+        loop {
+            let now = self.worker.reactor.now();
+            match names.ask(question, token, now.0) {
+                Asked::Known(found) => return Ok(found),
+                Asked::Failed(failure) => return Err(failure),
+                Asked::Wait => {}
+            }
+            let left = at_most.saturating_sub(Duration::from_millis(now.since(began)));
+            if left.is_zero() || self.client_is_gone() {
+                return Err(NameFailure::TimedOut);
+            }
+            self.wait(left).await;
+        }
+    }
+
+    /// The peers of a group. Where names of it were never looked up, the first exchanges wait for that.
+    pub(super) async fn hold_members(&self, plan: &ProxyPlan) -> Held {
+        if let Some(moving) = &plan.group.moving {
+            for question in moving.unresolved() {
+                // Whatever comes of it, the peers are there, or there are none.
+                let _ = self.look_up(&question).await;
+            }
+        }
+        plan.group.members.hold()
+    }
+}

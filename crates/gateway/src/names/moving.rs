@@ -1,0 +1,323 @@
+//! Groups whose peers come out of names: when a name stands for other addresses, the peers are made anew. Connections of
+//! peers that stay are not touched, since their keys are the same; those of peers that leave are drained (see `keys`).
+
+use super::{Found, KeyHold, Question, Watcher};
+use crate::error_log::Level;
+use crate::group::{GroupPlan, PeerPlan, PeerSet, sid};
+use crate::shared::Shared;
+use crate::status::PeerCells;
+use reactor::PeerAddress;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use upstream::balance::{Group, HealthRegistry, Member, Method, PeerSpec};
+use upstream::shared::{GroupId, PoolKey};
+
+/// What the peers of a group are made of.
+pub(crate) struct Recipe {
+    pub(crate) shared: &'static Shared,
+    pub(crate) health: Arc<HealthRegistry>,
+    /// The group's name, by which its health and counters are known.
+    pub(crate) name: Box<str>,
+    pub(crate) id: GroupId,
+    pub(crate) method: Method,
+    /// Sessions stick to its peers.
+    pub(crate) sticky: bool,
+    pub(crate) servers: Vec<ServerRecipe>,
+}
+
+/// One `server` of a group.
+pub(crate) struct ServerRecipe {
+    pub(crate) spec: PeerSpec,
+    /// As written.
+    pub(crate) text: Arc<str>,
+    /// Its name for sessions.
+    pub(crate) route: Option<String>,
+    pub(crate) source: AddressSource,
+}
+
+/// Where a server's addresses come from.
+pub(crate) enum AddressSource {
+    /// They are written, or were looked up when the configuration was loaded.
+    Fixed(Vec<PeerAddress>),
+    /// From a name, with a port for those that bring none.
+    Name(Arc<Question>, u16),
+}
+
+/// Whose connections a set of peers uses.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Use {
+    /// `proxy_bind`.
+    pub(crate) source: Option<IpAddr>,
+    /// Identity of the location, where the pool is `local`.
+    pub(crate) location: Option<Box<str>>,
+}
+
+/// A peer to be.
+struct Candidate {
+    address: PeerAddress,
+    member: Member,
+}
+
+/// A set of peers with the holds on its keys.
+pub(crate) struct MadeSet {
+    pub(crate) set: PeerSet,
+    pub(crate) holds: Vec<KeyHold>,
+}
+
+/// A group that follows names.
+pub(crate) struct MovingGroup {
+    recipe: Recipe,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By server; `None` for a name that was not resolved yet.
+    found: Vec<Option<Arc<[Found]>>>,
+    balance: Option<Arc<Group>>,
+    users: Vec<User>,
+}
+
+/// A plan that uses the group.
+struct User {
+    plan: Weak<GroupPlan>,
+    of: Use,
+    /// On the keys of the present peers.
+    holds: Vec<KeyHold>,
+}
+
+impl Recipe {
+    fn candidates(&self, found: &[Option<Arc<[Found]>>]) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        let mut add = |server: &ServerRecipe, address: PeerAddress, spec: PeerSpec| {
+            let health = self.health.health(&self.name, &pool_address(&address));
+            let sid = if self.sticky { sid(server.route.as_deref(), &address) } else { Vec::new() };
+            let member = Member { spec, server: Arc::clone(&server.text), sid: sid.into(), health };
+            candidates.push(Candidate { address, member });
+        };
+        for (place, server) in self.servers.iter().enumerate() {
+            match &server.source {
+                AddressSource::Fixed(addresses) => {
+                    for address in addresses {
+                        add(server, address.clone(), server.spec);
+                    }
+                }
+                AddressSource::Name(_, port) => {
+                    let Some(Some(found)) = found.get(place) else { continue };
+                    let first = found.iter().map(|one| one.priority).min().unwrap_or(0);
+                    for one in found.iter() {
+                        let spec = PeerSpec {
+                            weight: server.spec.weight.saturating_mul(u32::from(one.weight.max(1))),
+                            backup: server.spec.backup || one.priority > first,
+                            ..server.spec
+                        };
+                        add(server, PeerAddress::Ip(SocketAddr::new(one.ip, one.port.unwrap_or(*port))), spec);
+                    }
+                }
+            }
+        }
+        candidates
+    }
+
+    /// The peers as one use has them. One that the pool has no room for is left out, and said.
+    fn peers(&self, candidates: &[Candidate], of: &Use) -> (Vec<PeerPlan>, Vec<KeyHold>) {
+        let (mut peers, mut holds) = (Vec::new(), Vec::new());
+        for Candidate { address, .. } in candidates {
+            let name = address.to_string();
+            match KeyHold::take(self.shared, &pool_key(self.id, address, of)) {
+                Ok(hold) => {
+                    let cells = self.shared.status.peer(&self.name, &name, hold.peer);
+                    peers.push(PeerPlan {
+                        address: address.clone(),
+                        name: name.into_bytes().into(),
+                        key: hold.key,
+                        cells,
+                    });
+                    holds.push(hold);
+                }
+                Err(error) => {
+                    self.shared.error_log.log(Level::Crit, &format!("upstream peer {name} is left out: {error}"));
+                }
+            }
+        }
+        (peers, holds)
+    }
+
+    /// Who is chosen among them, going on from where the group stood before.
+    fn group(&self, candidates: &[Candidate], before: Option<&Group>) -> Arc<Group> {
+        let members = candidates.iter().map(|candidate| candidate.member.clone()).collect();
+        Arc::new(match before {
+            Some(before) => before.succeed(members),
+            None => Group::new(self.method, members),
+        })
+    }
+}
+
+impl MovingGroup {
+    /// A group before anything was looked up: the peers that are written are there.
+    pub(crate) fn new(recipe: Recipe) -> Arc<Self> {
+        let found = recipe.servers.iter().map(|_| None).collect();
+        let state = Mutex::new(State { found, balance: None, users: Vec::new() });
+        Arc::new(Self { recipe, state })
+    }
+
+    /// Begins to follow the names. What is known already is taken over at once.
+    pub(crate) fn follow(self: &Arc<Self>) {
+        let watcher: Arc<dyn Watcher> = Arc::clone(self) as _;
+        let mut followed: Vec<&Arc<Question>> = Vec::new();
+        for question in self.questions() {
+            if !followed.contains(&question) {
+                followed.push(question);
+                self.recipe.shared.names.follow(question, &watcher, reactor::monotonic_millis().0);
+            }
+        }
+    }
+
+    fn questions(&self) -> impl Iterator<Item = &Arc<Question>> {
+        self.recipe.servers.iter().filter_map(|server| match &server.source {
+            AddressSource::Name(question, _) => Some(question),
+            AddressSource::Fixed(_) => None,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names that were never looked up, where there is no peer yet: whoever comes so early had better wait.
+    pub(crate) fn unresolved(&self) -> Vec<Arc<Question>> {
+        let state = self.lock();
+        let names = self.recipe.servers.iter().zip(&state.found).filter_map(|(server, found)| match &server.source {
+            AddressSource::Name(question, _) if found.is_none() => Some(Arc::clone(question)),
+            _ => None,
+        });
+        names.collect()
+    }
+
+    /// The present peers for a plan that is about to be made, with the holds that [`Self::join`] takes.
+    pub(crate) fn made_for(&self, of: &Use) -> MadeSet {
+        let mut state = self.lock();
+        let candidates = self.recipe.candidates(&state.found);
+        let (peers, holds) = self.recipe.peers(&candidates, of);
+        let balance = state.balance.get_or_insert_with(|| self.recipe.group(&candidates, None));
+        MadeSet { set: PeerSet { peers, balance: Arc::clone(balance) }, holds }
+    }
+
+    /// Keeps a plan's peers up to date from now on.
+    pub(crate) fn join(&self, plan: &Arc<GroupPlan>, of: Use, holds: Vec<KeyHold>) {
+        self.lock().users.push(User { plan: Arc::downgrade(plan), of, holds });
+    }
+
+    /// Makes the peers of all plans anew.
+    fn renew(&self, state: &mut State) {
+        let candidates = self.recipe.candidates(&state.found);
+        let balance = self.recipe.group(&candidates, state.balance.as_deref());
+        state.balance = Some(Arc::clone(&balance));
+        state.users.retain_mut(|user| {
+            let Some(plan) = user.plan.upgrade() else { return false };
+            let (peers, holds) = self.recipe.peers(&candidates, &user.of);
+            plan.members.replace(Arc::new(PeerSet { peers, balance: Arc::clone(&balance) }));
+            // The holds on the peers before end here: those that left are retired.
+            user.holds = holds;
+            true
+        });
+    }
+}
+
+impl Watcher for MovingGroup {
+    fn changed(&self, question: &Question, addresses: &[Found]) {
+        // Servers rotate their answers; the order of peers is ours.
+        let mut sorted = addresses.to_vec();
+        sorted.sort_by_key(|found| (found.priority, found.ip, found.port, found.weight));
+        sorted.dedup();
+        let mut state = self.lock();
+        let mut before = BTreeSet::new();
+        let mut is_new = false;
+        for (server, found) in self.recipe.servers.iter().zip(&mut state.found) {
+            let AddressSource::Name(asked, _) = &server.source else { continue };
+            if **asked != *question || found.as_deref() == Some(&sorted[..]) {
+                continue;
+            }
+            before.extend(found.iter().flat_map(|found| found.iter().map(place)));
+            *found = Some(sorted.clone().into());
+            is_new = true;
+        }
+        if is_new {
+            self.renew(&mut state);
+            drop(state);
+            self.tell(question, &before, &sorted.iter().map(place).collect());
+        }
+    }
+}
+
+impl MovingGroup {
+    fn tell(&self, question: &Question, before: &BTreeSet<Place>, now: &BTreeSet<Place>) {
+        let mut line = format!("upstream \"{}\": {} now has {} addresses", self.recipe.name, question.name, now.len());
+        for (sign, changed) in [('+', now.difference(before)), ('-', before.difference(now))] {
+            // Writing to a string cannot fail; a line is for reading, so it is not longer than some addresses.
+            for (ip, port) in changed.take(ADDRESSES_TOLD_MAX) {
+                let _ = match port {
+                    Some(port) => write!(line, ", {sign}{}", SocketAddr::new(*ip, *port)),
+                    None => write!(line, ", {sign}{ip}"),
+                };
+            }
+        }
+        self.recipe.shared.error_log.log(Level::Notice, &line);
+    }
+}
+
+/// An address as a line of the error log has it: with its port where a service gave one.
+type Place = (IpAddr, Option<u16>);
+
+fn place(found: &Found) -> Place {
+    (found.ip, found.port)
+}
+
+/// Addresses that came or went in one line of the error log.
+const ADDRESSES_TOLD_MAX: usize = 8;
+
+/// A set of peers for addresses that a request named. Their counters are not shown one by one, since requests must not
+/// decide how many labels the metrics have.
+pub(crate) fn make_passing(
+    recipe: &Recipe,
+    cells: &Arc<PeerCells>,
+    addresses: impl Iterator<Item = SocketAddr>,
+    of: &Use,
+) -> MadeSet {
+    let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
+    for address in addresses.map(PeerAddress::Ip) {
+        let Ok(hold) = KeyHold::take(recipe.shared, &pool_key(recipe.id, &address, of)) else { continue };
+        let name = address.to_string();
+        members.push(Member {
+            spec: PeerSpec::default(),
+            server: name.as_str().into(),
+            sid: Arc::default(),
+            health: recipe.health.health(&recipe.name, &pool_address(&address)),
+        });
+        let name = name.into_bytes().into();
+        peers.push(PeerPlan { address, name, key: hold.key, cells: Arc::clone(cells) });
+        holds.push(hold);
+    }
+    MadeSet { set: PeerSet { peers, balance: Arc::new(Group::new(recipe.method, members)) }, holds }
+}
+
+fn pool_key(group: GroupId, address: &PeerAddress, of: &Use) -> PoolKey {
+    PoolKey {
+        group,
+        peer: pool_address(address),
+        tls: None,
+        source: of.source,
+        proxy_protocol: false,
+        location: of.location.clone(),
+    }
+}
+
+/// An address as the pool has it.
+pub(crate) fn pool_address(address: &PeerAddress) -> upstream::shared::PeerAddress {
+    match address {
+        PeerAddress::Ip(address) => upstream::shared::PeerAddress::Ip(*address),
+        PeerAddress::Unix(path) => upstream::shared::PeerAddress::Unix(path.as_path().into()),
+    }
+}
