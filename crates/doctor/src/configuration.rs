@@ -38,7 +38,7 @@ impl Configuration {
     /// All directives of that name, in the order of the text. Those of `stream` and `mail` are other directives.
     pub fn all(&self, name: &str) -> Vec<Found<'_>> {
         let mut found = Vec::new();
-        self.walk(&self.tree, &mut Vec::new(), &mut |directive, within| {
+        walk(&self.tree, &mut Vec::new(), &mut |directive, within| {
             if is(directive, name) && !within.first().is_some_and(|outer| is(outer, "stream") || is(outer, "mail")) {
                 found.push(Found { directive, within: within.to_vec(), root: &self.tree });
             }
@@ -77,21 +77,20 @@ impl Configuration {
     pub fn worker_connections(&self) -> u64 {
         self.events("worker_connections").and_then(|directive| number(directive, 0)).unwrap_or(512)
     }
+}
 
-    /// Depth is bounded by `conf::load::NESTING_MAX`.
-    fn walk<'a>(
-        &self,
-        block: &'a Block,
-        within: &mut Vec<&'a Directive>,
-        visit: &mut impl FnMut(&'a Directive, &[&'a Directive]),
-    ) {
-        for directive in &block.directives {
-            visit(directive, within);
-            if let Some(inner) = &directive.block {
-                within.push(directive);
-                self.walk(inner, within, visit);
-                within.pop();
-            }
+/// Depth is bounded by `conf::load::NESTING_MAX`.
+fn walk<'a>(
+    block: &'a Block,
+    within: &mut Vec<&'a Directive>,
+    visit: &mut impl FnMut(&'a Directive, &[&'a Directive]),
+) {
+    for directive in &block.directives {
+        visit(directive, within);
+        if let Some(inner) = &directive.block {
+            within.push(directive);
+            walk(inner, within, visit);
+            within.pop();
         }
     }
 }
