@@ -119,9 +119,8 @@ fn emit(args: &Args, document: &Document) -> Result<(), String> {
 
 /// The parser's own diagnostics are the answer where the text cannot be parsed.
 fn configuration(path: &Path) -> Result<Configuration, String> {
-    let path = std::path::absolute(path).map_err(|error| at(path, &error))?;
-    let prefix = path.parent().unwrap_or(Path::new("/"));
-    let loaded = conf::load(&path, prefix, None, &mut Files::default());
+    // Without a prefix, places are named as the file was typed, which is what CI matches with its own.
+    let loaded = conf::load(path, Path::new(""), None, &mut Files::default());
     if loaded.is_ok() {
         return Ok(Configuration::new(loaded));
     }

@@ -30,6 +30,7 @@ fn a_group_without_keepalive_is_a_warning_with_something_to_paste() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+    assert!(text.contains("\nexamples/keepalive-states-off.conf:29:5: warning: "), "{text}");
     assert_eq!(found.status.code(), Some(3));
     assert_eq!(doctor(&["-c", "examples/static-site.conf"]).status.code(), Some(0));
 }
