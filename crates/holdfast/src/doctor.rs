@@ -81,7 +81,7 @@ fn answer(args: &Args) -> Result<Option<Severity>, String> {
         Target::Nginx1_31 => Dialect::Nginx1_31,
         Target::Holdfast => Dialect::Holdfast,
     };
-    facts.system = system::read(args.pid).map_err(named)?;
+    facts.system = system::read(args.pid).map_err(|error| named(&error))?;
     facts.configuration = args.conf.as_deref().map(configuration).transpose()?;
     for path in &args.sysctl {
         let text = std::fs::read_to_string(path).map_err(|error| at(path, &error))?;
@@ -111,10 +111,10 @@ fn log_section(log: &Log, found: Vec<Finding>) -> Section {
 
 fn emit(args: &Args, document: &Document) -> Result<(), String> {
     if args.sarif {
-        args.output.write_page(document).map_err(named)?;
-        return print(&report::sarif::render(document)).map_err(named);
+        args.output.write_page(document).map_err(|error| named(&error))?;
+        return print(&report::sarif::render(document)).map_err(|error| named(&error));
     }
-    args.output.emit(document).map_err(named)
+    args.output.emit(document).map_err(|error| named(&error))
 }
 
 /// The parser's own diagnostics are the answer where the text cannot be parsed.
@@ -144,9 +144,9 @@ fn read_log(path: &Path) -> Result<Log, String> {
 }
 
 fn at(path: &Path, error: &std::io::Error) -> String {
-    named(format!("{}: {error}", path.display()))
+    named(&format!("{}: {error}", path.display()))
 }
 
-fn named(message: String) -> String {
+fn named(message: &str) -> String {
     format!("holdfast doctor: {message}")
 }
