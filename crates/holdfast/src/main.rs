@@ -3,10 +3,13 @@
 
 mod command;
 mod demo;
+mod doctor;
 mod files;
 mod instance;
 mod load;
 mod nginx;
+mod output;
+mod plan;
 mod process;
 mod quick;
 mod report;
@@ -32,6 +35,10 @@ mod exit {
     pub(crate) const THRESHOLD: u8 = 3;
     /// `load`: the generator was the bottleneck, so the figures say nothing about the target.
     pub(crate) const VOID: u8 = 4;
+    /// It ran, and says that something will hurt: warnings of `doctor`, a chain that does not carry what `plan` was asked.
+    pub(crate) const WARNINGS: u8 = 3;
+    /// It ran, and says that something is broken: errors of `doctor`.
+    pub(crate) const ERRORS: u8 = 4;
 }
 
 fn main() -> ExitCode {

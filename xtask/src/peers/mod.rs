@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 /// Changes whenever the wrappers or the layout change, so that an older folder is built anew.
-const LAYOUT: &str = "holdfast-peers 2";
+const LAYOUT: &str = "holdfast-peers 3";
 
 /// A program that tests or benches run beside ours.
 pub(crate) struct Peer {
@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 9] = [
+const PEERS: [Peer; 10] = [
     Peer { name: "nginx", package: "nginx", file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", file: "usr/bin/wrk", version: &["-v"] },
@@ -47,6 +47,12 @@ const PEERS: [Peer; 9] = [
     Peer { name: "h2load", package: "nghttp2-client", file: "usr/bin/h2load", version: &["--version"] },
     Peer { name: "promtool", package: "prometheus", file: "usr/bin/promtool", version: &["--version"] },
     Peer { name: "dnsmasq", package: "dnsmasq-base", file: "usr/sbin/dnsmasq", version: &["--version"] },
+    Peer {
+        name: "chromium",
+        package: "chromium-headless-shell",
+        file: "usr/lib/chromium/chromium-headless-shell",
+        version: &["--version"],
+    },
 ];
 
 /// Runs the task.

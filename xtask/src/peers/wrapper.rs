@@ -31,6 +31,8 @@ fn text(peer: &Peer) -> String {
         "siege" => {
             "HOME=$home/home SIEGERC=$home/etc/siegerc PATH=$home/root/usr/bin:$PATH\nexport HOME SIEGERC PATH\n"
         }
+        // A library of Chromium's keeps its own in a folder beside.
+        "chromium" => "LD_LIBRARY_PATH=$LD_LIBRARY_PATH:${LD_LIBRARY_PATH%%:*}/pulseaudio\nexport LD_LIBRARY_PATH\n",
         _ => "",
     };
     // nginx takes the last of a repeated option, so these two are only defaults: no prefix and no error log of its own

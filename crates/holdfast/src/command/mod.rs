@@ -5,7 +5,7 @@ mod man;
 mod origin;
 mod serve;
 
-use crate::{demo, load, watch};
+use crate::{demo, doctor, load, plan, watch};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -26,8 +26,8 @@ Exit codes:
   0  done, or ended as asked
   1  refused or failed; the reason stands on standard error
   2  the command line could not be understood
-  3  load: a threshold was not met
-  4  load: void, as the generator was the bottleneck
+  3  load: a threshold was not met; plan: the chain does not carry what is wanted; doctor: warnings
+  4  load: void, as the generator was the bottleneck; doctor: errors
 
 Environment:
   NO_COLOR  if set and not empty, nothing is coloured; output that is no terminal never is";
@@ -41,6 +41,8 @@ enum Command {
     // Large, as it has a flag for everything that a load can do.
     Load(Box<load::Args>),
     Watch(Box<watch::Args>),
+    Doctor(doctor::Args),
+    Plan(plan::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -61,6 +63,8 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Demo(args) => demo::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
         Command::Man(args) => man::run(&args, &Cli::command()),
     }

@@ -14,13 +14,13 @@ h1{font-size:1.6rem;line-height:1.2;margin:.5rem 0}
 h2{font-size:1.25rem;border-bottom:1px solid var(--line);margin:2rem 0 .75rem}
 h3{font-size:1rem;margin:0 0 .25rem}
 .by,.basis,figcaption,dt{color:var(--dim)}
-dl{display:grid;grid-template-columns:minmax(6rem,max-content) 1fr;gap:.1rem 1rem;margin:.5rem 0}
-dd{margin:0}
+dl{display:grid;grid-template-columns:minmax(6rem,max-content) minmax(0,1fr);gap:.1rem 1rem;margin:.5rem 0}
+dd{margin:0;min-width:0}
 .scroll{overflow-x:auto;margin:1rem 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;overflow-wrap:normal;font-size:.9rem}
 caption{text-align:left;font-weight:600;padding-bottom:.25rem}
 th,td{padding:.3rem .75rem .3rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-td.n,th.n{text-align:right}
+td.n,th.n{text-align:right;white-space:nowrap}
 figure{margin:1.25rem 0}
 svg{display:block;width:100%;height:auto}
 svg text{font:13px system-ui,sans-serif;fill:var(--dim)}
@@ -32,7 +32,7 @@ ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;padding
 details{margin:.25rem 0}
 summary{cursor:pointer;color:var(--dim)}
 .card{border:1px solid var(--line);border-left:.3rem solid var(--dim);background:var(--box);padding:.75rem 1rem;margin:1rem 0;border-radius:.25rem}
-.card dl{grid-template-columns:1fr}.card dt{font-size:.85rem}
+.card dl{grid-template-columns:minmax(0,1fr)}.card dt{font-size:.85rem}
 .holds{border-left-color:var(--good)}.error,.fails{border-left-color:var(--bad)}.warning,.undecided,.void{border-left-color:var(--open)}
 pre{margin:.25rem 0;padding:.5rem;background:var(--bg);border:1px solid var(--line);overflow-x:auto;white-space:pre}
 .c0{stroke:var(--c0)}.c1{stroke:var(--c1);stroke-dasharray:8 3}.c2{stroke:var(--c2);stroke-dasharray:2 3}.c3{stroke:var(--c3);stroke-dasharray:10 3 2 3}\

@@ -1,0 +1,250 @@
+//! Why these 502s and 504s: the lines of an nginx error log grouped by the phrase that names the cause, each group with what it
+//! means, where it happened, and the cure. Lines come in one by one, and memory does not grow with the log.
+
+mod phrases;
+
+use crate::facts::Facts;
+use phrases::{PHRASES, Phrase};
+use report::{Finding, Severity};
+use std::collections::BTreeMap;
+
+/// Peers named per group. A log that names more is one of attacks or of a broken discovery, and the first tell as much.
+const PEERS_MAX: usize = 64;
+/// Longer lines are cut: nginx itself writes at most 2,048 bytes of message.
+const LINE_BYTES_MAX: usize = 8192;
+
+/// What a log said so far.
+#[derive(Debug, Clone)]
+pub struct Log {
+    groups: Vec<Group>,
+    lines: u64,
+    others: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Group {
+    count: u64,
+    first: String,
+    last: String,
+    peers: BTreeMap<String, u64>,
+    reused: u64,
+    not_repeatable: u64,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { groups: vec![Group::default(); PHRASES.len()], lines: 0, others: 0 }
+    }
+}
+
+impl Log {
+    /// Counts one line, without its line end.
+    pub fn read_line(&mut self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line.get(..LINE_BYTES_MAX).unwrap_or(line));
+        self.lines += 1;
+        let matching = PHRASES.iter().position(|phrase| phrase.words.iter().all(|words| line.contains(words)));
+        let Some(group) = matching.and_then(|place| self.groups.get_mut(place)) else {
+            self.others += 1;
+            return;
+        };
+        group.count += 1;
+        if let Some(time) = timestamp(&line) {
+            if group.first.is_empty() {
+                time.clone_into(&mut group.first);
+            }
+            time.clone_into(&mut group.last);
+        }
+        group.reused += u64::from(line.contains("reused connection"));
+        let request = field(&line, "request: \"").unwrap_or_default();
+        group.not_repeatable +=
+            u64::from(["POST ", "PATCH ", "LOCK "].iter().any(|method| request.starts_with(method)));
+        if let Some(peer) = field(&line, "upstream: \"").map(peer_of)
+            && (group.peers.len() < PEERS_MAX || group.peers.contains_key(peer))
+        {
+            *group.peers.entry(peer.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Lines read, and how many of them name no cause that is known here.
+    pub fn lines(&self) -> (u64, u64) {
+        (self.lines, self.others)
+    }
+
+    /// A finding for each cause that the log names, the most frequent first. `file` is what the log is called.
+    pub fn findings(&self, file: &str, facts: &Facts) -> Vec<Finding> {
+        let groups = self.groups.iter().zip(&PHRASES).filter(|(group, _)| group.count > 0);
+        let mut findings: Vec<(u64, Finding)> =
+            groups.map(|(group, phrase)| (group.count, group.finding(phrase, file, facts))).collect();
+        findings.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        findings.into_iter().map(|(_, finding)| finding).collect()
+    }
+}
+
+impl Group {
+    fn finding(&self, phrase: &Phrase, file: &str, facts: &Facts) -> Finding {
+        let count = self.count;
+        let mut evidence = vec![format!("{file}: {count} lines \"{}\"", phrase.words.join(" … "))];
+        if !self.first.is_empty() {
+            evidence.push(format!("first {}, last {}", self.first, self.last));
+        }
+        let mut peers: Vec<_> = self.peers.iter().collect();
+        peers.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), name.as_str()));
+        let named: Vec<String> = peers.iter().take(3).map(|(peer, count)| format!("{peer} ({count})")).collect();
+        if !named.is_empty() {
+            evidence.push(format!("upstreams: {}", named.join(", ")));
+        }
+        if self.reused > 0 {
+            evidence.push(format!("{} of them on a reused connection", self.reused));
+        }
+        if self.not_repeatable > 0 {
+            evidence.push(format!(
+                "{} of them were POST, PATCH or LOCK, which are not repeated once sent",
+                self.not_repeatable
+            ));
+        }
+        let sysctls = phrase.sysctls.iter().filter_map(|name| Some((name, facts.system.sysctls.get(*name)?)));
+        evidence.extend(sysctls.map(|(name, value)| format!("{name} = {value}")));
+        if phrase.descriptors {
+            evidence.extend(facts.system.descriptors.map(|limit| format!("descriptors of the process: {limit}")));
+        }
+        let status = if phrase.status.is_empty() { String::new() } else { format!(" -> {}", phrase.status) };
+        Finding {
+            rule: phrase.name.to_owned(),
+            severity: if phrase.status.is_empty() { Severity::Note } else { Severity::Error },
+            what: format!("{}{status}, {count} times", phrase.cause),
+            place: None,
+            why: phrase.meaning.to_owned(),
+            evidence,
+            arithmetic: String::new(),
+            fix: phrase.cure.to_owned(),
+            side_effect: phrase.side_effect.to_owned(),
+            undo: "The settings as they were, and a reload.".to_owned(),
+        }
+    }
+}
+
+/// `2026/11/21 23:40:22` at the front.
+fn timestamp(line: &str) -> Option<&str> {
+    let time = line.get(..19)?;
+    let shaped = time.bytes().zip(b"0000/00/00 00:00:00".iter()).all(|(byte, shape)| match shape {
+        b'0' => byte.is_ascii_digit(),
+        other => byte == *other,
+    });
+    shaped.then_some(time)
+}
+
+/// What stands between the name and the next quote.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_once(name)?.1.split('"').next()
+}
+
+/// Scheme, host and port of an upstream's URL.
+fn peer_of(url: &str) -> &str {
+    let after = url.find("://").map_or(0, |at| at + 3);
+    let end = url.get(after..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| after + at);
+    url.get(..end).unwrap_or(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const REFUSED: &str = "2026/11/21 23:40:22 [error] 7#7: *4 connect() failed (111: Connection refused) while connecting to upstream, \
+        client: 10.0.0.9, server: api, request: \"GET /a HTTP/1.1\", upstream: \"http://127.0.0.1:9001/a\", host: \"api\"";
+    const CLOSED: &str = "2026/11/21 23:41:00 [error] 7#7: *9 upstream prematurely closed connection while reading response header from \
+        upstream, client: 10.0.0.9, server: api, request: \"POST /o HTTP/1.1\", upstream: \"http://127.0.0.1:9002/o\", host: \"api\"";
+
+    fn findings(lines: &[&str]) -> Vec<Finding> {
+        let mut log = Log::default();
+        for line in lines {
+            log.read_line(line.as_bytes());
+        }
+        log.findings("error.log", &Facts::default())
+    }
+
+    #[test]
+    fn lines_are_grouped_by_cause_with_time_peer_and_what_could_not_be_repeated() {
+        let found = findings(&[REFUSED, CLOSED, REFUSED, "2026/11/21 23:41:01 [notice] 1#1: signal 1 received"]);
+        assert_eq!(
+            found.iter().map(|f| f.rule.as_str()).collect::<Vec<_>>(),
+            ["log-upstream-refused", "log-upstream-closed-early"]
+        );
+        assert_eq!(found[0].what, "nothing listens at the upstream's address -> 502, 2 times");
+        assert!(
+            found[0].evidence.contains(&"upstreams: http://127.0.0.1:9001 (2)".to_owned()),
+            "{:?}",
+            found[0].evidence
+        );
+        assert!(found[0].evidence.contains(&"first 2026/11/21 23:40:22, last 2026/11/21 23:40:22".to_owned()));
+        assert!(found[1].evidence.iter().any(|line| line.starts_with("1 of them were POST")));
+    }
+
+    #[test]
+    fn each_phrase_of_nginxs_is_told_from_its_neighbours() {
+        let of = |message: &str| findings(&[message]).first().map(|finding| finding.rule.clone()).unwrap_or_default();
+        for (message, rule) in [
+            (
+                "upstream timed out (110: Connection timed out) while connecting to upstream",
+                "log-upstream-connect-timeout",
+            ),
+            (
+                "upstream timed out (110: Connection timed out) while reading response header from upstream",
+                "log-upstream-read-timeout",
+            ),
+            (
+                "connect() to 10.0.0.1:80 failed (99: Cannot assign requested address) while connecting to upstream",
+                "log-ports-exhausted",
+            ),
+            (
+                "connect() failed (99: Cannot assign requested address) while connecting to upstream",
+                "log-ports-exhausted",
+            ),
+            (
+                "recv() failed (104: Connection reset by peer) while reading response header from upstream",
+                "log-upstream-reset",
+            ),
+            ("no live upstreams while connecting to upstream", "log-no-live-upstreams"),
+            ("accept4() failed (24: Too many open files)", "log-descriptors-exhausted"),
+            ("socket() failed (24: Too many open files) while connecting to upstream", "log-descriptors-exhausted"),
+            ("512 worker_connections are not enough", "log-worker-connections-exhausted"),
+            ("1024 worker_connections are not enough while connecting to upstream", "log-worker-connections-exhausted"),
+            ("upstream sent too big header while reading response header from upstream", "log-upstream-head-too-large"),
+            ("api.example could not be resolved (3: Host not found)", "log-name-not-resolved"),
+            (
+                "connect() to unix:/run/a failed (11: Resource temporarily unavailable) while connecting to upstream",
+                "log-upstream-queue-full",
+            ),
+            ("connect() failed (113: No route to host) while connecting to upstream", "log-upstream-unreachable"),
+            ("upstream prematurely closed connection while reading upstream", "log-upstream-truncated"),
+            (
+                "an upstream response is buffered to a temporary file /var/x while reading upstream",
+                "log-response-to-disk",
+            ),
+        ] {
+            assert_eq!(of(message), rule, "{message}");
+        }
+    }
+
+    #[test]
+    fn every_phrase_has_a_meaning_a_cure_and_a_side_effect() {
+        for phrase in &PHRASES {
+            let parts = [phrase.cause, phrase.meaning, phrase.cure, phrase.side_effect];
+            assert!(parts.iter().all(|part| !part.is_empty()), "{}", phrase.name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_breaks_the_reader(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20), tail in any::<String>()) {
+            let mut log = Log::default();
+            for line in &lines {
+                log.read_line(line);
+            }
+            log.read_line(format!("{REFUSED}{tail}").as_bytes());
+            log.read_line(format!("2026/11/21 é{tail}, upstream: \"{tail}://é").as_bytes());
+            prop_assert_eq!(log.lines().0, lines.len() as u64 + 2);
+            prop_assert!(!log.findings("x", &Facts::default()).is_empty());
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `holdfast plan`: which limit of a chain binds first, at how many connections, and what the cheapest way past it is. Pure
+//! arithmetic over a description; nothing is measured here. Called by the binary, and by whoever is about to open many
+//! connections.
+
+pub mod chain;
+mod document;
+mod limits;
+
+pub use chain::{Chain, ChainError, Ports, Rate, Size, Tier, Traffic, parse_chain};
+pub use document::document;
+pub use limits::{Lever, Limit};
+
+/// What the arithmetic says about a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Lowest first; never empty, since every hop has tuples.
+    pub limits: Vec<Limit>,
+    /// Timeouts that end idle connections although nobody is at fault: place and sentence.
+    pub timeouts: Vec<(String, String)>,
+}
+
+impl Plan {
+    /// The first limit that binds.
+    pub fn first(&self) -> Option<&Limit> {
+        self.limits.first()
+    }
+}
+
+/// Computes all limits of a chain that [`chain::check`] lets through.
+pub fn plan(chain: &Chain) -> Plan {
+    let timeouts = chain.tiers.iter().filter_map(|tier| {
+        let idle = tier.idle_timeout_seconds?;
+        let heartbeat = chain.traffic.heartbeat_seconds;
+        let quiet = heartbeat == 0 && chain.traffic.sent_per_second <= 0.0 && chain.traffic.received_per_second <= 0.0;
+        let sentence = if quiet {
+            format!("closes after {idle} s without traffic, and nothing is sent: every connection is cut")
+        } else if heartbeat >= idle {
+            format!("closes after {idle} s without traffic; heartbeats come every {heartbeat} s, which is not sooner")
+        } else {
+            return None;
+        };
+        Some((tier.name.clone(), sentence))
+    });
+    Plan { timeouts: timeouts.collect(), limits: limits::all(chain) }
+}
+
+/// The cheapest lever that suffices for what is wanted, or the strongest if none does alone.
+pub fn cheapest(limit: &Limit, wanted: u64) -> Option<&Lever> {
+    let enough = limit.levers.iter().find(|lever| lever.connections_max >= wanted);
+    enough.or_else(|| limit.levers.iter().max_by_key(|lever| lever.connections_max))
+}

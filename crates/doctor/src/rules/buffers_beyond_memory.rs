@@ -1,0 +1,94 @@
+//! Response buffers that, were all connections slow at once, would be more than the memory: the kernel ends the proxy then.
+
+use super::{finding, quoted};
+use crate::configuration::{Found, bytes, number};
+use crate::facts::Facts;
+use report::figure::shown;
+use report::{Finding, Severity, Unit};
+
+pub(super) const NAME: &str = "buffers-beyond-memory";
+/// As nginx has them on a machine with pages of 4 KB.
+const BUFFER_SIZE_DEFAULT: u64 = 4096;
+const BUFFERS_DEFAULT: (u64, u64) = (8, 4096);
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let (Some(configuration), Some(memory)) = (&facts.configuration, facts.system.memory_bytes) else {
+        return Vec::new();
+    };
+    let Some(workers) = configuration.workers(facts.system.cpus) else { return Vec::new() };
+    // A proxied connection takes two of worker_connections.
+    let connections = configuration.worker_connections().saturating_mul(workers) / 2;
+    let mut seen = Vec::new();
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass") {
+        // Without the directive nobody chose the size; the defaults are 36 KB.
+        let Some(said) = pass.inherited("proxy_buffers") else { continue };
+        if pass
+            .inherited("proxy_buffering")
+            .is_some_and(|directive| directive.args.first().is_some_and(|word| word.value == *b"off"))
+        {
+            continue;
+        }
+        let each = of_one(&pass);
+        let sum = each.saturating_mul(connections);
+        if sum <= memory || seen.contains(&said.span) {
+            continue;
+        }
+        seen.push(said.span);
+        let size = |value: u64| shown(value as f64, &Unit::Bytes);
+        findings.push(Finding {
+            place: Some(configuration.place(said.span)),
+            why: "A response that its client reads slowly stands in these buffers. When many clients are slow at once, as after a \
+                  broadcast or on a bad network, the sum passes the memory and the kernel ends the proxy with all its connections."
+                .to_owned(),
+            evidence: vec![
+                quoted(configuration, said.span, &format!("up to {} for each response", size(each))),
+                format!("{connections} proxied connections at most, {} of memory", size(memory)),
+            ],
+            arithmetic: format!("{} x {connections} = {} > {}", size(each), size(sum), size(memory)),
+            fix: "proxy_buffer_size 4k;\nproxy_buffers 4 8k;\n# and no proxy_busy_buffers_size".to_owned(),
+            side_effect: "Large responses to slow clients go through a temporary file, or hold their upstream connection longer; with \
+                          proxy_max_temp_file_size 0 the upstream waits for the client."
+                .to_owned(),
+            undo: "The old lines, and a reload.".to_owned(),
+            ..finding(NAME, Severity::Warning, format!("proxy_buffers may grow to {}, of {} of memory", size(sum), size(memory)))
+        });
+    }
+    findings
+}
+
+fn of_one(pass: &Found<'_>) -> u64 {
+    let head =
+        pass.inherited("proxy_buffer_size").and_then(|directive| bytes(directive, 0)).unwrap_or(BUFFER_SIZE_DEFAULT);
+    let body = pass.inherited("proxy_buffers").and_then(|directive| number(directive, 0).zip(bytes(directive, 1)));
+    let (count, size) = body.unwrap_or(BUFFERS_DEFAULT);
+    head.saturating_add(count.saturating_mul(size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{facts, fired};
+    use super::*;
+
+    fn of(events: &str, location: &str) -> usize {
+        let text = format!(
+            "worker_processes auto;\nevents {{ {events} }}\nhttp {{ upstream api {{ server 127.0.0.1:1; }}\n\
+                            server {{ location / {{ {location} proxy_pass http://api; }} }} }}\n"
+        );
+        fired(&check(&facts(&text)))
+    }
+
+    #[test]
+    fn it_fires_on_buffers_that_outgrow_the_memory() {
+        // 100,000 x 4 workers / 2 x (4 KiB + 4 x 32 KiB) = 25 GiB of 8.
+        assert_eq!(of("worker_connections 100000;", "proxy_buffers 4 32k;"), 1);
+        assert_eq!(of("worker_connections 1024;", "proxy_buffers 64 256k;"), 1);
+    }
+
+    #[test]
+    fn it_does_not_on_what_fits_nor_without_buffering_nor_on_defaults() {
+        assert_eq!(of("worker_connections 1024;", "proxy_buffers 4 32k;"), 0);
+        assert_eq!(of("worker_connections 100000;", "proxy_buffering off; proxy_buffers 4 32k;"), 0);
+        assert_eq!(of("worker_connections 1000000;", ""), 0);
+    }
+}

@@ -1,0 +1,76 @@
+//! Settings that are handed from article to article although the kernel no longer has them, or never did what they are set for.
+
+use super::finding;
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "folklore-sysctl";
+
+/// Name, why it is of no use, and what to write instead.
+const FOLKLORE: [(&str, &str, &str); 8] = [
+    (
+        "net.ipv4.tcp_tw_recycle",
+        "it was removed in Linux 4.12, since it dropped clients behind NAT",
+        "# keep connections instead: upstream { keepalive 32; }",
+    ),
+    (
+        "net.ipv4.ip_conntrack_max",
+        "its name has been net.netfilter.nf_conntrack_max since Linux 2.6.20",
+        "net.netfilter.nf_conntrack_max = {value}",
+    ),
+    (
+        "net.ipv4.netfilter.ip_conntrack_max",
+        "its name has been net.netfilter.nf_conntrack_max since Linux 2.6.20",
+        "net.netfilter.nf_conntrack_max = {value}",
+    ),
+    ("net.netfilter.ip_conntrack_max", "no kernel had this name", "net.netfilter.nf_conntrack_max = {value}"),
+    ("netfilter.ip_conntrack_max", "no kernel had this name", "net.netfilter.nf_conntrack_max = {value}"),
+    ("netfilter.nf_conntrack_max", "no kernel had this name", "net.netfilter.nf_conntrack_max = {value}"),
+    ("ip_conntrack_max", "no kernel had this name", "net.netfilter.nf_conntrack_max = {value}"),
+    ("net.ipv4.tcp_fack", "it has done nothing since Linux 4.15", "# RACK took its place and is on"),
+];
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for setting in &facts.settings {
+        let Some((name, reason, instead)) = FOLKLORE.iter().find(|(name, _, _)| *name == setting.name) else {
+            continue;
+        };
+        findings.push(Finding {
+            place: Some((setting.file.clone(), setting.line, 1)),
+            why: format!("The line does nothing: {reason}. Whoever trusts it looks for the fault elsewhere."),
+            evidence: vec![format!("{}:{}: {name} = {}", setting.file, setting.line, setting.value)],
+            fix: instead.replace("{value}", &setting.value),
+            side_effect:
+                "A table of tracked flows costs 256 bytes for each flow that is in it; a removed line costs nothing."
+                    .to_owned(),
+            undo: "The old line put back; it does as little as before.".to_owned(),
+            ..finding(NAME, Severity::Warning, format!("{name} has no effect"))
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, sysctl_file};
+    use super::*;
+
+    #[test]
+    fn it_fires_on_what_the_founding_reports_set() {
+        let text =
+            "net.ipv4.tcp_tw_recycle = 1\nnet.ipv4.ip_conntrack_max = 2000000\nnetfilter.ip_conntrack_max=2000000\n";
+        assert_eq!(fired(&check(&sysctl_file(text))), 3);
+        assert_eq!(check(&sysctl_file(text))[1].fix, "net.netfilter.nf_conntrack_max = 2000000");
+    }
+
+    #[test]
+    fn it_does_not_on_what_works() {
+        assert_eq!(
+            fired(&check(&sysctl_file(
+                "net.netfilter.nf_conntrack_max=2000000\nnet.ipv4.tcp_tw_reuse = 1\n# net.ipv4.tcp_tw_recycle=1\n"
+            ))),
+            0
+        );
+    }
+}

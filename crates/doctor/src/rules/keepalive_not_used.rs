@@ -1,0 +1,75 @@
+//! A pool that no request can use: the upstream is spoken to in HTTP/1.0, or told to close.
+
+use super::upstream_without_keepalive::{group_of, kept};
+use super::{finding, quoted};
+use crate::configuration::argument;
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "keepalive-not-used";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass") {
+        let Some(name) = argument(pass.directive, 0).and_then(|target| group_of(&target)) else { continue };
+        let Some(upstream) = configuration.upstream(&name) else { continue };
+        if kept(facts.dialect, upstream) == 0 || pass.upgrades() {
+            continue;
+        }
+        let version = pass.inherited("proxy_http_version").and_then(|directive| argument(directive, 0));
+        let version = version.unwrap_or_else(|| facts.dialect.upstream_version().to_owned());
+        // Before 1.29.7 the default is `Connection: close`; since then a kept connection is not told to close.
+        let header = pass.sent_header("Connection");
+        let header = header.or_else(|| (!facts.dialect.pools_by_default()).then(|| "close".to_owned()));
+        let closes = header.is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let mut evidence = vec![quoted(configuration, pass.directive.span, &format!("proxy_pass to group \"{name}\""))];
+        if version == "1.0" {
+            evidence.push("proxy_http_version is 1.0 here".to_owned());
+        }
+        if closes {
+            evidence.push("Connection: close is sent here; a block with any proxy_set_header inherits none".to_owned());
+        }
+        if evidence.len() == 1 {
+            continue;
+        }
+        findings.push(Finding {
+            place: Some(configuration.place(pass.directive.span)),
+            why: "The group has a pool, but after each response the upstream closes, as it was asked to: the pool stays empty and \
+                  every request pays for a connection."
+                .to_owned(),
+            evidence,
+            fix: "proxy_http_version 1.1;\nproxy_set_header Connection \"\";\n# in the same block as the other proxy_set_header lines".to_owned(),
+            side_effect: "The upstream may answer in chunks and keeps idle connections open.".to_owned(),
+            undo: "The two lines removed, and a reload.".to_owned(),
+            ..finding(NAME, Severity::Warning, format!("the pool of upstream group \"{name}\" is never used from here"))
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, old, proxy};
+    use super::*;
+
+    const KEPT: &str = "server 127.0.0.1:1; keepalive 16;";
+    const RIGHT: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
+
+    #[test]
+    fn it_fires_on_the_old_defaults_and_on_either_half_of_the_mistake() {
+        assert_eq!(fired(&check(&old(proxy(KEPT, "")))), 1);
+        assert_eq!(fired(&check(&old(proxy(KEPT, "proxy_http_version 1.1;")))), 1, "Connection: close");
+        assert_eq!(fired(&check(&old(proxy(KEPT, "proxy_set_header Connection \"\";")))), 1, "HTTP/1.0");
+        assert_eq!(fired(&check(&proxy(KEPT, "proxy_http_version 1.0;"))), 1);
+        assert_eq!(fired(&check(&proxy(KEPT, "proxy_set_header Connection close;"))), 1);
+    }
+
+    #[test]
+    fn it_does_not_on_the_cure_the_new_defaults_and_a_group_without_a_pool() {
+        assert_eq!(fired(&check(&old(proxy(KEPT, RIGHT)))), 0);
+        assert_eq!(fired(&check(&proxy(KEPT, ""))), 0);
+        assert_eq!(fired(&check(&proxy(KEPT, "proxy_set_header Connection keep-alive;"))), 0);
+        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1;", "")))), 0, "another rule's finding");
+    }
+}

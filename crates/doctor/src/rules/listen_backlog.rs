@@ -1,0 +1,81 @@
+//! The accept queue is shorter than was asked for, or was asked to be short: a burst overflows it, and clients retry after 1, 3,
+//! 7 seconds.
+
+use super::{finding, quoted};
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "listen-backlog";
+/// nginx's own default on Linux.
+const BACKLOG_DEFAULT: u64 = 511;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let somaxconn = facts.system.number("net.core.somaxconn");
+    let mut findings = Vec::new();
+    for listen in configuration.all("listen") {
+        let asked =
+            listen.directive.args.iter().find_map(|word| word.text().strip_prefix("backlog=")?.parse::<u64>().ok());
+        let wanted = asked.unwrap_or(BACKLOG_DEFAULT);
+        let granted = somaxconn.map_or(wanted, |somaxconn| somaxconn.min(wanted));
+        let (what, fix, undo) = if granted < wanted {
+            let fix = format!(
+                "sysctl -w net.core.somaxconn={wanted}\n# then restart: a listener keeps the queue it was given"
+            );
+            (
+                format!("a backlog of {wanted} is asked for and {granted} is granted"),
+                fix,
+                format!("sysctl -w net.core.somaxconn={granted}"),
+            )
+        } else if asked.is_some_and(|asked| asked < BACKLOG_DEFAULT) {
+            let fix = format!("listen … backlog={};", somaxconn.unwrap_or(BACKLOG_DEFAULT));
+            (
+                format!("a backlog of {wanted} is asked for, less than the default of {BACKLOG_DEFAULT}"),
+                fix,
+                format!("backlog={wanted}, and a restart"),
+            )
+        } else {
+            continue;
+        };
+        let mut evidence = vec![quoted(configuration, listen.directive.span, &format!("backlog {wanted}"))];
+        evidence.extend(somaxconn.map(|somaxconn| format!("net.core.somaxconn = {somaxconn}")));
+        findings.push(Finding {
+            place: Some(configuration.place(listen.directive.span)),
+            why: "Connections that arrive while the queue is full are dropped without a word. Their clients send the SYN again \
+                  after 1, 3 and 7 seconds, and some give up. (netdev_max_backlog is another queue and does not help.)"
+                .to_owned(),
+            evidence,
+            arithmetic: format!("a queue of {granted} holds {} connections; a burst of more at once loses the rest", granted + 1),
+            fix,
+            side_effect: "Nobody is shed any more: under overload all wait longer, and throughput may fall by some percent.".to_owned(),
+            undo,
+            ..finding(NAME, Severity::Warning, what)
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{facts, fired};
+    use super::*;
+
+    fn of(listen: &str, somaxconn: &str) -> usize {
+        let mut facts = facts(&format!("events {{}}\nhttp {{ server {{ listen {listen}; }} }}\n"));
+        facts.system.sysctls.insert("net.core.somaxconn".to_owned(), somaxconn.to_owned());
+        fired(&check(&facts))
+    }
+
+    #[test]
+    fn it_fires_where_the_kernel_cuts_it_or_the_operator_did() {
+        assert_eq!(of("80", "128"), 1, "511 asked for, 128 granted: the founding report's case");
+        assert_eq!(of("80 default_server backlog=8192", "4096"), 1);
+        assert_eq!(of("80 backlog=128", "4096"), 1);
+    }
+
+    #[test]
+    fn it_does_not_where_what_is_asked_for_is_granted() {
+        assert_eq!(of("80", "4096"), 0);
+        assert_eq!(of("80 backlog=8192", "8192"), 0);
+    }
+}

@@ -1,0 +1,55 @@
+//! A default receive buffer of one page: the window closes after a message or two, and the sender's queue grows.
+
+use super::finding;
+use crate::facts::Facts;
+use crate::kernel::PAGE_BYTES;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "one-page-receive-buffer";
+const SYSCTL: &str = "net.ipv4.tcp_rmem";
+/// As the kernel ships it.
+const SHIPPED: &str = "4096 131072 6291456";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let now = facts.system.sysctls.get(SYSCTL).map(|value| (None, value));
+    let written = facts.settings.iter().filter(|setting| setting.name == SYSCTL);
+    let written = written.map(|setting| (Some((setting.file.clone(), setting.line, 1)), &setting.value));
+    now.into_iter().chain(written).filter_map(|(place, value)| complete(place, value)).collect()
+}
+
+fn complete(place: Option<(String, usize, usize)>, value: &str) -> Option<Finding> {
+    let default = value.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+    (default <= PAGE_BYTES).then(|| Finding {
+        place,
+        why: "A new socket offers a window of half its buffer. A broadcast of a few messages fills it, the sender sees a zero window, \
+              its Send-Q grows, and proxies in between hold the bytes."
+            .to_owned(),
+        evidence: vec![format!("{SYSCTL} = {value}: the second number is what sockets begin with")],
+        arithmetic: format!("{default} bytes / 2 = a window of {} bytes, 1 segment of 1448", default / 2),
+        fix: format!("{SYSCTL} = {SHIPPED}"),
+        side_effect: "A socket may hold 128 KB when its reader is slow; an idle one holds nothing of it. tcp_mem bounds the sum."
+            .to_owned(),
+        undo: format!("{SYSCTL} = {value}"),
+        ..finding(NAME, Severity::Warning, format!("sockets begin with a receive buffer of {default} bytes"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{facts, fired, sysctl_file};
+    use super::*;
+
+    #[test]
+    fn it_fires_on_the_founding_setting_written_or_live() {
+        assert_eq!(fired(&check(&sysctl_file("net.ipv4.tcp_rmem = 4096 4096 16777216\n"))), 1);
+        let mut facts = facts("events {}\n");
+        facts.system.sysctls.insert(SYSCTL.to_owned(), "4096\t4096\t16777216".to_owned());
+        assert_eq!(fired(&check(&facts)), 1);
+    }
+
+    #[test]
+    fn it_does_not_on_what_the_kernel_ships_or_on_nonsense() {
+        assert_eq!(fired(&check(&facts("events {}\n"))), 0);
+        assert_eq!(fired(&check(&sysctl_file("net.ipv4.tcp_rmem = 4096 87380 16777216\nnet.ipv4.tcp_rmem = x\n"))), 0);
+    }
+}

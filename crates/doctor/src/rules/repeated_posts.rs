@@ -1,0 +1,55 @@
+//! A request that changes something may be carried out twice: it is repeated although the first peer may have taken it.
+
+use super::{finding, quoted};
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "repeated-posts";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for next in configuration.all("proxy_next_upstream") {
+        if !next.directive.args.iter().any(|word| word.value == *b"non_idempotent") {
+            continue;
+        }
+        let kept: Vec<String> = next
+            .directive
+            .args
+            .iter()
+            .map(|word| word.text().into_owned())
+            .filter(|word| word != "non_idempotent")
+            .collect();
+        findings.push(Finding {
+            place: Some(configuration.place(next.directive.span)),
+            why: "When a peer takes a POST and then fails or is slow, the same POST goes to the next peer: orders are placed twice."
+                .to_owned(),
+            evidence: vec![quoted(configuration, next.directive.span, "proxy_next_upstream … non_idempotent")],
+            fix: if kept.is_empty() { "proxy_next_upstream error timeout;".to_owned() } else { format!("proxy_next_upstream {};", kept.join(" ")) },
+            side_effect: "A POST that meets a dying peer is answered with 502 instead of being tried elsewhere; where nothing was sent \
+                          yet it is still tried."
+                .to_owned(),
+            undo: "non_idempotent put back, and a reload.".to_owned(),
+            ..finding(NAME, Severity::Warning, "POST, PATCH and LOCK may be carried out twice".to_owned())
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, proxy};
+    use super::*;
+
+    #[test]
+    fn it_fires_on_non_idempotent_and_on_nothing_else() {
+        let of = |location: &str| check(&proxy("server 127.0.0.1:1;", location));
+        let findings = of("proxy_next_upstream error timeout non_idempotent;");
+        assert_eq!((fired(&findings), findings[0].fix.as_str()), (1, "proxy_next_upstream error timeout;"));
+        assert_eq!(
+            fired(&of("proxy_next_upstream error timeout invalid_header http_500 http_502 http_503 http_504;")),
+            0
+        );
+        assert_eq!(fired(&of("")), 0);
+    }
+}

@@ -1,0 +1,68 @@
+//! A WebSocket location whose upstream never sees the wish to upgrade: half of the recipe is missing.
+
+use super::{finding, quoted};
+use crate::configuration::argument;
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "tunnel-broken";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass").into_iter().filter(super::super::configuration::Found::upgrades) {
+        let version = pass.inherited("proxy_http_version").and_then(|directive| argument(directive, 0));
+        let version = version.unwrap_or_else(|| facts.dialect.upstream_version().to_owned());
+        let header = pass.sent_header("Connection").unwrap_or_default();
+        let mut evidence = vec![quoted(configuration, pass.directive.span, "proxy_pass with proxy_set_header Upgrade")];
+        if version == "1.0" {
+            evidence.push("proxy_http_version is 1.0 here, which has no Upgrade".to_owned());
+        }
+        // A variable is a map as the recipe has it; what it yields is the map's affair.
+        if !header.contains('$') && !header.to_ascii_lowercase().contains("upgrade") {
+            evidence.push(format!("Connection is \"{header}\" here; Upgrade counts only where Connection names it"));
+        }
+        if evidence.len() == 1 {
+            continue;
+        }
+        findings.push(Finding {
+            place: Some(configuration.place(pass.directive.span)),
+            why: "The upstream takes the handshake for an ordinary GET and answers 200, 400 or 426: no WebSocket connection \
+                  ever opens here."
+                .to_owned(),
+            evidence,
+            fix: "# in http:\nmap $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n\n# in the location:\n\
+                  proxy_http_version 1.1;\nproxy_set_header Upgrade $http_upgrade;\nproxy_set_header Connection $connection_upgrade;"
+                .to_owned(),
+            side_effect: "None for requests that do not ask for an upgrade.".to_owned(),
+            undo: "The old lines, and a reload.".to_owned(),
+            ..finding(NAME, Severity::Error, "Upgrade is passed on, but not so that the upstream sees it".to_owned())
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, old, proxy};
+    use super::*;
+
+    const PEER: &str = "server 127.0.0.1:1;";
+    const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
+
+    #[test]
+    fn it_fires_on_either_missing_half() {
+        assert_eq!(fired(&check(&proxy(PEER, UPGRADE))), 1);
+        assert_eq!(fired(&check(&proxy(PEER, &format!("{UPGRADE} proxy_set_header Connection \"\";")))), 1);
+        assert_eq!(fired(&check(&old(proxy(PEER, &format!("{UPGRADE} proxy_set_header Connection upgrade;"))))), 1);
+    }
+
+    #[test]
+    fn it_does_not_on_the_recipe_nor_where_nobody_upgrades() {
+        let recipe = format!("{UPGRADE} proxy_set_header Connection $connection_upgrade; proxy_http_version 1.1;");
+        assert_eq!(fired(&check(&old(proxy(PEER, &recipe)))), 0);
+        assert_eq!(fired(&check(&proxy(PEER, &format!("{UPGRADE} proxy_set_header Connection \"Upgrade\";")))), 0);
+        assert_eq!(fired(&check(&proxy(PEER, ""))), 0);
+        assert_eq!(fired(&check(&proxy(PEER, "proxy_set_header Upgrade \"\";"))), 0);
+    }
+}

@@ -1,0 +1,71 @@
+//! Tunnels that are cut because nothing was said for a while: the timeout is not longer than the time between heartbeats.
+
+use super::{finding, quoted};
+use crate::configuration::seconds;
+use crate::facts::{Dialect, Facts};
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "tunnel-timeout";
+/// `proxy_read_timeout` where nothing is said.
+const TIMEOUT_DEFAULT_SECONDS: u64 = 60;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass").into_iter().filter(super::super::configuration::Found::upgrades) {
+        let own = pass.inherited("tunnel_timeout").filter(|_| facts.dialect == Dialect::Holdfast);
+        let said = own.or_else(|| pass.inherited("proxy_read_timeout"));
+        let timeout = said.map_or(Some(TIMEOUT_DEFAULT_SECONDS), |directive| seconds(directive, 0));
+        let Some(timeout) = timeout else { continue };
+        // Who wrote a timeout down is taken to know the heartbeat, unless we were told it.
+        let arithmetic = match facts.heartbeat_seconds {
+            Some(heartbeat) if heartbeat >= timeout => {
+                format!("heartbeat every {heartbeat} s >= timeout of {timeout} s")
+            }
+            None if said.is_none() => format!("heartbeat unknown, timeout of {timeout} s by default"),
+            _ => continue,
+        };
+        let at = said.unwrap_or(pass.directive);
+        let wanted = facts.heartbeat_seconds.map_or(900, |heartbeat| heartbeat.saturating_mul(3));
+        findings.push(Finding {
+            place: Some(configuration.place(at.span)),
+            why: "A tunnel that is silent for that long is closed from here, without an error anybody sees; all that fell silent \
+                  together are cut together, and come back together."
+                .to_owned(),
+            evidence: vec![quoted(configuration, at.span, &format!("tunnels end after {timeout} s without a byte"))],
+            arithmetic,
+            fix: format!("proxy_read_timeout {wanted}s;\nproxy_send_timeout {wanted}s;"),
+            side_effect: "A peer that vanished without a word is noticed that much later.".to_owned(),
+            undo: format!("proxy_read_timeout {timeout}s; and a reload."),
+            ..finding(NAME, Severity::Warning, format!("tunnels are cut after {timeout} s of silence"))
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, proxy};
+    use super::*;
+
+    fn of(location: &str, heartbeat_seconds: Option<u64>) -> usize {
+        let location =
+            format!("proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; {location}");
+        fired(&check(&Facts { heartbeat_seconds, ..proxy("server 127.0.0.1:1;", &location) }))
+    }
+
+    #[test]
+    fn it_fires_on_the_default_and_on_a_heartbeat_that_is_not_sooner() {
+        assert_eq!(of("", None), 1);
+        assert_eq!(of("proxy_read_timeout 180s;", Some(180)), 1);
+        assert_eq!(of("tunnel_timeout 1m;", Some(90)), 1);
+    }
+
+    #[test]
+    fn it_does_not_on_a_timeout_that_was_chosen_or_is_long_enough() {
+        assert_eq!(of("proxy_read_timeout 900s;", None), 0);
+        assert_eq!(of("proxy_read_timeout 180s;", Some(60)), 0);
+        assert_eq!(of("", Some(30)), 0);
+        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1;", ""))), 0, "no tunnel");
+    }
+}

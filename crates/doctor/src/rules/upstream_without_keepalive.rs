@@ -1,0 +1,138 @@
+//! Every request opens a connection to the upstream and leaves it in TIME_WAIT: the group keeps none, or there is no group.
+
+use super::{finding, quoted};
+use crate::configuration::{Configuration, Found, argument, is, number};
+use crate::facts::{Dialect, Facts};
+use crate::kernel::TIME_WAIT_SECONDS;
+use conf::tree::Directive;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "upstream-without-keepalive";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut seen = Vec::new();
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass") {
+        let Some(target) = argument(pass.directive, 0) else { continue };
+        let Some(name) = group_of(&target) else { continue };
+        // A tunnel has its upstream connection for itself, and whoever passes Upgrade on mostly carries tunnels.
+        if seen.contains(&name) || pass.upgrades() {
+            continue;
+        }
+        seen.push(name.clone());
+        match configuration.upstream(&name) {
+            Some(upstream) => findings.extend(explicit(facts, configuration, upstream, &name)),
+            None => findings.push(implicit(facts, configuration, &pass, &name)),
+        }
+    }
+    findings
+}
+
+/// The host and port between the scheme and the URI. `None` where variables decide.
+pub(super) fn group_of(target: &str) -> Option<String> {
+    let rest = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"))?;
+    if rest.starts_with("unix:") || rest.contains('$') {
+        return None;
+    }
+    Some(rest.split('/').next().unwrap_or(rest).to_owned())
+}
+
+/// How many connections an `upstream {}` keeps for each worker.
+pub(super) fn kept(dialect: Dialect, upstream: &Directive) -> u64 {
+    let block = upstream.block.as_deref();
+    let said = block.and_then(|block| block.directives.iter().rev().find(|directive| is(directive, "keepalive")));
+    match said {
+        Some(directive) => number(directive, 0).unwrap_or(0),
+        None if dialect.pools_by_default() => 32,
+        None => 0,
+    }
+}
+
+fn explicit(facts: &Facts, configuration: &Configuration, upstream: &Directive, name: &str) -> Option<Finding> {
+    if kept(facts.dialect, upstream) > 0 {
+        return None;
+    }
+    let what = format!("upstream group \"{name}\" keeps no connections");
+    let version = if facts.dialect == Dialect::Nginx1_22 {
+        "\n\n# and where it is used:\nproxy_http_version 1.1;\nproxy_set_header Connection \"\";"
+    } else {
+        ""
+    };
+    let fix = format!("upstream {name} {{\n    # as it is, and then:\n    keepalive 32;\n}}{version}");
+    let text = format!("upstream {name} {{ … }} without connections kept, read as {}", facts.dialect.name());
+    Some(complete(facts, what, fix, configuration, upstream, &text))
+}
+
+fn implicit(facts: &Facts, configuration: &Configuration, pass: &Found<'_>, name: &str) -> Finding {
+    let what = format!("proxy_pass to {name} without an upstream {{}} keeps no connections");
+    let fix = format!(
+        "upstream pooled {{\n    server {name};\n    keepalive 32;\n}}\n\n# and where it is used:\nproxy_pass http://pooled;\n\
+         proxy_http_version 1.1;\nproxy_set_header Connection \"\";\nproxy_set_header Host {name};"
+    );
+    complete(facts, what, fix, configuration, pass.directive, &format!("proxy_pass … {name}"))
+}
+
+fn complete(
+    facts: &Facts,
+    what: String,
+    fix: String,
+    configuration: &Configuration,
+    at: &Directive,
+    text: &str,
+) -> Finding {
+    let range = facts.system.sysctls.get("net.ipv4.ip_local_port_range").map_or("32768 60999", String::as_str);
+    let ports = range
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join("-")
+        .parse::<crate::plan::Ports>()
+        .unwrap_or_default()
+        .count();
+    Finding {
+        place: Some(configuration.place(at.span)),
+        why: "Each request opens a connection and closes it. Whoever closes first holds it in TIME_WAIT for a minute; the ports \
+              towards one peer run out, and connecting costs more than the request."
+            .to_owned(),
+        evidence: vec![quoted(configuration, at.span, text)],
+        arithmetic: format!(
+            "{ports} ports / {TIME_WAIT_SECONDS} s = {} requests/s to one peer before connect() fails",
+            ports / TIME_WAIT_SECONDS
+        ),
+        fix,
+        side_effect: "Idle connections stay open at the upstream, up to the number for each worker. A peer that closes idle ones \
+                      sooner than we do can meet a request with its close: keep our keepalive_timeout below its own."
+            .to_owned(),
+        undo: "keepalive 0; or the lines removed, and a reload.".to_owned(),
+        ..finding(NAME, Severity::Warning, what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{facts, fired, old, proxy};
+    use super::*;
+
+    #[test]
+    fn it_fires_where_nothing_is_kept() {
+        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 0;", ""))), 1);
+        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1;", "")))), 1);
+        let implicit = facts("events {}\nhttp { server { location / { proxy_pass http://127.0.0.1:3000/; } } }\n");
+        let findings = check(&implicit);
+        assert_eq!(fired(&findings), 1);
+        assert_eq!(findings[0].place_text(), "/etc/nginx/nginx.conf:2:30");
+        assert!(findings[0].arithmetic.contains("28232 ports / 60 s = 470 requests/s"), "{}", findings[0].arithmetic);
+    }
+
+    #[test]
+    fn it_does_not_where_something_is_kept_or_cannot_be() {
+        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1;", ""))), 0, "kept by default since 1.29.7");
+        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1; keepalive 16;", "")))), 0);
+        let tunnel = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1;", tunnel)))), 0);
+        assert_eq!(
+            fired(&check(&facts("events {}\nhttp { server { location / { proxy_pass http://$host; } } }\n"))),
+            0
+        );
+    }
+}

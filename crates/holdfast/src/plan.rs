@@ -1,0 +1,89 @@
+//! `holdfast plan`: reads the description of a chain, or makes one from flags, and prints which limit binds first. The
+//! arithmetic is `doctor::plan`'s.
+
+use crate::exit;
+use crate::output::Output;
+use ::doctor::plan::{self, Chain, Ports, chain};
+use std::path::PathBuf;
+
+/// Say which limit of a chain of hosts binds first, at how many connections, and what raises it most cheaply.
+///
+/// The chain stands in a TOML file (examples/plan/ has two), or is one hop given by flags. What is not given is not
+/// checked, and the report says so.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The description of the chain.
+    #[arg(value_name = "CHAIN.toml", conflicts_with_all = ["peers", "listen_ports", "sources", "ports", "tw_reuse", "descriptors"])]
+    file: Option<PathBuf>,
+    /// Connections wanted at once; overrides the file's.
+    #[arg(long, value_name = "N", required_unless_present = "file")]
+    connections: Option<u64>,
+    /// Connections that end and are opened anew per second; overrides the file's.
+    #[arg(long, value_name = "PER_SECOND")]
+    churn: Option<f64>,
+    /// Hosts at the far end.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    peers: u64,
+    /// Ports that each of them listens on.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    listen_ports: u64,
+    /// Source addresses at the near end.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sources: u64,
+    /// `net.ipv4.ip_local_port_range` of the near end.
+    #[arg(long, value_name = "FIRST-LAST", default_value = "32768-60999")]
+    ports: Ports,
+    /// `net.ipv4.tcp_tw_reuse` of the near end is 1.
+    #[arg(long)]
+    tw_reuse: bool,
+    /// Descriptors of the process at the near end.
+    #[arg(long, value_name = "N")]
+    descriptors: Option<u64>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> u8 {
+    match answer(args) {
+        Ok(code) => code,
+        Err(message) => {
+            crate::report::say(&format!("holdfast plan: {message}"));
+            exit::FAILED
+        }
+    }
+}
+
+fn answer(args: &Args) -> Result<u8, String> {
+    let mut chain = match &args.file {
+        Some(path) => read(path)?,
+        None => one_hop(args),
+    };
+    chain.connections = args.connections.unwrap_or(chain.connections);
+    chain.traffic.churn_per_second = args.churn.unwrap_or(chain.traffic.churn_per_second);
+    chain::check(&chain).map_err(|error| error.to_string())?;
+    let plan = plan::plan(&chain);
+    let made_by = format!("holdfast plan {}", env!("CARGO_PKG_VERSION"));
+    args.output.emit(&plan::document(&chain, &plan, &made_by))?;
+    let carries = plan.first().is_none_or(|limit| limit.connections_max >= chain.connections);
+    Ok(if carries && plan.timeouts.is_empty() { exit::OK } else { exit::WARNINGS })
+}
+
+fn read(path: &PathBuf) -> Result<Chain, String> {
+    let at = |error: String| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| at(error.to_string()))?;
+    plan::parse_chain(&text).map_err(|error| at(error.to_string()))
+}
+
+fn one_hop(args: &Args) -> Chain {
+    let mut near = plan::Tier::new("here");
+    near.addresses = args.sources;
+    near.ports = args.ports;
+    near.tw_reuse = args.tw_reuse;
+    near.descriptors = args.descriptors;
+    let mut far = plan::Tier::new("peers");
+    far.hosts = args.peers;
+    far.listen_ports = args.listen_ports;
+    // A single process at the near end; who asks for a proxy writes a file.
+    Chain { title: String::new(), connections: 0, traffic: plan::Traffic::default(), tiers: vec![near, far] }
+}

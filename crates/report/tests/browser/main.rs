@@ -1,0 +1,133 @@
+//! The page in a real browser, at desktop and phone width, light and dark: the charts are there, nothing overflows, no text of a
+//! chart leaves its drawing, and the console is empty. Skipped where there is no Chromium; `cargo xtask peers` provides it.
+
+mod chromium;
+
+use chromium::Browser;
+use report::{
+    Axis, Chart, Document, Figure, Finding, Kind, Outcome, Section, Series, Severity, Table, Unit, Verdict, html,
+};
+use serde_json::Value;
+
+/// What the page says about itself. `Runtime.evaluate` is the browser's own door and is not bound by the page's policy.
+const LOOK: &str = "JSON.stringify({
+    charts: document.querySelectorAll('svg[role=img]').length,
+    wide: document.documentElement.scrollWidth,
+    room: window.innerWidth,
+    background: getComputedStyle(document.body).backgroundColor,
+    outside: [...document.querySelectorAll('svg[role=img] text')].filter(text => {
+        const [own, all] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+        return own.left < all.left - 1 || own.right > all.right + 1 || own.bottom > all.bottom + 1;
+    }).map(text => text.textContent),
+    small: [...document.querySelectorAll('svg[role=img] text')].filter(text => text.getBoundingClientRect().height < 9).length,
+    overlap: [...document.querySelectorAll('svg[role=img]')].filter(svg => {
+        const boxes = [...svg.querySelectorAll('text[text-anchor=middle]')].map(text => text.getBoundingClientRect());
+        return boxes.some((box, at) => at > 0 && box.left < boxes[at - 1].right);
+    }).length,
+})";
+
+/// As a lab would report, with long names and large numbers.
+fn example() -> Document {
+    let states = |level: f64| (0..150).map(move |i| (f64::from(i) * 2e9, level + f64::from(i % 7) * level / 20.0));
+    let time = || Axis::new("time since the start", Unit::Nanoseconds);
+    let chart = |kind, title| {
+        Chart::new(title, kind, time(), Axis::new("sockets", Unit::of("")), "n = 150 samples, one every 2 s")
+    };
+    let mut histogram = stats::Histogram::new();
+    for i in 1..20_000_u64 {
+        histogram.record(200_000 + i * i * 3);
+    }
+    let spectrum = Chart::new(
+        "Latency",
+        Kind::Spectrum,
+        Axis::new("percentile", Unit::Percent),
+        Axis::new("latency", Unit::Nanoseconds),
+        "n = 19,999 requests",
+    )
+    .series(Series::spectrum("pooled", &histogram.spectrum(5)))
+    .series(Series::spectrum("pooled, corrected", &histogram.corrected(1_000_000).spectrum(5)));
+    let bars = [("direct", 28.5), ("unpooled, with a connection for each request", 73.7), ("pooled", 35.3)];
+    let mut table =
+        Table::new("CPU per request", &["arm", "client", "gateway", "origin", "bottleneck, and how it was told"]);
+    for arm in ["direct", "unpooled", "pooled"] {
+        let cpu = || Figure::sampled(&[28.5e3, 21.1e3, 29.8e3], Unit::Nanoseconds).into();
+        table = table.row(vec![arm.into(), cpu(), cpu(), cpu(), "the client, whose core was never idle".into()]);
+    }
+    let finding = Finding {
+        rule: "upstream-without-keepalive".to_owned(),
+        severity: Severity::Warning,
+        what: "upstream group \"api\" keeps no connections".to_owned(),
+        place: Some(("/etc/nginx/sites-enabled/a-rather-long-name-without-blanks.example.com.conf".to_owned(), 14, 5)),
+        why: "Each request opens a connection and closes it.".to_owned(),
+        evidence: vec!["first".to_owned(), "second".to_owned()],
+        arithmetic: "28232 ports / 60 s = 470 requests/s".to_owned(),
+        fix: format!("upstream api {{\n    # {}\n    keepalive 32;\n}}", "a long line ".repeat(20)),
+        side_effect: "Idle connections stay open.".to_owned(),
+        undo: "keepalive 0;".to_owned(),
+    };
+    let verdict = Verdict {
+        claim: "sockets to the gateway's port differ by more than 100 ×".to_owned(),
+        outcome: Outcome::Holds,
+        reason: "off lies above on: × 820 [× 815 to × 827 at 95 %], 8 rounds, p = 7.81e-3".to_owned(),
+        evidence: vec![("ratio".to_owned(), Figure::sampled(&[815.0, 820.0, 827.0], Unit::Ratio))],
+    };
+    let section = Section::new("Result")
+        .verdict(verdict)
+        .chart(
+            chart(Kind::Lines, "Sockets in TIME_WAIT")
+                .series(Series::new("keepalive on", states(1300.0)))
+                .series(Series::new("keepalive off", states(16_900.0))),
+        )
+        .chart(
+            chart(Kind::Stacked, "Sockets by state")
+                .series(Series::new("ESTABLISHED", states(1700.0)))
+                .series(Series::new("TIME_WAIT", states(16_900.0))),
+        )
+        .chart(spectrum)
+        .chart(Chart::bars(
+            "CPU of the gateway",
+            Axis::new("CPU per request", Unit::of("µs")),
+            "median of 5 rounds",
+            &bars,
+        ))
+        .table(table)
+        .finding(finding);
+    Document::new("Keepalive off and on, counted in TCP states", "holdfast lab 0.1.0")
+        .fact("machine", "2 cores")
+        .section(section)
+}
+
+#[test]
+fn the_page_holds_in_a_browser_at_both_widths_and_in_both_schemes() {
+    let Some(program) = chromium::find() else {
+        let hint = "Chromium is not here: run `cargo xtask peers`";
+        assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "{hint}");
+        eprintln!("SKIPPED: {hint}");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, html::render(&example())).expect("written");
+    let mut browser = Browser::start(&program, folder.path());
+    for (width, height) in [(1280, 900), (360, 740)] {
+        for (scheme, background) in [("light", "rgb(255, 255, 255)"), ("dark", "rgb(13, 17, 23)")] {
+            let seen: Value =
+                serde_json::from_str(&browser.look(&page, (width, height), scheme, LOOK)).expect("own JSON");
+            let at = format!("{width} px, {scheme}: {seen}");
+            assert_eq!(seen["charts"], 4, "{at}");
+            assert_eq!(seen["wide"], seen["room"], "nothing overflows: {at}");
+            assert_eq!(seen["room"], width, "{at}");
+            assert_eq!(seen["background"], background, "{at}");
+            assert_eq!(seen["outside"], Value::Array(Vec::new()), "texts stay in their drawing: {at}");
+            assert_eq!(
+                (&seen["small"], &seen["overlap"]),
+                (&Value::from(0), &Value::from(0)),
+                "texts can be read: {at}"
+            );
+            if let Some(shots) = std::env::var_os("HOLDFAST_SCREENSHOTS") {
+                browser.screenshot(&std::path::Path::new(&shots).join(format!("{width}-{scheme}.png")));
+            }
+        }
+    }
+    assert_eq!(browser.complaints(), [""; 0], "the console is empty");
+}
