@@ -192,3 +192,19 @@ fn two_runs_are_compared_with_intervals() {
     let wrong = load(&["compare", a, "/dev/null"]);
     assert_eq!(wrong.status.code(), Some(1));
 }
+
+#[test]
+fn a_script_of_wrks_runs_unchanged_and_prints_at_the_end() {
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = folder.path().join("post.lua");
+    let source = "wrk.method = \"POST\"\nwrk.body = \"foo=bar\"\nwrk.headers[\"Content-Type\"] = \"text/plain\"\n\
+                  function done(summary, latency, requests) io.write(string.format(\"done %d\\n\", summary.requests)) end\n";
+    fs::write(&script, source).expect("written");
+    let script = script.to_string_lossy();
+    let output = load(&["-q", "-s", &script, "-c", "4", "-t", "1", "-n", "40", "--style", "wrk", &origin.url("/echo")]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    let report = said.find("Requests/sec").expect("wrk's report");
+    assert!(said.find("done 40").is_some_and(|done| done > report), "first the report, then `done`: {said}");
+}

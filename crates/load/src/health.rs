@@ -112,7 +112,7 @@ mod tests {
             record.targets[0].response(200, 1, latency_ns);
         }
         let elapsed = Duration::from_secs(1);
-        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false }
+        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false, script: None }
     }
 
     #[test]

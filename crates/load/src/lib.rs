@@ -29,6 +29,7 @@ mod pace;
 mod record;
 mod request;
 mod run;
+mod script;
 mod series;
 mod setup;
 mod tally;
@@ -46,6 +47,7 @@ pub use options::{
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
 pub use record::Record;
 pub use run::{Interval, Running, Stopper, Summary, start};
+pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, Sparse};
 pub use setup::StartError;
 pub use tally::{LATENCY_DIGITS, Latencies, Tally};

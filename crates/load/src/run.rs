@@ -3,6 +3,7 @@
 use crate::http::Http;
 use crate::options::Options;
 use crate::record::Record;
+use crate::script::{self, Finished};
 use crate::setup::{Setup, StartError};
 use crate::tally::Latencies;
 use crate::worker::{self, Message, Together};
@@ -41,6 +42,8 @@ pub struct Summary {
     pub elapsed: Duration,
     /// It was stopped by hand.
     pub stopped: bool,
+    /// The script's state, for its `done`.
+    pub script: Option<Finished>,
 }
 
 impl Summary {
@@ -84,6 +87,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     messages: Receiver<Message>,
+    script: Option<Finished>,
 }
 
 /// Starts a load.
@@ -95,14 +99,22 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     let stop = Arc::new(AtomicBool::new(false));
     let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::clone(&stop) });
     let (sender, messages) = channel();
-    let mut running = Running { options, setup, stop, threads: Vec::new(), messages };
+    let mut script = None;
+    let mut scripts = Vec::new();
+    if let Some(given) = &options.script {
+        let addresses: Vec<SocketAddr> = setup.groups.iter().map(|group| group.address).collect();
+        let (host, prepared) = script::prepare(given, &options, &addresses, workers, &stop)?;
+        (script, scripts) = (Some(Finished(host)), prepared);
+    }
+    let mut scripts = scripts.into_iter();
+    let mut running = Running { options, setup, stop, threads: Vec::new(), messages, script };
     let mut failure = None;
     for index in 0..workers {
         let (setup, together, sender) = (Arc::clone(&running.setup), Arc::clone(&together), sender.clone());
-        let options = running.options.clone();
+        let (options, script) = (running.options.clone(), scripts.next());
         let work = move || {
             worker::run(&options, index, workers, &together, &sender, |bench| {
-                Http::new(setup, &options, index, workers, bench)
+                Http::new(setup, &options, script, index, workers, bench)
             });
         };
         match std::thread::Builder::new().name(format!("load-{index}")).spawn(work) {
@@ -194,6 +206,7 @@ impl Running {
             record: collected.whole,
             elapsed,
             stopped,
+            script: self.script.clone(),
         }
     }
 }

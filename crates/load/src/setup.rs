@@ -3,6 +3,7 @@
 
 use crate::options::{Options, OptionsError};
 use crate::request::Prepared;
+use crate::script::ScriptError;
 use reactor::{ConnectOptions, PeerAddress};
 use std::collections::HashMap;
 use std::io;
@@ -44,6 +45,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// A script could not be read, or failed in `setup` or `init`.
+    #[error("the script failed: {0}")]
+    Script(#[from] ScriptError),
     /// A thread or an event loop could not be made.
     #[error("a worker cannot be started: {0}")]
     Worker(io::Error),

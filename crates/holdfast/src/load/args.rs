@@ -2,7 +2,7 @@
 
 use super::sources;
 use super::units::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
-use load::{EXPECTATIONS, Expectation, Options, Pace, Spacing, Stage, TEMPLATES, Target};
+use load::{EXPECTATIONS, Expectation, Options, Pace, Script, Spacing, Stage, TEMPLATES, Target};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,6 +53,12 @@ pub(super) struct LoadArgs {
     /// Threads
     #[arg(short, long, value_name = "N")]
     pub(super) threads: Option<usize>,
+    /// A script of wrk's: setup, init, delay, request, response, done
+    #[arg(short, long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// What the script's init gets as its arguments
+    #[arg(long, value_name = "WORD", requires = "script")]
+    script_arg: Vec<String>,
     /// End after so many requests
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     pub(super) requests: Option<u64>,
@@ -152,6 +158,7 @@ impl LoadArgs {
             interval: self.interval,
             templates: !self.no_templates,
             seed: self.seed,
+            script: self.script()?,
             ..Options::new(first)
         };
         let options = Options { targets, ..options };
@@ -172,6 +179,14 @@ impl LoadArgs {
                 Pace::Open { stages: vec![Stage { duration, from, to }], spacing }
             }
         }
+    }
+
+    fn script(&self) -> Result<Option<Script>, String> {
+        let Some(path) = &self.script else { return Ok(None) };
+        let name = path.display().to_string();
+        let source = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        // wrk's init finds the words behind `--`, or none.
+        Ok(Some(Script { name, source, args: self.script_arg.clone() }))
     }
 
     fn target(&self, text: &str) -> Result<Target, String> {

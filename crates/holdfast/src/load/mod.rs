@@ -110,6 +110,9 @@ fn execute(options: Options, show: &Show<'_>) -> Result<u8, String> {
     if !show.files.json_on_stdout() {
         report::print(show.style.render(&results).as_bytes());
     }
+    if let Some(script) = &summary.script {
+        script.done(&summary, series.rows()).map_err(|error| format!("the script failed: {error}"))?;
+    }
     if show.style != Style::Own {
         // Foreign styles have no words for these.
         health.void.iter().for_each(|reason| report::say(&format!("holdfast load: void: {reason}")));

@@ -161,7 +161,7 @@ impl Connection {
                     progress.closed = true;
                     if let Some(flight) = flights.front().copied() {
                         bench.look_at_clock();
-                        match reader.end_of_stream(*served > 0) {
+                        match reader.end_of_stream(*served > 0, codec) {
                             Ok(complete) => {
                                 flights.pop_front();
                                 finish(flight, complete, *served > 0, bench);

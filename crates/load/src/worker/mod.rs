@@ -161,6 +161,9 @@ impl<D: Driver> Worker<D> {
             if self.is_over() {
                 break;
             }
+            if let Some(failure) = self.bench.failure.take() {
+                return Err(io::Error::other(failure));
+            }
             self.turn_interval(false);
             let wait_ms = self.wait_ms()?;
             self.bench.reactor.turn(Some(wait_ms))?;
