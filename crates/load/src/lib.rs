@@ -26,6 +26,7 @@ mod health;
 mod http;
 mod options;
 mod pace;
+mod plan;
 mod record;
 mod request;
 mod run;
@@ -45,6 +46,7 @@ pub use options::{
     Version,
 };
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
+pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
 pub use record::Record;
 pub use run::{Interval, Running, Stopper, Summary, start};
 pub use script::{Finished, Script, ScriptError};

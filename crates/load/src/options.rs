@@ -127,6 +127,8 @@ pub struct Options {
     pub ignore_length: bool,
     /// A script of wrk's that says what is sent, to the first target; in closed loop only.
     pub script: Option<Script>,
+    /// Refuse to start where the system does not have what is needed ([`crate::Plan`]).
+    pub plan: bool,
     /// Whether `{{…}}` in path, fields and body is replaced ([`crate::TEMPLATES`]).
     pub templates: bool,
     /// Seed of everything random: two runs with the same seed send the same.
@@ -153,6 +155,7 @@ impl Options {
             interval: Duration::from_secs(1),
             parts: false,
             script: None,
+            plan: true,
             ignore_length: false,
             templates: true,
             seed: 0,

@@ -23,6 +23,8 @@ pub struct Interval {
     pub number: u64,
     /// When it began, from the start of the run.
     pub begun: Duration,
+    /// How long it lasted: the last one ends with the run.
+    pub length: Duration,
     /// What was recorded.
     pub record: Record,
 }
@@ -163,8 +165,12 @@ impl Running {
             }
             collected.take(message);
             while let Some((number, record)) = collected.finished() {
-                let begun = self.options.interval.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
-                show(&Interval { number, begun, record });
+                let full = self.options.interval;
+                let begun = full.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
+                let ended = Duration::from_nanos(collected.ended_ns);
+                let is_cut = collected.is_over() && ended < begun + full;
+                let length = if is_cut { ended.saturating_sub(begun) } else { full };
+                show(&Interval { number, begun, length, record });
             }
         }
         for thread in self.threads.drain(..) {
@@ -246,10 +252,13 @@ impl Collected {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Interval { worker, interval, record } => {
+            Message::Interval { worker, interval, record, last } => {
                 self.whole.add(&record);
                 self.open.entry(interval).or_default().add(&record);
-                self.move_on(worker, interval + 1);
+                // The last interval is shown when it is known how long it was.
+                if !last {
+                    self.move_on(worker, interval + 1);
+                }
             }
             Message::Done { worker, ended_ns, completed_ns } => {
                 self.ended_ns = self.ended_ns.max(ended_ns);
@@ -258,6 +267,11 @@ impl Collected {
             }
             Message::Ready | Message::Failed(_) => {}
         }
+    }
+
+    /// Whether all workers have ended.
+    fn is_over(&self) -> bool {
+        self.progress.iter().all(|progress| *progress == u64::MAX)
     }
 
     fn move_on(&mut self, worker: usize, interval: u64) {

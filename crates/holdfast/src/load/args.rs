@@ -42,7 +42,7 @@ fn after_help() -> String {
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
     /// What to load; `3*http://…` is asked three times as often as its neighbours
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present = "self_test", conflicts_with = "self_test")]
     pub(super) urls: Vec<String>,
     /// Connections, all threads together; with --rate at most so many
     #[arg(short, long, value_name = "N", value_parser = parse_count)]
@@ -104,6 +104,9 @@ pub(super) struct LoadArgs {
     /// Source addresses in turn: an address, a range (127.0.0.2-127.0.0.9) or a network (127.0.0.0/24)
     #[arg(long, value_name = "ADDRESSES", value_parser = sources::parse)]
     source: Vec<Vec<IpAddr>>,
+    /// Start although the system does not have what the load needs
+    #[arg(long)]
+    no_plan: bool,
     /// Take `{{…}}` literally
     #[arg(long)]
     no_templates: bool,
@@ -125,6 +128,9 @@ pub(super) struct LoadArgs {
     /// Accepted for wrk's sake: latencies are always shown
     #[arg(long)]
     latency: bool,
+    /// Load a page of the built-in origin, to see what the generator can do on this machine
+    #[arg(long, conflicts_with = "script")]
+    pub(super) self_test: bool,
     /// No progress lines
     #[arg(short, long)]
     pub(super) quiet: bool,
@@ -138,6 +144,10 @@ impl LoadArgs {
         let mut targets = Vec::new();
         for url in &self.urls {
             targets.push(self.target(url)?);
+        }
+        if self.self_test {
+            // Its place is taken by the origin's address, which is not known before it listens.
+            targets.push(self.target("http://127.0.0.1/")?);
         }
         let first = targets.first().cloned().ok_or("a load needs a URL")?;
         let connections =
@@ -158,6 +168,7 @@ impl LoadArgs {
             interval: self.interval,
             templates: !self.no_templates,
             seed: self.seed,
+            plan: !self.no_plan,
             script: self.script()?,
             ..Options::new(first)
         };
