@@ -55,6 +55,7 @@ fn a_report_names_everything_and_files_hold_the_figures() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let url = origin.url("/?n={{counter}}");
+    let html = file("a.html");
     let (json, csv, hgrm, metrics) = (file("a.json"), file("a.csv"), file("a.hgrm"), file("a.prom"));
     let output = load(&[
         "-n",
@@ -76,6 +77,8 @@ fn a_report_names_everything_and_files_hold_the_figures() {
         "responses=500",
         "--expect",
         "errors<0.1%",
+        "--html",
+        &html,
     ]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
@@ -88,6 +91,10 @@ fn a_report_names_everything_and_files_hold_the_figures() {
     let histogram = results["latency"]["histogram"].as_array().expect("a histogram");
     let count: u64 = histogram.iter().map(|pair| pair[1].as_u64().expect("a count")).sum();
     assert_eq!(count, 500, "the histogram is complete");
+    let page = fs::read_to_string(&html).expect("written");
+    assert!(
+        page.starts_with("<!doctype html>") && page.contains("Percentile spectrum") && page.contains("responses=500")
+    );
     assert!(fs::read_to_string(&csv).expect("written").lines().count() >= 2);
     assert!(fs::read_to_string(&hgrm).expect("written").contains("Total count    =          500"));
     assert!(fs::read_to_string(&metrics).expect("written").contains("responses_total{status=\"200\"} 500"));
@@ -191,4 +198,30 @@ fn two_runs_are_compared_with_intervals() {
     assert!(same.lines().filter(|line| line.contains("no difference shown")).count() >= 4, "{same}");
     let wrong = load(&["compare", a, "/dev/null"]);
     assert_eq!(wrong.status.code(), Some(1));
+}
+
+#[test]
+fn a_script_of_wrks_runs_unchanged_and_prints_at_the_end() {
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = folder.path().join("post.lua");
+    let source = "wrk.method = \"POST\"\nwrk.body = \"foo=bar\"\nwrk.headers[\"Content-Type\"] = \"text/plain\"\n\
+                  function done(summary, latency, requests) io.write(string.format(\"done %d\\n\", summary.requests)) end\n";
+    fs::write(&script, source).expect("written");
+    let script = script.to_string_lossy();
+    let output = load(&["-q", "-s", &script, "-c", "4", "-t", "1", "-n", "40", "--style", "wrk", &origin.url("/echo")]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    let report = said.find("Requests/sec").expect("wrk's report");
+    assert!(said.find("done 40").is_some_and(|done| done > report), "first the report, then `done`: {said}");
+}
+
+#[test]
+fn a_self_test_needs_no_target() {
+    let output = load(&["-q", "--self-test", "-n", "200", "-c", "2"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.contains("200 answered") && said.contains("self-test   on a core of its own"), "{said}");
+    assert_eq!(load(&["--self-test", "http://127.0.0.1/"]).status.code(), Some(2), "it has its own target");
+    assert_eq!(load(&["-q"]).status.code(), Some(2), "anything else needs one");
 }

@@ -4,12 +4,16 @@
 use crate::cause::{Blame, Cause};
 use crate::options::Pace;
 use crate::run::Summary;
+use crate::tally::Latencies;
 use serde::Serialize;
 
 /// Lag below this never makes a run void: it is within what an idle machine does when a timer fires.
 const LAG_NS_FREE: u64 = 1_000_000;
-/// Beyond it, the generator may be late by this share of what is measured: then a tenth of the p99 is the generator's own.
+/// Beyond it, the generator may be late by this share of what is measured: then a tenth of a latency is the generator's own.
 const LAG_SHARE_MAX: f64 = 0.1;
+/// Where lag and latency are compared. One alone would not do: behind a p99 of five seconds of a target that stalls, a lag
+/// of half a second would hide, and falsify the median.
+const LAG_QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 /// Requests that the generator could not send for want of a port, a descriptor or memory, of all: what is lost is not the
 /// target's, and above this the quantiles that people look at move.
 const STARVED_SHARE_MAX: f64 = 0.001;
@@ -55,7 +59,7 @@ impl Summary {
             lag_ns_p999: lag.quantile_ns(0.999),
             lag_ns_max: lag.max_ns(),
         };
-        self.judge_lag(whole.latency.quantile_ns(0.99), &mut health);
+        self.judge_lag(&whole.latency, &mut health);
         for cause in Cause::ALL.iter().filter(|cause| cause.blame() == Blame::Generator) {
             let count = whole.failed_by(*cause);
             let text = format!("{count} of {} requests were not sent: {}", whole.begun, cause.text());
@@ -75,21 +79,23 @@ impl Summary {
         health
     }
 
-    fn judge_lag(&self, latency_ns_p99: u64, health: &mut Health) {
-        let lag = health.lag_ns_p99;
-        // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
-        let matters = lag > LAG_NS_FREE && lag as f64 > latency_ns_p99 as f64 * LAG_SHARE_MAX;
-        if !matters {
+    fn judge_lag(&self, latency: &Latencies, health: &mut Health) {
+        for (name, quantile) in LAG_QUANTILES {
+            let (lag, latency) = (self.record.lag.quantile_ns(quantile), latency.quantile_ns(quantile));
+            if lag <= LAG_NS_FREE || lag as f64 <= latency as f64 * LAG_SHARE_MAX {
+                continue;
+            }
+            let text = format!(
+                "the generator was late itself: {name} {:.1} ms, where the {name} of the latencies is {:.1} ms",
+                lag as f64 / 1e6,
+                latency as f64 / 1e6
+            );
+            // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
+            match self.options.pace {
+                Pace::Open { .. } => health.void.push(text),
+                Pace::Closed { .. } => health.notes.push(text),
+            }
             return;
-        }
-        let text = format!(
-            "the generator was late itself: p99 {:.1} ms, where the latencies' p99 is {:.1} ms",
-            lag as f64 / 1e6,
-            latency_ns_p99 as f64 / 1e6
-        );
-        match self.options.pace {
-            Pace::Open { .. } => health.void.push(text),
-            Pace::Closed { .. } => health.notes.push(text),
         }
     }
 }
@@ -112,7 +118,7 @@ mod tests {
             record.targets[0].response(200, 1, latency_ns);
         }
         let elapsed = Duration::from_secs(1);
-        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false }
+        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false, script: None }
     }
 
     #[test]
@@ -120,7 +126,11 @@ mod tests {
         assert!(summary(900_000, 100_000, true).health().void.is_empty(), "within what a timer does");
         assert!(summary(5_000_000, 500_000_000, true).health().void.is_empty(), "a hundredth of what was measured");
         let void = summary(5_000_000, 20_000_000, true).health().void;
-        assert_eq!(void, ["the generator was late itself: p99 5.0 ms, where the latencies' p99 is 20.0 ms"]);
+        assert_eq!(void, ["the generator was late itself: p50 5.0 ms, where the p50 of the latencies is 20.0 ms"]);
+        // A target that stalls for half of the run: the p99 is seconds, the median is the generator's.
+        let mut stalled = summary(5_000_000, 200_000, true);
+        (0..90).for_each(|_| stalled.record.targets[0].response(200, 1, 5_000_000_000));
+        assert_eq!(stalled.health().void.len(), 1);
         let closed = summary(5_000_000, 20_000_000, false).health();
         assert_eq!((closed.void.len(), closed.notes.len()), (0, 1));
     }

@@ -26,9 +26,11 @@ mod health;
 mod http;
 mod options;
 mod pace;
+mod plan;
 mod record;
 mod request;
 mod run;
+mod script;
 mod series;
 mod setup;
 mod tally;
@@ -44,8 +46,10 @@ pub use options::{
     Version,
 };
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
+pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
 pub use record::Record;
 pub use run::{Interval, Running, Stopper, Summary, start};
+pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, Sparse};
 pub use setup::StartError;
 pub use tally::{LATENCY_DIGITS, Latencies, Tally};

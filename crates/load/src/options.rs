@@ -2,6 +2,7 @@
 //! the lab and the demo fill them in.
 
 use crate::pace::{Spacing, Stage};
+use crate::script::Script;
 use crate::template::{Template, TemplateError};
 use crate::url::Url;
 use std::net::IpAddr;
@@ -124,6 +125,10 @@ pub struct Options {
     pub parts: bool,
     /// `ab -l`: bodies of different lengths are no failures. For reports; the lengths are compared anyway.
     pub ignore_length: bool,
+    /// A script of wrk's that says what is sent, to the first target; in closed loop only.
+    pub script: Option<Script>,
+    /// Refuse to start where the system does not have what is needed ([`crate::Plan`]).
+    pub plan: bool,
     /// Whether `{{…}}` in path, fields and body is replaced ([`crate::TEMPLATES`]).
     pub templates: bool,
     /// Seed of everything random: two runs with the same seed send the same.
@@ -149,6 +154,8 @@ impl Options {
             sources: Vec::new(),
             interval: Duration::from_secs(1),
             parts: false,
+            script: None,
+            plan: true,
             ignore_length: false,
             templates: true,
             seed: 0,
@@ -175,6 +182,11 @@ impl Options {
         }
         if self.pipeline > 1 && (!self.keepalive || self.pace != Pace::closed()) {
             return wrong("pipelining is for kept connections in closed loop without think time");
+        }
+        if self.script.is_some() && (self.targets.len() > 1 || self.pace != Pace::closed() || self.pipeline > 1) {
+            return wrong(
+                "a script has one URL, and says itself how fast it goes: a closed loop, delay(), several requests at once",
+            );
         }
         if self.interval < INTERVAL_MIN {
             return wrong("an interval lasts at least 100 ms");

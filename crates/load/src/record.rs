@@ -94,6 +94,8 @@ pub(crate) struct Bench {
     pub(crate) record: Record,
     /// Values of templates.
     pub(crate) values: Values,
+    /// Why the driver cannot go on; ends the run.
+    pub(crate) failure: Option<String>,
     /// No request begins any more.
     pub(crate) ending: bool,
     pub(crate) is_open: bool,
@@ -122,6 +124,7 @@ impl Bench {
                 worker: index,
                 random: fastrand::Rng::with_seed(options.seed.wrapping_add(index)),
             },
+            failure: None,
             ending: false,
             is_open: options.pace.is_open(),
             parts: options.parts,

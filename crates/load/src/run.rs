@@ -3,6 +3,7 @@
 use crate::http::Http;
 use crate::options::Options;
 use crate::record::Record;
+use crate::script::{self, Finished};
 use crate::setup::{Setup, StartError};
 use crate::tally::Latencies;
 use crate::worker::{self, Message, Together};
@@ -22,6 +23,8 @@ pub struct Interval {
     pub number: u64,
     /// When it began, from the start of the run.
     pub begun: Duration,
+    /// How long it lasted: the last one ends with the run.
+    pub length: Duration,
     /// What was recorded.
     pub record: Record,
 }
@@ -41,6 +44,8 @@ pub struct Summary {
     pub elapsed: Duration,
     /// It was stopped by hand.
     pub stopped: bool,
+    /// The script's state, for its `done`.
+    pub script: Option<Finished>,
 }
 
 impl Summary {
@@ -84,6 +89,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     messages: Receiver<Message>,
+    script: Option<Finished>,
 }
 
 /// Starts a load.
@@ -95,14 +101,22 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     let stop = Arc::new(AtomicBool::new(false));
     let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::clone(&stop) });
     let (sender, messages) = channel();
-    let mut running = Running { options, setup, stop, threads: Vec::new(), messages };
+    let mut script = None;
+    let mut scripts = Vec::new();
+    if let Some(given) = &options.script {
+        let addresses: Vec<SocketAddr> = setup.groups.iter().map(|group| group.address).collect();
+        let (host, prepared) = script::prepare(given, &options, &addresses, workers, &stop)?;
+        (script, scripts) = (Some(Finished(host)), prepared);
+    }
+    let mut scripts = scripts.into_iter();
+    let mut running = Running { options, setup, stop, threads: Vec::new(), messages, script };
     let mut failure = None;
     for index in 0..workers {
         let (setup, together, sender) = (Arc::clone(&running.setup), Arc::clone(&together), sender.clone());
-        let options = running.options.clone();
+        let (options, script) = (running.options.clone(), scripts.next());
         let work = move || {
             worker::run(&options, index, workers, &together, &sender, |bench| {
-                Http::new(setup, &options, index, workers, bench)
+                Http::new(setup, &options, script, index, workers, bench)
             });
         };
         match std::thread::Builder::new().name(format!("load-{index}")).spawn(work) {
@@ -151,8 +165,12 @@ impl Running {
             }
             collected.take(message);
             while let Some((number, record)) = collected.finished() {
-                let begun = self.options.interval.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
-                show(&Interval { number, begun, record });
+                let full = self.options.interval;
+                let begun = full.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
+                let ended = Duration::from_nanos(collected.ended_ns);
+                let is_cut = collected.is_over() && ended < begun + full;
+                let length = if is_cut { ended.saturating_sub(begun) } else { full };
+                show(&Interval { number, begun, length, record });
             }
         }
         for thread in self.threads.drain(..) {
@@ -194,6 +212,7 @@ impl Running {
             record: collected.whole,
             elapsed,
             stopped,
+            script: self.script.clone(),
         }
     }
 }
@@ -233,10 +252,13 @@ impl Collected {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Interval { worker, interval, record } => {
+            Message::Interval { worker, interval, record, last } => {
                 self.whole.add(&record);
                 self.open.entry(interval).or_default().add(&record);
-                self.move_on(worker, interval + 1);
+                // The last interval is shown when it is known how long it was.
+                if !last {
+                    self.move_on(worker, interval + 1);
+                }
             }
             Message::Done { worker, ended_ns, completed_ns } => {
                 self.ended_ns = self.ended_ns.max(ended_ns);
@@ -245,6 +267,11 @@ impl Collected {
             }
             Message::Ready | Message::Failed(_) => {}
         }
+    }
+
+    /// Whether all workers have ended.
+    fn is_over(&self) -> bool {
+        self.progress.iter().all(|progress| *progress == u64::MAX)
     }
 
     fn move_on(&mut self, worker: usize, interval: u64) {

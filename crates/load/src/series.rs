@@ -144,7 +144,7 @@ impl Series {
 
     /// Adds an interval; intervals come in order.
     pub fn add(&mut self, interval: &Interval) {
-        let mut row = Row::new(interval, self.length);
+        let mut row = Row::new(interval, interval.length.min(self.length));
         row.begun = self.slot(row.begun);
         self.put(row);
         if self.rows.len() > ROWS_MAX {
@@ -158,7 +158,10 @@ impl Series {
 
     fn put(&mut self, row: Row) {
         match self.rows.last_mut() {
-            Some(last) if last.begun == row.begun => last.add(&row),
+            Some(last) if last.begun == row.begun => {
+                last.add(&row);
+                last.length = self.length;
+            }
             _ => self.rows.push(row),
         }
     }
@@ -203,7 +206,8 @@ mod tests {
             let mut record = Record::new(1);
             record.targets[0].response(200, 1, 1_000_000);
             record.opened = 1;
-            series.add(&Interval { number, begun: Duration::from_secs(number), record });
+            let (begun, length) = (Duration::from_secs(number), Duration::from_secs(1));
+            series.add(&Interval { number, begun, length, record });
         }
         let rows = series.rows();
         assert!(rows.len() <= ROWS_MAX, "{}", rows.len());

@@ -2,7 +2,9 @@
 //! the first socket.
 
 use crate::options::{Options, OptionsError};
+use crate::plan::{Limits, Need, Plan};
 use crate::request::Prepared;
+use crate::script::ScriptError;
 use reactor::{ConnectOptions, PeerAddress};
 use std::collections::HashMap;
 use std::io;
@@ -36,6 +38,9 @@ pub enum StartError {
         /// Addresses of the targets.
         addresses: usize,
     },
+    /// The system does not have what the load needs.
+    #[error("{}", starved(.0))]
+    Starved(Vec<Need>),
     /// A source address is not one of this machine, or may not be bound.
     #[error("the source address {address} cannot be used: {error}")]
     Source {
@@ -44,6 +49,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// A script could not be read, or failed in `setup` or `init`.
+    #[error("the script failed: {0}")]
+    Script(#[from] ScriptError),
     /// A thread or an event loop could not be made.
     #[error("a worker cannot be started: {0}")]
     Worker(io::Error),
@@ -107,6 +115,10 @@ impl Setup {
         if options.connections < addresses.len() {
             return Err(StartError::TooFewConnections { connections: options.connections, addresses: addresses.len() });
         }
+        let plan = Plan::new(options, &addresses, &Limits::read());
+        if options.plan && plan.unmet().next().is_some() {
+            return Err(StartError::Starved(plan.unmet().cloned().collect()));
+        }
         let shares = divide(options.connections, &weights);
         let groups = addresses.into_iter().zip(shares).map(|(address, connections)| Group {
             address,
@@ -141,6 +153,13 @@ impl Setup {
         let group = self.groups.get(usize::from(group))?;
         group.ways.get(at as usize % group.ways.len().max(1)).map(|way| (&group.peer, way))
     }
+}
+
+/// What does not suffice, the scarcest first.
+fn starved(needs: &[Need]) -> String {
+    let line =
+        |need: &Need| format!("{} {} are needed, {} are there: {}", need.needed, need.what, need.available, need.cure);
+    needs.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 fn ways(options: &Options, address: SocketAddr) -> Vec<ConnectOptions> {

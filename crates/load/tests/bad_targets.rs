@@ -126,3 +126,11 @@ fn bytes_that_nobody_asked_for_are_counted_once() {
     let whole = answered_with(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc");
     assert_eq!((whole.responses, whole.failed_by(Cause::Unasked), whole.failed()), (2, 2, 2), "{:?}", whole.failures);
 }
+
+#[test]
+fn a_load_that_cannot_fit_is_refused_before_its_first_socket() {
+    let origin = origin(origin::Options::default());
+    let error = load::start(requests(target(origin.address(), "/"), 1, 5_000_000)).unwrap_err().to_string();
+    assert!(error.contains("are needed") && error.contains("are there"), "{error}");
+    assert_eq!(origin.counts().connections_accepted, 0);
+}

@@ -3,6 +3,7 @@
 mod arms;
 mod conf;
 mod holders;
+mod load;
 mod machine;
 mod memory;
 mod origin;
@@ -27,6 +28,8 @@ pub(crate) struct Args {
 enum Experiment {
     /// CPU and latency per proxied request, and memory per connection: Holdfast, nginx, `HAProxy` and the floor.
     Proxy(proxy::Args),
+    /// CPU per response and responses/s of load generators: Holdfast, wrk, ab, siege, h2load, hey.
+    Load(load::Args),
     /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
     Conf(conf::Args),
     /// One reading by ours: what `conf` starts and measures.
@@ -47,6 +50,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     process::end_all_when_interrupted()?;
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
+        Experiment::Load(args) => load::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),
         Experiment::Sockets(args) => sockets::run(workspace, args),

@@ -2,7 +2,7 @@
 
 use super::sources;
 use super::units::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
-use load::{EXPECTATIONS, Expectation, Options, Pace, Spacing, Stage, TEMPLATES, Target};
+use load::{EXPECTATIONS, Expectation, Options, Pace, Script, Spacing, Stage, TEMPLATES, Target};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn after_help() -> String {
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
     /// What to load; `3*http://…` is asked three times as often as its neighbours
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present = "self_test", conflicts_with = "self_test")]
     pub(super) urls: Vec<String>,
     /// Connections, all threads together; with --rate at most so many
     #[arg(short, long, value_name = "N", value_parser = parse_count)]
@@ -53,6 +53,12 @@ pub(super) struct LoadArgs {
     /// Threads
     #[arg(short, long, value_name = "N")]
     pub(super) threads: Option<usize>,
+    /// A script of wrk's: setup, init, delay, request, response, done
+    #[arg(short, long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// What the script's init gets as its arguments
+    #[arg(long, value_name = "WORD", requires = "script")]
+    script_arg: Vec<String>,
     /// End after so many requests
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     pub(super) requests: Option<u64>,
@@ -98,6 +104,9 @@ pub(super) struct LoadArgs {
     /// Source addresses in turn: an address, a range (127.0.0.2-127.0.0.9) or a network (127.0.0.0/24)
     #[arg(long, value_name = "ADDRESSES", value_parser = sources::parse)]
     source: Vec<Vec<IpAddr>>,
+    /// Start although the system does not have what the load needs
+    #[arg(long)]
+    no_plan: bool,
     /// Take `{{…}}` literally
     #[arg(long)]
     no_templates: bool,
@@ -119,6 +128,9 @@ pub(super) struct LoadArgs {
     /// Accepted for wrk's sake: latencies are always shown
     #[arg(long)]
     latency: bool,
+    /// Load a page of the built-in origin, to see what the generator can do on this machine
+    #[arg(long, conflicts_with = "script")]
+    pub(super) self_test: bool,
     /// No progress lines
     #[arg(short, long)]
     pub(super) quiet: bool,
@@ -132,6 +144,10 @@ impl LoadArgs {
         let mut targets = Vec::new();
         for url in &self.urls {
             targets.push(self.target(url)?);
+        }
+        if self.self_test {
+            // Its place is taken by the origin's address, which is not known before it listens.
+            targets.push(self.target("http://127.0.0.1/")?);
         }
         let first = targets.first().cloned().ok_or("a load needs a URL")?;
         let connections =
@@ -152,6 +168,8 @@ impl LoadArgs {
             interval: self.interval,
             templates: !self.no_templates,
             seed: self.seed,
+            plan: !self.no_plan,
+            script: self.script()?,
             ..Options::new(first)
         };
         let options = Options { targets, ..options };
@@ -172,6 +190,14 @@ impl LoadArgs {
                 Pace::Open { stages: vec![Stage { duration, from, to }], spacing }
             }
         }
+    }
+
+    fn script(&self) -> Result<Option<Script>, String> {
+        let Some(path) = &self.script else { return Ok(None) };
+        let name = path.display().to_string();
+        let source = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        // wrk's init finds the words behind `--`, or none.
+        Ok(Some(Script { name, source, args: self.script_arg.clone() }))
     }
 
     fn target(&self, text: &str) -> Result<Target, String> {

@@ -2,8 +2,8 @@
 //! written is said and does not take the summary away.
 
 use super::data::Results;
-use super::units;
-use crate::report;
+use super::{page, units};
+use crate::report as terminal;
 use load::{Cause, Interval, Latencies, Record, Row};
 use std::fmt::Write as _;
 use std::fs;
@@ -24,6 +24,9 @@ pub(crate) struct Files {
     /// Write the latencies as a percentile spectrum, as the tools of `HdrHistogram` read it
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
+    /// Write one self-contained HTML page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write metrics in Prometheus' text format during the run, for the textfile collector
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
@@ -38,7 +41,10 @@ impl Files {
     /// Creates the files, so that a wrong path is known before the load and not after it.
     pub(super) fn check(&self) -> Result<(), String> {
         let json = self.json.as_ref().filter(|_| !self.json_on_stdout());
-        for path in [json, self.csv.as_ref(), self.hgrm.as_ref(), self.prometheus.as_ref()].into_iter().flatten() {
+        for path in [json, self.csv.as_ref(), self.hgrm.as_ref(), self.html.as_ref(), self.prometheus.as_ref()]
+            .into_iter()
+            .flatten()
+        {
             let opened = fs::File::options().create(true).append(true).open(path);
             opened.map_err(|error| format!("{}: {error}", path.display()))?;
         }
@@ -52,7 +58,7 @@ impl Files {
         let beside = path.with_extension("part");
         let text = metrics(interval, whole);
         if let Err(error) = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)) {
-            report::say(&format!("holdfast load: {}: {error}", path.display()));
+            terminal::say(&format!("holdfast load: {}: {error}", path.display()));
         }
     }
 
@@ -62,14 +68,15 @@ impl Files {
         let mut write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| {
             let Some(path) = path else { return };
             if path == Path::new("-") {
-                return report::print(text().as_bytes());
+                return terminal::print(text().as_bytes());
             }
             if let Err(error) = fs::write(path, text()) {
-                report::say(&format!("holdfast load: {}: {error}", path.display()));
+                terminal::say(&format!("holdfast load: {}: {error}", path.display()));
                 ok = false;
             }
         };
         write(&self.json, &|| results.json());
+        write(&self.html, &|| report::html::render(&page::document(results)));
         write(&self.csv, &|| csv(results.rows));
         write(&self.hgrm, &|| results.summary.record.whole().latency.histogram().encode_hgrm(NS_PER_MS));
         ok
@@ -141,7 +148,8 @@ fn metrics(interval: &Interval, whole: &Record) -> String {
 }
 
 /// What stands in a progress line.
-pub(super) fn progress(interval: &Interval, length_s: f64) -> String {
+pub(super) fn progress(interval: &Interval) -> String {
+    let length_s = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
     let whole = interval.record.whole();
     let mut line = format!(
         "{:>7.1} s  {:>9} responses/s  p50 {:>8}  p99 {:>8}  max {:>8}  errors {}",

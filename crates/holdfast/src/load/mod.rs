@@ -6,6 +6,8 @@ mod args;
 mod compare;
 mod data;
 mod files;
+mod page;
+mod self_test;
 mod sources;
 mod style;
 mod units;
@@ -44,6 +46,7 @@ struct Show<'a> {
     quiet: bool,
     expect: &'a [Expectation],
     allow_lag: bool,
+    self_test: bool,
     files: &'a Files,
 }
 
@@ -51,7 +54,14 @@ pub(crate) fn run(args: &Args) -> u8 {
     let (options, show) = match &args.command {
         Some(Command::Compare(compare)) => return compare::run(compare),
         Some(Command::Ab(ab)) => {
-            let show = Show { style: Style::Ab, quiet: ab.quiet, expect: &[], allow_lag: true, files: &ab.files };
+            let show = Show {
+                style: Style::Ab,
+                quiet: ab.quiet,
+                expect: &[],
+                allow_lag: true,
+                self_test: false,
+                files: &ab.files,
+            };
             (ab.options(), show)
         }
         None => {
@@ -61,11 +71,20 @@ pub(crate) fn run(args: &Args) -> u8 {
                 quiet: load.quiet,
                 expect: &load.expect,
                 allow_lag: load.allow_lag,
+                self_test: load.self_test,
                 files: &load.files,
             };
             (load.options(), show)
         }
     };
+    // Lives as long as the run.
+    let mut origin = None;
+    let options = options.and_then(|mut options| {
+        if args.command.is_none() && args.load.self_test {
+            origin = Some(self_test::start(&mut options)?);
+        }
+        Ok(options)
+    });
     match options {
         Ok(options) => execute(options, &show).unwrap_or_else(|message| refuse(&message, exit::FAILED)),
         Err(message) => refuse(&message, exit::USAGE),
@@ -80,14 +99,9 @@ fn refuse(message: &str, code: u8) -> u8 {
 /// Runs the load and reports it.
 fn execute(options: Options, show: &Show<'_>) -> Result<u8, String> {
     show.files.check()?;
+    // Whether that suffices is part of the plan, which is made when the addresses are known.
     let wanted = options.connections as u64 + DESCRIPTORS_BESIDE;
-    let granted = reactor::raise_descriptor_limit(wanted).map_err(|error| error.to_string())?;
-    if granted < wanted {
-        return Err(format!(
-            "{wanted} descriptors are needed for {} connections, and {granted} are allowed (ulimit -n)",
-            options.connections
-        ));
-    }
+    reactor::raise_descriptor_limit(wanted).map_err(|error| error.to_string())?;
     // Before the first thread, so that all leave the signals to the one that waits for them.
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let interval = options.interval;
@@ -96,7 +110,7 @@ fn execute(options: Options, show: &Show<'_>) -> Result<u8, String> {
         series.add(each);
         show.files.during(each, whole);
         if !show.quiet {
-            let line = files::progress(each, interval.as_secs_f64());
+            let line = files::progress(each);
             if std::io::stderr().is_terminal() { report::overwrite(&line) } else { report::say(&line) }
         }
     })?;
@@ -109,6 +123,12 @@ fn execute(options: Options, show: &Show<'_>) -> Result<u8, String> {
     let written = show.files.after(&results);
     if !show.files.json_on_stdout() {
         report::print(show.style.render(&results).as_bytes());
+    }
+    if show.self_test {
+        report::print(self_test::explain(&summary).as_bytes());
+    }
+    if let Some(script) = &summary.script {
+        script.done(&summary, series.rows()).map_err(|error| format!("the script failed: {error}"))?;
     }
     if show.style != Style::Own {
         // Foreign styles have no words for these.

@@ -2,14 +2,15 @@
 //! own; in open loop a request takes a free connection, opens one, or waits in line. Called by `worker` through [`Driver`].
 
 use super::connection::{Connection, Flight, State};
-use super::response::Codec;
+use super::response::{Capture, Codec};
 use crate::cause::Cause;
 use crate::choice::Choice;
 use crate::options::{Options, Pace};
 use crate::record::Bench;
+use crate::script::WorkerScript;
 use crate::setup::Setup;
 use crate::worker::Driver;
-use reactor::{Stream, TaskId};
+use reactor::{PeerAddress, Stream, TaskId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,11 +53,23 @@ pub(crate) struct Http {
     under_way: usize,
     is_open: bool,
     think: Option<(Duration, Duration)>,
+    script: Option<WorkerScript>,
+    /// Where the script wants its requests.
+    script_address: Option<PeerAddress>,
+    /// Requests in flight on a connection in closed loop.
+    depth: usize,
 }
 
 impl Http {
     /// With a share of the connections of each group.
-    pub(crate) fn new(setup: Arc<Setup>, options: &Options, index: usize, workers: usize, bench: &Bench) -> Self {
+    pub(crate) fn new(
+        setup: Arc<Setup>,
+        options: &Options,
+        script: Option<WorkerScript>,
+        index: usize,
+        workers: usize,
+        bench: &Bench,
+    ) -> Self {
         let mut connections = Vec::new();
         let mut groups = Vec::new();
         for (number, group) in setup.groups.iter().enumerate() {
@@ -75,17 +88,24 @@ impl Http {
         };
         let choice = Choice::new(options.targets.iter().enumerate().map(|(at, target)| (at as u16, target.weight)));
         let is_open = options.pace.is_open();
+        let mut codec = Codec::new();
+        codec.capture = script.as_ref().filter(|script| script.wants_responses()).map(|_| Capture::default());
+        let depth = script.as_ref().map_or(setup.pipeline, WorkerScript::requests);
+        let script_address = script.as_ref().and_then(|script| script.address).map(PeerAddress::from);
         Self {
             setup,
             choice,
             groups,
             connections,
-            codec: Codec::new(),
+            codec,
             out: Vec::new(),
             body: Vec::new(),
             under_way: 0,
             is_open,
             think,
+            script,
+            script_address,
+            depth,
         }
     }
 
@@ -106,6 +126,7 @@ impl Http {
         bench.record.opened += 1;
         connection.opened_ns = bench.now_ns;
         let Some((address, connect)) = self.setup.way(connection.group, at) else { return };
+        let address = self.script_address.as_ref().unwrap_or(address);
         match bench.reactor.connect(address, connect, connection.task) {
             Ok(stream) => {
                 let done = stream.is_writable();
@@ -144,22 +165,28 @@ impl Http {
 
     /// Writes all requests of a connection that were not written yet.
     fn send(&mut self, bench: &mut Bench, at: u32) {
-        let Self { setup, connections, out, body, .. } = self;
+        let Self { setup, connections, out, body, script, depth, .. } = self;
         let Some(connection) = connections.get_mut(at as usize) else { return };
         connection.state = State::Busy;
         let now_ns = bench.now_ns;
         let new = connection.flights.iter().rev().take_while(|flight| flight.sent_ns == 0).count();
         let first_new = connection.flights.len() - new;
         let same = match connection.flights.get(first_new) {
-            Some(flight) if new == 1 => setup.request(flight.target).same(),
+            Some(flight) if new == 1 && script.is_none() => setup.request(flight.target).same(),
             _ => None,
         };
         out.clear();
-        for flight in connection.flights.iter_mut().skip(first_new) {
+        for (number, flight) in connection.flights.iter_mut().skip(first_new).enumerate() {
             // 0 means "not yet", and a nanosecond is below everything that is measured.
             flight.sent_ns = now_ns.max(1);
             let before = out.len();
-            if same.is_none() {
+            if let Some(script) = script {
+                // One string of a script holds as many requests as are in flight.
+                if number % *depth == 0 {
+                    script.encode(out);
+                    bench.failure = script.failure.take().map(|failure| failure.to_string());
+                }
+            } else if same.is_none() {
                 setup.request(flight.target).encode(&mut bench.values, body, out);
             }
             bench.count_up();
@@ -233,7 +260,9 @@ impl Http {
     fn next_of_loop(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(group) = self.groups.get_mut(usize::from(connection.group)) else { return };
-        while connection.flights.len() < self.setup.pipeline && bench.may_begin() {
+        // A script's string goes out as a whole, when all of the last one is answered.
+        let full = self.script.is_some() && !connection.flights.is_empty();
+        while !full && connection.flights.len() < self.depth && bench.may_begin() {
             let target = group.choice.next();
             let kind = self.setup.request(target).kind;
             connection.flights.push_back(Flight { target, kind, due_ns: bench.now_ns, sent_ns: 0 });
@@ -258,6 +287,8 @@ impl Http {
         }
         let progress = connection.read(&mut self.codec, bench);
         self.under_way = self.under_way.saturating_sub(progress.completed);
+        self.show_responses(bench);
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
         if let Some(cause) = progress.fault {
             if connection.flights.is_empty() && cause == Cause::Unasked {
                 bench.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(cause, 0));
@@ -272,6 +303,11 @@ impl Http {
         if progress.last || progress.closed || gone {
             return self.end_connection(bench, at, progress.closed);
         }
+        if connection.flights.is_empty()
+            && let Some(pause) = self.script_pause(bench)
+        {
+            return self.rest(bench, at, pause);
+        }
         match self.think {
             Some(think) if !bench.is_exhausted() => {
                 let (from, to) = (think.0.as_micros() as u64, think.1.as_micros() as u64);
@@ -280,6 +316,27 @@ impl Http {
             }
             _ => self.next(bench, at),
         }
+    }
+
+    /// Gives complete responses to the script.
+    fn show_responses(&mut self, bench: &mut Bench) {
+        let (Some(script), Some(capture)) = (&mut self.script, &mut self.codec.capture) else { return };
+        for (status, fields, body) in capture.done.drain(..) {
+            script.response(status, &fields, &body);
+        }
+        if let Some(failure) = script.failure.take() {
+            bench.failure = Some(failure.to_string());
+        }
+    }
+
+    /// How long the script wants to wait before its next request.
+    fn script_pause(&mut self, bench: &mut Bench) -> Option<Duration> {
+        let script = self.script.as_mut().filter(|_| !bench.is_exhausted())?;
+        let pause = script.delay();
+        if let Some(failure) = script.failure.take() {
+            bench.failure = Some(failure.to_string());
+        }
+        pause.filter(|pause| !pause.is_zero())
     }
 
     /// The last response of a connection is there.

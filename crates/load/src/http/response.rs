@@ -2,6 +2,7 @@
 //! counted and dropped.
 
 use crate::cause::{self, Cause};
+use crate::script::BODY_BYTES_MAX;
 use http1::chunked::Decoder;
 use http1::{FieldId, HeadEnd, Limits, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind};
 
@@ -17,6 +18,25 @@ pub(super) struct Facts {
     interim: bool,
 }
 
+/// The fields of a response as they were sent.
+pub(super) type Fields = Vec<(String, Vec<u8>)>;
+
+/// What a script is shown of a response.
+#[derive(Debug, Default)]
+pub(super) struct Capture {
+    /// Of the head that was parsed last.
+    fields: Fields,
+    /// Of finished responses: number of the status, fields, body.
+    pub(super) done: Vec<(u16, Fields, Vec<u8>)>,
+}
+
+/// What a connection keeps of a response for a script.
+#[derive(Debug, Default)]
+struct Kept {
+    fields: Fields,
+    body: Vec<u8>,
+}
+
 /// What parsing needs, one for all connections of a worker.
 #[derive(Debug)]
 pub(super) struct Codec {
@@ -28,6 +48,8 @@ pub(super) struct Codec {
     memo: Vec<u8>,
     memo_kind: RequestKind,
     memo_facts: Facts,
+    /// Fields and bodies, if a script wants them.
+    pub(super) capture: Option<Capture>,
     /// The Server field that came first.
     pub(super) server: Option<String>,
 }
@@ -42,12 +64,13 @@ impl Codec {
             memo_kind: RequestKind::Other,
             memo_facts,
             server: None,
+            capture: None,
         }
     }
 
     /// Reads a head from the front of `bytes`; gives its length with it, or nothing if it is not complete.
     fn parse(&mut self, bytes: &[u8], kind: RequestKind) -> Result<Option<(usize, Facts)>, Cause> {
-        if kind == self.memo_kind && !self.memo.is_empty() && bytes.starts_with(&self.memo) {
+        if self.capture.is_none() && kind == self.memo_kind && !self.memo.is_empty() && bytes.starts_with(&self.memo) {
             return Ok(Some((self.memo.len(), self.memo_facts)));
         }
         match http1::response::parse(bytes, &self.limits, kind, &mut self.head) {
@@ -63,6 +86,14 @@ impl Codec {
                     && let Some(server) = self.head.value(FieldId::Server, bytes)
                 {
                     self.server = Some(String::from_utf8_lossy(server).into_owned());
+                }
+                if let Some(capture) = &mut self.capture {
+                    let fields = self.head.fields.iter();
+                    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+                    capture.fields.clear();
+                    capture
+                        .fields
+                        .extend(fields.map(|field| (text(field.name.of(bytes)), field.value.of(bytes).to_vec())));
                 }
                 self.memo.clear();
                 self.memo.extend_from_slice(bytes.get(..len).unwrap_or_default());
@@ -110,6 +141,8 @@ pub(super) struct Reader {
     body_bytes: u64,
     /// A byte of the response that is awaited has come.
     started: bool,
+    /// For a script; nothing is allocated without one.
+    kept: Option<Box<Kept>>,
 }
 
 impl Reader {
@@ -122,6 +155,7 @@ impl Reader {
             keepalive: false,
             body_bytes: 0,
             started: false,
+            kept: None,
         }
     }
 
@@ -151,6 +185,10 @@ impl Reader {
                 continue;
             }
             (self.status, self.keepalive) = (facts.status, facts.keepalive);
+            if let Some(capture) = &mut codec.capture {
+                let kept = Kept { fields: std::mem::take(&mut capture.fields), body: Vec::new() };
+                self.kept = Some(Box::new(kept));
+            }
             self.phase = match facts.framing {
                 ResponseFraming::None => Phase::Length(0),
                 ResponseFraming::Length(length) => Phase::Length(length),
@@ -158,7 +196,11 @@ impl Reader {
                 ResponseFraming::UntilClose => Phase::UntilClose,
             };
         }
-        Ok(self.take_body(bytes)?.then(|| self.complete()))
+        let ended = self.take_body(bytes)?;
+        if ended && let (Some(capture), Some(kept)) = (&mut codec.capture, self.kept.take()) {
+            capture.done.push((self.status, kept.fields, kept.body));
+        }
+        Ok(ended.then(|| self.complete()))
     }
 
     fn take_head(&mut self, bytes: &mut &[u8], kind: RequestKind, codec: &mut Codec) -> Result<Option<Facts>, Cause> {
@@ -200,6 +242,7 @@ impl Reader {
                 *left -= taken as u64;
                 self.body_bytes += taken as u64;
                 let ended = *left == 0;
+                keep(&mut self.kept, bytes.get(..taken));
                 *bytes = bytes.get(taken..).unwrap_or_default();
                 Ok(ended)
             }
@@ -207,12 +250,14 @@ impl Reader {
                 while !decoder.is_done() && !bytes.is_empty() {
                     let decoded = decoder.decode(bytes).map_err(|_| Cause::BadBody)?;
                     self.body_bytes += decoded.data.len() as u64;
+                    keep(&mut self.kept, bytes.get(decoded.data));
                     *bytes = bytes.get(decoded.consumed..).unwrap_or_default();
                 }
                 Ok(decoder.is_done())
             }
             Phase::UntilClose => {
                 self.body_bytes += bytes.len() as u64;
+                keep(&mut self.kept, Some(bytes));
                 *bytes = &[];
                 Ok(false)
             }
@@ -220,9 +265,14 @@ impl Reader {
     }
 
     /// The target has closed: the end of a response that has no other end, or a failure.
-    pub(super) fn end_of_stream(&mut self, was_used_before: bool) -> Result<Complete, Cause> {
+    pub(super) fn end_of_stream(&mut self, was_used_before: bool, codec: &mut Codec) -> Result<Complete, Cause> {
         match self.phase {
-            Phase::UntilClose => Ok(self.complete()),
+            Phase::UntilClose => {
+                if let (Some(capture), Some(kept)) = (&mut codec.capture, self.kept.take()) {
+                    capture.done.push((self.status, kept.fields, kept.body));
+                }
+                Ok(self.complete())
+            }
             Phase::Head if !self.started && was_used_before => Err(Cause::KeepaliveRace),
             Phase::Head if !self.started => Err(Cause::ClosedUnanswered),
             _ => Err(Cause::ClosedEarly),
@@ -235,6 +285,13 @@ impl Reader {
         self.body_bytes = 0;
         self.started = false;
         complete
+    }
+}
+
+fn keep(kept: &mut Option<Box<Kept>>, data: Option<&[u8]>) {
+    if let (Some(kept), Some(data)) = (kept, data) {
+        let room = BODY_BYTES_MAX.saturating_sub(kept.body.len());
+        kept.body.extend_from_slice(data.get(..data.len().min(room)).unwrap_or_default());
     }
 }
 
@@ -255,7 +312,7 @@ mod tests {
                 }
             }
         }
-        let unfinished = reader.is_started().then(|| reader.end_of_stream(false));
+        let unfinished = reader.is_started().then(|| reader.end_of_stream(false, &mut codec));
         match unfinished {
             Some(Ok(complete)) => all.push(complete),
             Some(Err(cause)) => return (all, Some(cause)),

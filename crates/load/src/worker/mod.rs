@@ -55,8 +55,9 @@ pub(crate) struct Together {
 pub(crate) enum Message {
     /// It is built, or has failed to be, and waits for the start.
     Ready,
-    /// What it recorded in an interval; it will send nothing more for this interval or an earlier one.
-    Interval { worker: usize, interval: u64, record: Box<Record> },
+    /// What it recorded in an interval; it will send nothing more for this interval or an earlier one. After the last one
+    /// comes `Done`.
+    Interval { worker: usize, interval: u64, record: Box<Record>, last: bool },
     /// It has ended, so many nanoseconds after the start; the last response was complete at the second time.
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
     /// It cannot go on.
@@ -161,6 +162,9 @@ impl<D: Driver> Worker<D> {
             if self.is_over() {
                 break;
             }
+            if let Some(failure) = self.bench.failure.take() {
+                return Err(io::Error::other(failure));
+            }
             self.turn_interval(false);
             let wait_ms = self.wait_ms()?;
             self.bench.reactor.turn(Some(wait_ms))?;
@@ -262,7 +266,7 @@ impl<D: Driver> Worker<D> {
         }
         let mut record = Box::new(std::mem::replace(&mut self.bench.record, fresh));
         (record.cpu_ns, record.cpu_ns_max) = (spent_ns, spent_ns);
-        let _ = self.messages.send(Message::Interval { worker: self.index, interval: self.interval, record });
+        let _ = self.messages.send(Message::Interval { worker: self.index, interval: self.interval, record, last });
         self.interval = now;
     }
 }

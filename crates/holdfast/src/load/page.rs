@@ -1,0 +1,122 @@
+//! The run as a `report::Document`: what `--html` writes. Charts of latency and rate over time, the percentile spectrum,
+//! failures by cause, the generator's own condition.
+
+use super::data::Results;
+use load::{Cause, Latencies, Row};
+use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Severity, Table, Unit};
+
+/// Points of the spectrum per halving of what is left to 100 %.
+const TICKS_PER_HALF: u32 = 5;
+
+/// The document of a run.
+pub(super) fn document(results: &Results<'_>) -> Document {
+    let summary = results.summary;
+    let made_by = concat!("holdfast load ", env!("CARGO_PKG_VERSION"));
+    let target = summary.options.targets.first().map_or_else(String::new, |target| target.url.to_string());
+    let pace = if summary.options.pace.is_open() { "open loop" } else { "closed loop" };
+    let mut document = Document::new(&format!("Load of {target}"), made_by)
+        .fact("load", pace)
+        .fact("connections", summary.options.connections.to_string())
+        .fact("threads", summary.threads.to_string())
+        .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()));
+    document = document.section(result(results)).section(over_time(results.rows));
+    if !results.verdicts.is_empty() {
+        document = document.section(verdicts(results));
+    }
+    document.section(generator(results))
+}
+
+fn result(results: &Results<'_>) -> Section {
+    let summary = results.summary;
+    let whole = summary.record.whole();
+    let count = |value: u64, unit: &str| Figure::exact(value as f64, Unit::of(unit));
+    let counts = Table::new("Requests", &["what", "how many"])
+        .row(vec!["begun".into(), count(whole.begun, "requests").into()])
+        .row(vec!["answered".into(), count(whole.responses, "responses").into()])
+        .row(vec!["failed".into(), count(whole.failed(), "requests").into()])
+        .row(vec!["rate".into(), Figure::from_events(summary.rate(), whole.responses, Unit::of("responses/s")).into()]);
+    let open = summary.options.pace.is_open();
+    let corrected = summary.corrected();
+    let (second, names) =
+        if open { (&summary.record.service, ["from due", "from sent"]) } else { (&corrected, ["raw", "corrected"]) };
+    let mut section = Section::new("Result").table(counts).table(quantiles(&whole.latency, second, names));
+    let n = format!("n = {} latencies", whole.latency.count());
+    let spectrum = |latencies: &Latencies| latencies.histogram().spectrum(TICKS_PER_HALF);
+    let (share, latency) = (Axis::new("share of requests", Unit::Ratio), Axis::new("latency", Unit::Nanoseconds));
+    section = section.chart(
+        Chart::new("Percentile spectrum", Kind::Spectrum, share, latency, n)
+            .series(Series::spectrum(names[0], &spectrum(&whole.latency)))
+            .series(Series::spectrum(names[1], &spectrum(second))),
+    );
+    let failed: Vec<(&str, f64)> = Cause::ALL
+        .iter()
+        .filter(|cause| whole.failed_by(**cause) > 0)
+        .map(|cause| (cause.key(), whole.failed_by(*cause) as f64))
+        .collect();
+    if !failed.is_empty() {
+        let axis = Axis::new("requests", Unit::of("requests"));
+        section =
+            section.chart(Chart::bars("Failures by cause", axis, format!("n = {} failures", whole.failed()), &failed));
+    }
+    section
+}
+
+fn quantiles(first: &Latencies, second: &Latencies, names: [&str; 2]) -> Table {
+    let mut table = Table::new("Latency", &["quantile", names[0], names[1]]);
+    for (name, quantile) in super::data::QUANTILES {
+        let of = |latencies: &Latencies| {
+            Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds)
+        };
+        table = table.row(vec![name.into(), of(first).into(), of(second).into()]);
+    }
+    table
+}
+
+fn over_time(rows: &[Row]) -> Section {
+    let time = || Axis::new("time", Unit::of("s"));
+    let basis = format!("n = {} intervals", rows.len());
+    let line = |name: &str, value: &dyn Fn(&Row) -> f64| {
+        Series::new(name, rows.iter().map(|row| (row.begun.as_secs_f64(), value(row))))
+    };
+    let latency = Chart::new("Latency", Kind::Lines, time(), Axis::new("latency", Unit::Nanoseconds), basis.clone())
+        .series(line("p50", &|row| row.latency.quantile(0.5) as f64))
+        .series(line("p99", &|row| row.latency.quantile(0.99) as f64))
+        .series(line("max", &|row| row.latency.quantile(1.0) as f64));
+    let rate = Chart::new("Rate", Kind::Lines, time(), Axis::new("rate", Unit::of("1/s")), basis)
+        .series(line("responses", &Row::rate))
+        .series(line("errors", &|row| row.errors as f64 / row.length.as_secs_f64().max(f64::MIN_POSITIVE)));
+    Section::new("Over time").chart(latency).chart(rate)
+}
+
+fn verdicts(results: &Results<'_>) -> Section {
+    results.verdicts.iter().fold(Section::new("Thresholds"), |section, verdict| {
+        let outcome = match verdict.met {
+            _ if !results.health.void.is_empty() => report::Outcome::Void,
+            true => report::Outcome::Holds,
+            false => report::Outcome::Fails,
+        };
+        section.verdict(report::Verdict {
+            claim: verdict.expected.clone(),
+            outcome,
+            reason: format!("measured {}", verdict.measured),
+            evidence: Vec::new(),
+        })
+    })
+}
+
+fn generator(results: &Results<'_>) -> Section {
+    let health = results.health;
+    let lag = &results.summary.record.lag;
+    let figure = |value: u64| Figure::from_events(value as f64, lag.count(), Unit::Nanoseconds);
+    let table = Table::new("How late it was itself", &["quantile", "lag"])
+        .row(vec!["p50".into(), figure(health.lag_ns_p50).into()])
+        .row(vec!["p99".into(), figure(health.lag_ns_p99).into()])
+        .row(vec!["p99.9".into(), figure(health.lag_ns_p999).into()])
+        .row(vec!["max".into(), figure(health.lag_ns_max).into()]);
+    let busy = Figure::exact(health.busy_share * 100.0, Unit::Percent);
+    let section =
+        Section::new("The generator").table(table.row(vec!["busiest thread, of its time".into(), busy.into()]));
+    let section =
+        health.void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
+    health.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
+}

@@ -1,0 +1,27 @@
+//! `--self-test`: the load against an origin in this process, to see what the generator can do on this machine.
+
+use load::{Options, Summary, Target};
+use origin::{Origin, Running};
+
+/// Starts the origin, and makes it the only target.
+pub(super) fn start(options: &mut Options) -> Result<Running, String> {
+    let origin = Origin::bind(origin::Options::default()).and_then(Origin::start);
+    let origin = origin.map_err(|error| format!("the built-in origin cannot start: {error}"))?;
+    let url = format!("http://{}/", origin.address()).parse().map_err(|error| format!("{error}"))?;
+    options.targets = vec![Target::new(url)];
+    Ok(origin)
+}
+
+/// What the figures say about the generator.
+pub(super) fn explain(summary: &Summary) -> String {
+    let responses = summary.record.whole().responses.max(1);
+    let cpu_us = summary.record.cpu_ns as f64 / 1e3 / responses as f64;
+    let health = summary.health();
+    format!(
+        "self-test   on a core of its own a thread of the generator can do up to {:.0} such requests/s ({cpu_us:.2} us of CPU \
+         each);\n            here it shared {} cores with the origin, and was late by p99 {:.1} us\n",
+        1e6 / cpu_us.max(f64::MIN_POSITIVE),
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        health.lag_ns_p99 as f64 / 1e3,
+    )
+}

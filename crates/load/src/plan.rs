@@ -1,0 +1,212 @@
+//! What a load will need, computed before its first socket: tuples, descriptors, memory; and which limit would bind first. The
+//! arithmetic is pure, [`Limits::read`] asks the system.
+//!
+//! A connection needs a tuple (source address, source port, destination address, destination port) that no other one has. A
+//! connection that this side closed first keeps its tuple for a minute in `TIME_WAIT`, unless `tcp_tw_reuse` lets `connect` take
+//! it again after a second (by default on loopback only).
+
+use crate::options::{Options, Pace};
+use crate::pace::Schedule;
+use serde::Serialize;
+use std::fs;
+use std::net::SocketAddr;
+
+/// User memory of a connection of the load: its state (bounded in a test), its ring of flights, its slot in the reactor, its timer.
+pub const CONNECTION_BYTES: u64 = 1024;
+/// Kernel memory of a socket: TCP 2368, inode 832, file 192, dentry 192, and what epoll keeps of it.
+const SOCKET_BYTES: u64 = 4096;
+/// Descriptors beside the connections: epoll, timers, files, standard streams; per thread, and once.
+const DESCRIPTORS_PER_THREAD: u64 = 4;
+const DESCRIPTORS_BESIDE: u64 = 32;
+/// How long a tuple is not free after this side has closed first.
+const TIME_WAIT_S: f64 = 60.0;
+/// The same where `tcp_tw_reuse` allows to take it again.
+const TIME_WAIT_REUSED_S: f64 = 1.0;
+
+/// What the system allows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limits {
+    /// Descriptors of this process: what `RLIMIT_NOFILE` can be raised to.
+    pub descriptors: u64,
+    /// `net.ipv4.ip_local_port_range`, both included.
+    pub ports: (u16, u16),
+    /// `net.ipv4.tcp_tw_reuse`: 0 off, 1 on, 2 on loopback.
+    pub tcp_tw_reuse: u32,
+    /// Memory that can be had without swapping, in bytes.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Limits {
+    /// As they are now. What cannot be read counts as Linux' default.
+    pub fn read() -> Self {
+        let descriptors = reactor::descriptor_limit().map_or(1024, |(_, hard)| hard);
+        let setting = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+        let range = setting("ip_local_port_range");
+        let mut ports = range.split_ascii_whitespace().map(str::parse);
+        let ports = match (ports.next(), ports.next()) {
+            (Some(Ok(first)), Some(Ok(last))) => (first, last),
+            _ => (32_768, 60_999),
+        };
+        let tcp_tw_reuse = setting("tcp_tw_reuse").trim().parse().unwrap_or(2);
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let memory = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+        let memory = memory.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        Self { descriptors, ports, tcp_tw_reuse, memory_bytes: memory.map(|kib| kib * 1024) }
+    }
+
+    fn port_count(&self) -> u64 {
+        u64::from(self.ports.1.saturating_sub(self.ports.0)) + 1
+    }
+}
+
+/// One limit beside what is needed of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Need {
+    /// What is counted.
+    pub what: &'static str,
+    /// How much the load needs.
+    pub needed: u64,
+    /// How much there is.
+    pub available: u64,
+    /// What would help.
+    pub cure: &'static str,
+}
+
+impl Need {
+    /// Whether there is enough.
+    pub fn is_met(&self) -> bool {
+        self.needed <= self.available
+    }
+
+    /// How much of what there is would be used; above 1 it does not suffice.
+    pub fn share(&self) -> f64 {
+        if self.available == 0 { f64::INFINITY } else { self.needed as f64 / self.available as f64 }
+    }
+}
+
+/// What a load will need.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// Everything that was computed, the scarcest first.
+    pub needs: Vec<Need>,
+}
+
+impl Plan {
+    /// For a load of these addresses.
+    pub fn new(options: &Options, addresses: &[SocketAddr], limits: &Limits) -> Self {
+        let connections = options.connections as u64;
+        let sources = options.sources.len().max(1) as u64;
+        let mut destinations: Vec<&SocketAddr> = addresses.iter().collect();
+        destinations.sort_unstable();
+        destinations.dedup();
+        let tuples = sources * limits.port_count() * destinations.len().max(1) as u64;
+        let mut needs = vec![
+            Need {
+                what: "descriptors",
+                needed: connections + options.threads as u64 * DESCRIPTORS_PER_THREAD + DESCRIPTORS_BESIDE,
+                available: limits.descriptors,
+                cure: "raise the hard limit of open files (ulimit -Hn), or load from several processes",
+            },
+            Need {
+                what: "tuples of source address and port towards the target",
+                needed: connections + waiting(options, addresses, limits),
+                available: tuples,
+                cure: "more source addresses (--source 127.0.0.0/24), a wider net.ipv4.ip_local_port_range, more target ports, \
+                       or keepalive",
+            },
+        ];
+        if let Some(memory) = limits.memory_bytes {
+            needs.push(Need {
+                what: "bytes of memory, the kernel's included",
+                needed: connections * (CONNECTION_BYTES + SOCKET_BYTES),
+                available: memory,
+                cure: "fewer connections, or another machine",
+            });
+        }
+        needs.sort_by(|one, other| other.share().total_cmp(&one.share()));
+        Self { needs }
+    }
+
+    /// The limit that would bind first.
+    pub fn scarcest(&self) -> Option<&Need> {
+        self.needs.first()
+    }
+
+    /// What does not suffice.
+    pub fn unmet(&self) -> impl Iterator<Item = &Need> {
+        self.needs.iter().filter(|need| !need.is_met())
+    }
+}
+
+/// Tuples that stand in `TIME_WAIT` while a connection per request is opened at a known rate, should the load close first. A
+/// closed loop has no rate to be known; and a server that closes first keeps its own.
+fn waiting(options: &Options, addresses: &[SocketAddr], limits: &Limits) -> u64 {
+    let Pace::Open { stages, .. } = &options.pace else { return 0 };
+    if options.keepalive {
+        return 0;
+    }
+    let loopback = addresses.iter().all(|address| address.ip().is_loopback());
+    let reused = limits.tcp_tw_reuse == 1 || (limits.tcp_tw_reuse == 2 && loopback);
+    let schedule = Schedule::new(stages.clone());
+    let held = if reused { TIME_WAIT_REUSED_S } else { TIME_WAIT_S };
+    (schedule.rate_max() * held.min(schedule.duration().as_secs_f64())) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+    use std::time::Duration;
+
+    fn options(connections: usize) -> Options {
+        Options { connections, ..Options::new(Target::new("http://192.0.2.1/".parse().unwrap())) }
+    }
+
+    fn limits() -> Limits {
+        Limits { descriptors: 1_048_576, ports: (32_768, 60_999), tcp_tw_reuse: 2, memory_bytes: Some(16 << 30) }
+    }
+
+    fn plan(options: &Options, limits: &Limits) -> Plan {
+        Plan::new(options, &["192.0.2.1:80".parse().unwrap()], limits)
+    }
+
+    #[test]
+    fn a_million_connections_need_thirty_six_source_addresses() {
+        let mut million = options(1_000_000);
+        let need = plan(&million, &limits());
+        let scarcest = need.scarcest().unwrap();
+        assert_eq!(
+            (scarcest.what, scarcest.available),
+            ("tuples of source address and port towards the target", 28_232)
+        );
+        million.sources = (1..=35).map(|last| format!("192.0.2.{last}").parse().unwrap()).collect();
+        assert_eq!(plan(&million, &limits()).unmet().count(), 1);
+        million.sources.push("192.0.2.36".parse().unwrap());
+        assert_eq!(plan(&million, &limits()).unmet().count(), 0);
+        let few = Limits { descriptors: 1024, ..limits() };
+        assert_eq!(plan(&million, &few).scarcest().unwrap().what, "descriptors");
+        let small = Limits { memory_bytes: Some(1 << 30), ..limits() };
+        assert_eq!(plan(&million, &small).scarcest().unwrap().what, "bytes of memory, the kernel's included");
+    }
+
+    #[test]
+    fn a_connection_per_request_holds_its_tuple_for_a_minute() {
+        let mut each = options(100);
+        each.keepalive = false;
+        each.pace = Pace::constant(470.0, Duration::from_mins(10));
+        let tuples = |plan: &Plan| plan.needs.iter().find(|need| need.what.starts_with("tuples")).unwrap().clone();
+        assert_eq!(tuples(&plan(&each, &limits())).needed, 100 + 28_200);
+        assert!(!tuples(&plan(&each, &limits())).is_met());
+        let reused = Limits { tcp_tw_reuse: 1, ..limits() };
+        assert_eq!(tuples(&plan(&each, &reused)).needed, 100 + 470);
+    }
+
+    #[test]
+    fn this_machine_is_known() {
+        let limits = Limits::read();
+        assert!(
+            limits.descriptors > 0 && limits.ports.0 < limits.ports.1 && limits.memory_bytes.is_some(),
+            "{limits:?}"
+        );
+    }
+}

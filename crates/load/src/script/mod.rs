@@ -1,0 +1,235 @@
+//! wrk's Lua scripts, run unchanged: `setup`, `init`, `delay`, `request`, `response`, `done`, and the table `wrk`. Each worker
+//! has a Lua state of its own, and the run has one for `setup` and `done`. A function that a script does not define costs
+//! nothing. The HTTP driver calls [`WorkerScript`]; `run` makes and ends them.
+//!
+//! Not the same as in wrk: `thread:stop()` and an error in a script end the whole run.
+
+mod end;
+mod thread;
+
+pub use end::Finished;
+
+use crate::options::Options;
+use mlua::{Function, Lua, LuaString, Table, Value};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use thiserror::Error;
+use thread::Thread;
+
+/// Requests that one string of a script may hold: what pipelining allows elsewhere.
+const REQUESTS_MAX: usize = crate::options::PIPELINE_MAX;
+/// Body bytes that are kept for `response`; what is longer is cut, as a script reads it whole.
+pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The table `wrk` in Lua.
+const WRK: &str = include_str!("wrk.lua");
+
+/// A script as it was given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// For error messages; usually the file.
+    pub name: String,
+    /// Lua.
+    pub source: String,
+    /// What `init` gets.
+    pub args: Vec<String>,
+}
+
+/// A script failed: what Lua said, with the line.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct ScriptError(String);
+
+impl From<mlua::Error> for ScriptError {
+    fn from(error: mlua::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// One worker's state.
+#[derive(Debug)]
+pub(crate) struct WorkerScript {
+    lua: Lua,
+    request: Option<Function>,
+    response: Option<Function>,
+    delay: Option<Function>,
+    /// Without `request`: what is sent each time.
+    fixed: Arc<[u8]>,
+    /// Requests in each string.
+    requests: usize,
+    /// Where this worker's requests go, if `setup` chose an address.
+    pub(crate) address: Option<SocketAddr>,
+    /// What went wrong; the run ends with it.
+    pub(crate) failure: Option<ScriptError>,
+}
+
+/// The state for `setup` and `done`, with handles to the workers'.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    lua: Lua,
+    /// The workers' states, for `thread:get` in `done`.
+    _workers: Vec<Lua>,
+}
+
+/// Makes the states of a run, and runs `setup` and `init` for each worker.
+pub(crate) fn prepare(
+    script: &Script,
+    options: &Options,
+    addresses: &[SocketAddr],
+    workers: usize,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Host, Vec<WorkerScript>), ScriptError> {
+    let main = state(script, options)?;
+    let setup: Option<Function> = main.globals().get("setup")?;
+    let (mut states, mut scripts) = (Vec::new(), Vec::new());
+    for _ in 0..workers {
+        let lua = state(script, options)?;
+        let thread = Thread::new(&lua, addresses.first().copied(), Arc::clone(stop));
+        let wrk: Table = lua.globals().get("wrk")?;
+        wrk.set("thread", thread.clone())?;
+        if let Some(setup) = &setup {
+            setup.call::<()>(thread.clone())?;
+        }
+        states.push(lua.clone());
+        scripts.push(WorkerScript::new(lua, script, thread.chosen_address())?);
+    }
+    Ok((Host { lua: main, _workers: states }, scripts))
+}
+
+/// A state with the table `wrk` filled from the options, and the script run once.
+fn state(script: &Script, options: &Options) -> Result<Lua, ScriptError> {
+    let lua = Lua::new();
+    lua.load(WRK).set_name("=wrk").exec()?;
+    if let Some(target) = options.targets.first() {
+        let wrk: Table = lua.globals().get("wrk")?;
+        wrk.set("host", target.url.host.as_str())?;
+        wrk.set("port", target.url.port.to_string())?;
+        wrk.set("path", target.url.path.as_str())?;
+        wrk.set("method", target.method.as_str())?;
+        if !target.body.is_empty() {
+            wrk.set("body", lua.create_string(&target.body)?)?;
+        }
+        let headers: Table = wrk.get("headers")?;
+        for (name, value) in &target.fields {
+            headers.set(name.as_str(), value.as_str())?;
+        }
+        if !target.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            headers.set("Host", target.url.authority.as_str())?;
+        }
+        if !options.keepalive {
+            headers.set("Connection", "close")?;
+        }
+        thread::add_addresses(&lua, &wrk)?;
+    }
+    lua.load(&script.source).set_name(format!("@{}", script.name)).exec()?;
+    Ok(lua)
+}
+
+impl WorkerScript {
+    fn new(lua: Lua, script: &Script, address: Option<SocketAddr>) -> Result<Self, ScriptError> {
+        let globals = lua.globals();
+        if let Some(init) = globals.get::<Option<Function>>("init")? {
+            let args = lua.create_table()?;
+            // As in wrk the first argument has the index 0.
+            for (index, arg) in script.args.iter().enumerate() {
+                args.set(index, arg.as_str())?;
+            }
+            init.call::<()>(args)?;
+        }
+        let wrk: Table = globals.get("wrk")?;
+        let request: Option<Function> = match globals.get::<Option<Function>>("request")? {
+            Some(request) => Some(request),
+            None => wrk.get("request")?,
+        };
+        let format: Function = wrk.get("format")?;
+        let first: LuaString = match &request {
+            Some(request) => request.call(())?,
+            None => format.call(())?,
+        };
+        let fixed: Arc<[u8]> = first.as_bytes().to_vec().into();
+        let requests = count_requests(&fixed)?;
+        let (response, delay) = (globals.get("response")?, globals.get("delay")?);
+        Ok(Self { lua, request, response, delay, fixed, requests, address, failure: None })
+    }
+
+    /// Requests in each string that [`Self::encode`] appends.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// Appends what is to be sent.
+    pub(crate) fn encode(&mut self, out: &mut Vec<u8>) {
+        let Some(request) = &self.request else {
+            out.extend_from_slice(&self.fixed);
+            return;
+        };
+        match request.call::<LuaString>(()) {
+            Ok(text) => out.extend_from_slice(&text.as_bytes()),
+            Err(error) => self.failure = Some(error.into()),
+        }
+    }
+
+    /// Whether `response` is defined, so that fields and body are wanted.
+    pub(crate) fn wants_responses(&self) -> bool {
+        self.response.is_some()
+    }
+
+    /// Calls `response`.
+    pub(crate) fn response(&mut self, status: u16, fields: &[(String, Vec<u8>)], body: &[u8]) {
+        let Some(response) = &self.response else { return };
+        let called = self.lua.create_table().and_then(|headers| {
+            for (name, value) in fields {
+                headers.set(name.as_str(), self.lua.create_string(value)?)?;
+            }
+            response.call::<()>((status, headers, self.lua.create_string(body)?))
+        });
+        if let Err(error) = called {
+            self.failure = Some(error.into());
+        }
+    }
+
+    /// The pause before the next request, if `delay` is defined.
+    pub(crate) fn delay(&mut self) -> Option<Duration> {
+        match self.delay.as_ref()?.call::<Value>(()) {
+            Ok(value) => {
+                let ms = value.as_f64().or_else(|| value.as_i64().map(|ms| ms as f64)).unwrap_or_default();
+                Duration::try_from_secs_f64(ms / 1e3).ok()
+            }
+            Err(error) => {
+                self.failure = Some(error.into());
+                None
+            }
+        }
+    }
+}
+
+/// How many requests a string holds; it must hold whole ones.
+fn count_requests(bytes: &[u8]) -> Result<usize, ScriptError> {
+    let limits =
+        http1::Limits { head_bytes_max: bytes.len() + 1, line_bytes_max: bytes.len() + 1, ..http1::Limits::default() };
+    let mut head = http1::RequestHead::default();
+    let (mut rest, mut count) = (bytes, 0);
+    while !rest.is_empty() {
+        let parsed = http1::request::parse(rest, &limits, &mut head);
+        let length = match parsed {
+            Ok(http1::Parse::Complete { len }) => len,
+            Ok(http1::Parse::Partial) => return Err(ScriptError("the script's request is not complete".to_owned())),
+            Err(error) => return Err(ScriptError(format!("the script's request cannot be understood: {error}"))),
+        };
+        let body = match head.framing {
+            http1::BodyFraming::Length(length) => length as usize,
+            // How far it goes is the script's business.
+            http1::BodyFraming::Chunked => usize::MAX,
+            http1::BodyFraming::None => 0,
+        };
+        rest = rest.get(length.saturating_add(body)..).unwrap_or_default();
+        count += 1;
+    }
+    match count {
+        0 => Err(ScriptError("the script's request is empty".to_owned())),
+        1..=REQUESTS_MAX => Ok(count),
+        _ => Err(ScriptError(format!("the script sends more than {REQUESTS_MAX} requests at once"))),
+    }
+}
