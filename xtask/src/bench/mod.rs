@@ -9,6 +9,7 @@ mod origin;
 mod process;
 mod proxy;
 mod results;
+mod soak;
 mod syscalls;
 mod wrk;
 
@@ -26,6 +27,8 @@ pub(crate) struct Args {
 enum Experiment {
     /// CPU and latency per proxied request, and memory per connection: Holdfast, nginx, `HAProxy` and the floor.
     Proxy(proxy::Args),
+    /// Requests that fail or are executed twice before peers that end their connections: Holdfast, nginx, `HAProxy`.
+    Soak(soak::Args),
     /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
     Conf(conf::Args),
     /// One reading by ours: what `conf` starts and measures.
@@ -38,6 +41,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     process::end_all_when_interrupted()?;
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
+        Experiment::Soak(args) => soak::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),
     }
