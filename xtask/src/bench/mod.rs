@@ -10,6 +10,7 @@ mod origin;
 mod process;
 mod proxy;
 mod results;
+mod soak;
 mod sockets;
 mod syscalls;
 mod wrk;
@@ -30,6 +31,8 @@ enum Experiment {
     Proxy(proxy::Args),
     /// CPU per response and responses/s of load generators: Holdfast, wrk, ab, siege, h2load, hey.
     Load(load::Args),
+    /// Requests that fail or are executed twice before peers that end their connections: Holdfast, nginx, `HAProxy`.
+    Soak(soak::Args),
     /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
     Conf(conf::Args),
     /// One reading by ours: what `conf` starts and measures.
@@ -51,6 +54,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
         Experiment::Load(args) => load::run(workspace, args),
+        Experiment::Soak(args) => soak::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),
         Experiment::Sockets(args) => sockets::run(workspace, args),

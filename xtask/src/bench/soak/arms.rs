@@ -1,0 +1,100 @@
+//! The proxies of the soak and their configurations: the same peers, pooled, and each proxy's own way to repeat what it may.
+
+use super::super::arms::nginx_only;
+use anyhow::Result;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// One side of the comparison.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Arm {
+    /// As it comes: `keepalive_learn on`, `retry_unsent off`.
+    Holdfast,
+    /// `keepalive_learn off`.
+    HoldfastUnlearned,
+    /// `retry_unsent on`.
+    HoldfastRetrying,
+    Nginx,
+    Haproxy,
+}
+
+impl Arm {
+    pub(super) const ALL: [Arm; 5] =
+        [Arm::Holdfast, Arm::HoldfastUnlearned, Arm::HoldfastRetrying, Arm::Nginx, Arm::Haproxy];
+
+    pub(super) fn is_holdfast(self) -> bool {
+        matches!(self, Arm::Holdfast | Arm::HoldfastUnlearned | Arm::HoldfastRetrying)
+    }
+
+    /// The program's name.
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Arm::Nginx => "nginx",
+            Arm::Haproxy => "haproxy",
+            _ => "holdfast",
+        }
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Arm::Holdfast => "holdfast",
+            Arm::HoldfastUnlearned => "holdfast-learn-off",
+            Arm::HoldfastRetrying => "holdfast-retry-unsent",
+            Arm::Nginx => "nginx",
+            Arm::Haproxy => "haproxy",
+        })
+    }
+}
+
+/// What starts an arm before peers at these ports.
+pub(super) fn command(arm: Arm, program: &Path, home: &Path, port: u16, peers: &[u16]) -> Result<Command> {
+    let conf = home.join(format!("{arm}.conf"));
+    let mut command = Command::new(program);
+    if arm == Arm::Haproxy {
+        fs::write(&conf, haproxy_conf(port, peers))?;
+        command.arg("-db").arg("-f").arg(&conf);
+    } else {
+        fs::write(&conf, nginx_conf(arm, home, port, peers))?;
+        command.arg("-p").arg(home).arg("-e").arg("stderr").arg("-c").arg(&conf);
+    }
+    Ok(command)
+}
+
+/// The same text for nginx and Holdfast, but for the words that only one of them has.
+fn nginx_conf(arm: Arm, home: &Path, port: u16, peers: &[u16]) -> String {
+    let servers = peers.iter().map(|port| format!("        server 127.0.0.1:{port} max_fails=0;\n"));
+    let servers = servers.collect::<Vec<_>>().concat();
+    let (group, location, http) = match arm {
+        Arm::HoldfastUnlearned => ("        keepalive_learn off;\n", "", String::new()),
+        Arm::HoldfastRetrying => ("", "            retry_unsent on;\n", String::new()),
+        Arm::Nginx => ("", "", nginx_only(home)),
+        _ => ("", "", String::new()),
+    };
+    let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+    format!(
+        "{user}worker_processes 2;\ndaemon off;\npid {home}/{arm}.pid;\nerror_log stderr crit;\n\
+         events {{\n    worker_connections 4096;\n}}\nhttp {{\n{http}    access_log off;\n    keepalive_timeout 3600s;\n    \
+         keepalive_requests 1000000000;\n    upstream peers {{\n{servers}        keepalive 256;\n        \
+         keepalive_requests 1000000;\n{group}    }}\n    server {{\n        listen 127.0.0.1:{port};\n        \
+         location / {{\n            proxy_pass http://peers;\n            proxy_http_version 1.1;\n            \
+         proxy_set_header Connection \"\";\n{location}        }}\n    }}\n}}\n",
+        home = home.display(),
+    )
+}
+
+/// A POST is not repeated once it was sent, as by the others' default.
+fn haproxy_conf(port: u16, peers: &[u16]) -> String {
+    let servers = peers.iter().map(|port| format!("    server peer{port} 127.0.0.1:{port}\n"));
+    let servers = servers.collect::<Vec<_>>().concat();
+    format!(
+        "global\n    nbthread 2\n    maxconn 9000\n\ndefaults\n    mode http\n    http-reuse always\n    retries 3\n    \
+         retry-on conn-failure empty-response\n    timeout connect 5s\n    timeout client 3600s\n    timeout server 60s\n    \
+         timeout http-keep-alive 3600s\n\nfrontend soak\n    bind 127.0.0.1:{port}\n    \
+         http-request disable-l7-retry if METH_POST\n    default_backend peers\n\nbackend peers\n    \
+         balance roundrobin\n{servers}"
+    )
+}

@@ -1,0 +1,175 @@
+//! The peers of the soak: blocking threads, one for each connection, that answer and then end the connection in their own
+//! way. Each POST has a number in its target, and each peer counts the numbers that it executes.
+
+use anyhow::Result;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+/// What is more than this is no request of ours.
+const REQUEST_BYTES_MAX: usize = 16 * 1024;
+/// A peer without an idle limit of its own looks this often whether the soak is over.
+const PATIENT: Duration = Duration::from_secs(2);
+
+/// How a peer ends its connections.
+#[derive(Clone, Copy)]
+enum Habit {
+    /// FIN after that much time without a request.
+    ClosesIdle(Duration),
+    /// FIN behind the answer to every so many requests, without a word.
+    ClosesAfter(u32),
+    /// FIN to one side after that much time; what comes then is executed, and the connection ends without an answer.
+    HalfCloses(Duration),
+    /// Every so many requests one is executed, and RST is the answer.
+    ExecutesAndResets(u32),
+    Well,
+}
+
+struct Seen {
+    /// By number of the POST; it stops at 255.
+    executed: Vec<AtomicU8>,
+    opened: AtomicU64,
+    over: AtomicBool,
+}
+
+/// All peers of one arm.
+pub(super) struct Peers {
+    ports: Vec<u16>,
+    seen: Arc<Seen>,
+}
+
+impl Peers {
+    /// Starts one peer of each habit.
+    pub(super) fn start(requests: u64, idle_ms: u64) -> Result<Self> {
+        let executed = (0..requests).map(|_| AtomicU8::new(0)).collect();
+        let seen = Arc::new(Seen { executed, opened: AtomicU64::new(0), over: AtomicBool::new(false) });
+        let idle = |times: u64| Duration::from_millis(idle_ms * times);
+        let habits = [
+            Habit::ClosesIdle(idle(1)),
+            Habit::ClosesIdle(idle(2)),
+            Habit::ClosesIdle(idle(5)),
+            Habit::ClosesAfter(50),
+            Habit::HalfCloses(idle(1)),
+            Habit::ExecutesAndResets(400),
+            Habit::Well,
+        ];
+        let mut ports = Vec::new();
+        for habit in habits {
+            let listener = TcpListener::bind(("127.0.0.1", 0))?;
+            ports.push(listener.local_addr()?.port());
+            let seen = Arc::clone(&seen);
+            std::thread::spawn(move || accept(&listener, habit, &seen));
+        }
+        Ok(Self { ports, seen })
+    }
+
+    pub(super) fn ports(&self) -> Vec<u16> {
+        self.ports.clone()
+    }
+
+    /// Connections accepted.
+    pub(super) fn opened(&self) -> u64 {
+        self.seen.opened.load(Ordering::Relaxed)
+    }
+
+    /// Ends the peers; how often each POST was executed.
+    pub(super) fn stop(&self) -> Vec<u8> {
+        self.seen.over.store(true, Ordering::Release);
+        for port in &self.ports {
+            // A connection of our own ends the wait for the next one.
+            let _ = TcpStream::connect(("127.0.0.1", *port));
+        }
+        self.seen.executed.iter().map(|times| times.load(Ordering::Acquire)).collect()
+    }
+}
+
+fn accept(listener: &TcpListener, habit: Habit, seen: &Arc<Seen>) {
+    while let Ok((stream, _)) = listener.accept() {
+        if seen.over.load(Ordering::Acquire) {
+            return;
+        }
+        seen.opened.fetch_add(1, Ordering::Relaxed);
+        let seen = Arc::clone(seen);
+        // The connection ends with its thread, well or not: that is what the soak is about.
+        std::thread::spawn(move || _ = serve(stream, habit, &seen));
+    }
+}
+
+fn serve(mut stream: TcpStream, habit: Habit, seen: &Seen) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let idle = match habit {
+        Habit::ClosesIdle(idle) | Habit::HalfCloses(idle) => idle,
+        _ => PATIENT,
+    };
+    stream.set_read_timeout(Some(idle))?;
+    let mut pending = Vec::new();
+    for served in 1_u32.. {
+        while !next_request(&mut stream, &mut pending, seen)? {
+            match habit {
+                Habit::ClosesIdle(_) => return Ok(()),
+                Habit::HalfCloses(_) => {
+                    stream.shutdown(Shutdown::Write)?;
+                    stream.set_read_timeout(Some(PATIENT))?;
+                    next_request(&mut stream, &mut pending, seen)?;
+                    return Ok(());
+                }
+                _ if seen.over.load(Ordering::Acquire) => return Ok(()),
+                _ => {}
+            }
+        }
+        match habit {
+            Habit::ExecutesAndResets(every) if served % every == 0 => return reset(stream),
+            _ => stream.write_all(ANSWER)?,
+        }
+        if matches!(habit, Habit::ClosesAfter(count) if served == count) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Reads and executes the next request; `false` when none came in time.
+fn next_request(stream: &mut TcpStream, pending: &mut Vec<u8>, seen: &Seen) -> std::io::Result<bool> {
+    loop {
+        if let Some(length) = whole(pending) {
+            execute(&pending[..length], seen);
+            pending.drain(..length);
+            return Ok(true);
+        }
+        let mut buffer = [0; 4096];
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) if pending.len() > REQUEST_BYTES_MAX => return Err(ErrorKind::InvalidData.into()),
+            Ok(count) => pending.extend_from_slice(&buffer[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Length of the first request, once it is whole. Bodies are five bytes, and POSTs have one.
+fn whole(pending: &[u8]) -> Option<usize> {
+    let head = pending.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let length = head + if pending.starts_with(b"POST ") { 5 } else { 0 };
+    (pending.len() >= length).then_some(length)
+}
+
+fn execute(request: &[u8], seen: &Seen) {
+    let Some(rest) = request.strip_prefix(b"POST /") else { return };
+    let digits: Vec<u8> = rest.iter().copied().take_while(u8::is_ascii_digit).collect();
+    let id = std::str::from_utf8(&digits).ok().and_then(|digits| digits.parse::<usize>().ok());
+    if let Some(times) = id.and_then(|id| seen.executed.get(id)) {
+        // It cannot fail: the closure always has a value.
+        let _ = times.fetch_update(Ordering::AcqRel, Ordering::Acquire, |times| Some(times.saturating_add(1)));
+    }
+}
+
+/// RST instead of FIN.
+fn reset(stream: TcpStream) -> std::io::Result<()> {
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+    drop(stream);
+    Ok(())
+}
