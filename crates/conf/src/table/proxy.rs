@@ -80,7 +80,7 @@ directives! {
     "proxy_limit_rate" (1) "rate" = "0" in Http | Server | Location, Value since "1.7.7", Planned =>
         "Bytes per second read from the upstream for one request; `0` means no limit.", "proxy_limit_rate 1m;";
     "proxy_temp_path" (1..=4) "path [level1 [level2 [level3]]]" = "proxy_temp"
-        in Http | Server | Location, Value, Planned =>
+        in Http | Server | Location, Value, Accepted(NO_SPOOL) =>
         "Directory for responses that outgrow their buffers, with up to three levels of subdirectories.",
         "proxy_temp_path /var/tmp/holdfast_proxy 1 2;";
     "proxy_max_temp_file_size" (1) "size" = "1024m" in Http | Server | Location, Value, Accepted(NO_SPOOL) =>
