@@ -98,7 +98,13 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
         until("the pressure goes", || (shared.memory().held < 4 * MB).then_some(()));
         assert!(outside.hears_within(Duration::from_secs(2)), "it is still not accepted");
     });
-    assert_eq!(outside.response().text(), "alive");
+    // Accepting begins again before requests are served again, so the one that waited outside may come between the two.
+    assert!(matches!(outside.response().status(), 200 | 503));
+    until("requests are served again", || {
+        let mut client = site.client();
+        client.send(ALIVE);
+        (client.response().text() == "alive").then_some(())
+    });
     is_alive(&site.gateway);
     let used = shared.memory();
     assert!(used.claimed_most <= 8 * MB, "{used:?}");
