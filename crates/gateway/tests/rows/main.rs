@@ -5,7 +5,6 @@
 mod client_leaves;
 mod floor;
 mod learn;
-mod memory;
 mod overload;
 mod panics;
 mod pool;

@@ -51,8 +51,7 @@ fn x07_a_panic_while_a_body_is_relayed_ends_only_that_connection() {
     assert!(!cut.ends_with(b"again"), "{}", cut.escape_ascii());
     let line = site.gateway.logged("bug in holdfast");
     assert!(line.contains(" [alert] ") && line.contains("the fault Relay"), "{line}");
-    let totals = site.gateway.until_totals("three are left", |totals| totals.active == 3);
-    assert_eq!((totals.writing, totals.waiting), (2, 1), "{totals:?}");
+    site.gateway.until_totals("three are left", |totals| (totals.active, totals.writing, totals.waiting) == (3, 2, 1));
     assert_eq!((shared.overload().bugs, shared.closed(CloseReason::Bug)), (1, 1));
     // Nobody else has noticed anything.
     go_on.raise();
@@ -95,7 +94,6 @@ fn x07_a_panic_while_a_head_is_read() {
     site.gateway.shared().panic_once_at(Fault::Head);
     half.send("st: a\r\n\r\n");
     half.rest();
-    let totals = site.gateway.until_totals("nobody", |totals| totals.active == 0);
-    assert_eq!((totals.reading, totals.writing), (0, 0));
+    site.gateway.until_totals("nobody", |totals| (totals.active, totals.reading, totals.writing) == (0, 0, 0));
     assert_eq!(site.ask(GET).text(), "hello");
 }
