@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Read as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use support::{holdfast, until};
 
 fn run(arguments: &[&str]) -> Output {
@@ -20,9 +21,14 @@ fn printed(output: &Output) -> String {
 
 /// A listener with three connections: one in TIME_WAIT, two open.
 fn scene() -> (TcpListener, Vec<TcpStream>) {
-    // Below the ports that the kernel hands out: sockets that other tests left in TIME_WAIT would be counted, too.
-    let mut ports = (20_000..32_000).map(|port: u16| TcpListener::bind(("127.0.0.1", port)));
-    let listener = ports.find_map(Result::ok).expect("a free port");
+    // Below the ports that the kernel hands out, and each only once: sockets that other tests left in TIME_WAIT would be
+    // counted, too.
+    static USED: AtomicU16 = AtomicU16::new(0);
+    let base = 20_000 + (std::process::id() % 1000) as u16 * 12;
+    let listener = std::iter::repeat_with(|| base + USED.fetch_add(1, Ordering::Relaxed))
+        .take(100)
+        .find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok())
+        .expect("a free port");
     let address = listener.local_addr().expect("bound");
     let mut kept = Vec::new();
     for _ in 0..2 {
