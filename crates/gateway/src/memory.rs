@@ -21,9 +21,11 @@ pub(crate) const TUNNEL_BYTES: usize = 2 * (256 + TUNNEL_FLOOR_BYTES);
 pub(crate) const EXCHANGE_BYTES: usize = 4096 + 1024;
 /// What an exchange may always read at once, or a client that reads slowly could not be served at all.
 pub(crate) const FLOOR_BYTES: usize = 4096;
-/// What an exchange counts for its buffers at least: bytes on their way, twice that for a buffer that doubles, and as much
-/// for taking a coding off. So the floor is there when the exchange is admitted.
-pub(crate) const BUFFERS_BYTES_MIN: usize = 3 * FLOOR_BYTES;
+/// What an exchange counts for its buffers at least: a response head of usual size, bytes on their way, twice that for a
+/// buffer that doubles, and as much for taking a coding off. So all of it is there when the exchange is admitted.
+pub(crate) const BUFFERS_BYTES_MIN: usize = HEAD_BYTES_USUAL + 3 * FLOOR_BYTES;
+/// nginx's `proxy_buffer_size`. More of a response head is waited for only while memory is not short.
+pub(crate) const HEAD_BYTES_USUAL: usize = 4096;
 /// The same for a direction of a tunnel.
 pub(crate) const TUNNEL_FLOOR_BYTES: usize = 256;
 
@@ -143,11 +145,13 @@ impl Memory {
         self.shed.load(Ordering::Relaxed) == Shed::Requests as u8
     }
 
-    /// Takes so much that `need` is covered: a whole chunk if the budget has one.
+    /// Takes so much that `need` is covered: a whole chunk if that stays below the mark where buffers stop to grow. What is
+    /// above it is for those who were admitted, byte by byte.
     fn claim(&self, need: u64) -> u64 {
         let chunk = self.chunk.load(Ordering::Relaxed);
         let whole = need.next_multiple_of(chunk);
-        let fits = self.claimed.load(Ordering::Relaxed).saturating_add(whole) <= self.budget.load(Ordering::Relaxed);
+        let mark = percent(self.budget.load(Ordering::Relaxed), ACCEPTS_PERCENT);
+        let fits = self.claimed.load(Ordering::Relaxed).saturating_add(whole) <= mark;
         let bytes = if fits { whole } else { need };
         let claimed = self.claimed.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.claimed_most.fetch_max(claimed, Ordering::Relaxed);
@@ -294,17 +298,20 @@ impl Ledger {
     }
 
     fn room_below(&self, share: u64, wanted: usize, floor: usize) -> usize {
-        let credit = self.credit.get();
-        if credit >= wanted as u64 {
-            return wanted;
-        }
         let Some(budget) = self.memory.budget() else { return wanted };
         if self.memory.shed.load(Ordering::Relaxed) == Shed::Nothing as u8 {
             return wanted;
         }
-        let credit = credit + self.memory.claim_within(wanted as u64 - credit, percent(budget, share));
-        self.credit.set(credit);
-        wanted.min((credit as usize).max(floor))
+        let mark = percent(budget, share);
+        // What was returned by those who went beyond the mark is not for growth, or it would creep up with each of them.
+        let beyond = self.memory.claimed.load(Ordering::Relaxed).saturating_sub(mark);
+        let free = self.credit.get().saturating_sub(beyond);
+        if free >= wanted as u64 {
+            return wanted;
+        }
+        let taken = self.memory.claim_within(wanted as u64 - free, mark);
+        self.credit.set(self.credit.get() + taken);
+        wanted.min(((free + taken) as usize).max(floor))
     }
 }
 
@@ -385,15 +392,29 @@ mod tests {
         ledger.name(task(0), 1);
         assert_eq!(ledger.room(100_000, FLOOR_BYTES), 100_000);
         ledger.hold(task(0), percent(MB, 94) as usize);
-        // A chunk that was taken before may still be there.
-        let most = FLOOR_BYTES.max((MB / CHUNKS_PER_WORKER) as usize);
-        let room = ledger.room(100_000, FLOOR_BYTES);
-        assert!((FLOOR_BYTES..=most).contains(&room), "{room}");
+        assert_eq!(ledger.room(100_000, FLOOR_BYTES) as u64, percent(MB, 95) - percent(MB, 94));
         ledger.hold(task(0), percent(MB, 96) as usize);
-        let room = ledger.room(100_000, FLOOR_BYTES);
-        assert!((FLOOR_BYTES..=most).contains(&room), "{room}");
+        assert_eq!(ledger.room(100_000, FLOOR_BYTES), FLOOR_BYTES);
         assert_eq!(ledger.room(100, FLOOR_BYTES), 100);
         assert!(memory.claimed_most.load(Ordering::Relaxed) <= MB);
+    }
+
+    #[test]
+    fn what_passes_through_above_the_mark_does_not_let_buffers_creep_up() {
+        let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
+        ledger.name(task(0), 1);
+        ledger.name(task(1), 2);
+        let mut grown = percent(MB, 95) as usize;
+        ledger.hold(task(0), grown);
+        for _ in 0..100 {
+            // A request that is refused comes and goes, and the buffer takes what it is given.
+            ledger.hold(task(1), 20_000);
+            ledger.hold(task(1), 0);
+            grown += ledger.room(4096, 0);
+            ledger.hold(task(0), grown);
+        }
+        assert_eq!(grown as u64, percent(MB, 95));
+        assert!(memory.claimed_most.load(Ordering::Relaxed) <= percent(MB, 95) + 20_000);
     }
 
     #[test]

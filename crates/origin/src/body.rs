@@ -1,6 +1,7 @@
 //! Response bodies that are made as they are sent: a known pattern of any length, framed in any way, in one go or step by
 //! step, whole or cut off. Pure: `connection` holds the socket and the clock.
 
+use crate::connection::pause_end;
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use reactor::Millis;
 use std::io::IoSlice;
@@ -184,7 +185,8 @@ impl Body {
         self.made += bytes;
     }
 
-    /// Appends what may be sent next, about [`FILL_BYTES`] at most.
+    /// Appends what may be sent next, about [`FILL_BYTES`] at most. `now` is the clock itself, not the loop's last look at
+    /// it, which may be older than the step before.
     pub(crate) fn fill(&mut self, now: Millis, out: &mut Vec<u8>) -> Filled {
         if self.made >= self.end() {
             return self.finish(out);
@@ -194,7 +196,7 @@ impl Body {
             if now < self.next_step {
                 return Filled::Until(self.next_step);
             }
-            self.next_step = Millis(now.0.saturating_add(pace.every_ms));
+            self.next_step = pause_end(now, pace.every_ms);
             budget = pace.step_bytes;
         }
         let mut left = budget.min(self.end() - self.made);
@@ -293,10 +295,10 @@ mod tests {
         let mut body = Body::new(Framing::Length, 5).paced(2, 30);
         let mut out = Vec::new();
         assert_eq!((body.fill(Millis(100), &mut out), out.len()), (Filled::More, 2));
-        assert_eq!(body.fill(Millis(100), &mut out), Filled::Until(Millis(130)));
-        assert_eq!((body.fill(Millis(130), &mut out), out.len()), (Filled::More, 4));
-        assert_eq!((body.fill(Millis(160), &mut out), out.len()), (Filled::More, 5));
-        assert_eq!(body.fill(Millis(160), &mut out), Filled::Done);
+        assert_eq!(body.fill(Millis(100), &mut out), Filled::Until(Millis(131)));
+        assert_eq!((body.fill(Millis(131), &mut out), out.len()), (Filled::More, 4));
+        assert_eq!((body.fill(Millis(162), &mut out), out.len()), (Filled::More, 5));
+        assert_eq!(body.fill(Millis(162), &mut out), Filled::Done);
     }
 
     #[test]

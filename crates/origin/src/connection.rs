@@ -217,7 +217,7 @@ impl Dialogue {
             return self.end(CloseReason::ClientReset, EndBy::Fin);
         }
         self.state = State::Discard(reason);
-        self.set_due(site, Some(pause_end(wait_ms)));
+        self.set_due(site, Some(pause_end(monotonic_millis(), wait_ms)));
     }
 
     /// In a state that neither reads nor writes: only the client's RST ends it, and its FIN where nothing is owed to it.
@@ -391,7 +391,7 @@ impl Dialogue {
             Action::Reply(reply) => self.respond(reply, site),
             Action::Delay(wait_ms, reply) => {
                 self.state = State::Delayed(Box::new(reply));
-                self.set_due(site, Some(pause_end(wait_ms)));
+                self.set_due(site, Some(pause_end(monotonic_millis(), wait_ms)));
             }
             Action::Echo(json) => self.respond(Reply::json(received.finish_echo(json)), site),
             Action::Reset { .. } => self.end(CloseReason::FaultReset, EndBy::Reset),
@@ -494,7 +494,7 @@ impl Dialogue {
 
     fn send(&mut self, stream: &Stream, site: &Site) -> Round {
         let State::Send(sending) = &mut self.state else { return Round::Again };
-        match sending.step(stream, site.reactor.now()) {
+        match sending.step(stream) {
             Ok(None) => return self.watch(stream),
             Ok(Some(Filled::More)) => return Round::Again,
             Ok(Some(Filled::Until(due))) => {
@@ -535,7 +535,7 @@ impl Dialogue {
 
 impl Sending {
     /// One write, or the making of the next bytes. `None`: the socket takes no more for now.
-    fn step(&mut self, stream: &Stream, now: Millis) -> io::Result<Option<Filled>> {
+    fn step(&mut self, stream: &Stream) -> io::Result<Option<Filled>> {
         let rest = self.out.get(self.sent..).unwrap_or_default();
         if let Some(body) = self.body.as_mut().filter(|body| body.is_direct()) {
             let mut parts: [IoSlice<'_>; BLOCKS_PER_WRITE] = [IoSlice::new(&[]); BLOCKS_PER_WRITE];
@@ -558,12 +558,12 @@ impl Sending {
         let Some(body) = &mut self.body else { return Ok(Some(Filled::Done)) };
         self.out.clear();
         self.sent = 0;
-        Ok(Some(body.fill(now, &mut self.out)))
+        Ok(Some(body.fill(monotonic_millis(), &mut self.out)))
     }
 }
 
-/// When a pause of so many milliseconds that begins now is over. The loop's own time is that of the turn's beginning and is
-/// cut to whole milliseconds: counted from there a pause would end early, and a test that measures it would be right.
-fn pause_end(wait_ms: u64) -> Millis {
-    Millis(monotonic_millis().0.saturating_add(wait_ms).saturating_add(1))
+/// When a pause of so many milliseconds that begins now, by the clock itself, is over. The loop's own time is that of the
+/// turn's beginning: counted from there a pause would end early. One is added because the clock is cut to whole milliseconds.
+pub(crate) fn pause_end(now: Millis, wait_ms: u64) -> Millis {
+    Millis(now.0.saturating_add(wait_ms).saturating_add(1))
 }

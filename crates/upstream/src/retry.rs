@@ -103,8 +103,8 @@ pub enum Failure {
     InvalidHeader,
     /// A whole head with a status that `proxy_next_upstream` may list (U7).
     Status(u16),
-    /// No socket could be made: this process or the machine is out of descriptors, or of memory for one (L2). Another
-    /// peer would need a socket, too.
+    /// No socket could be made: this process or the machine is out of descriptors, or of memory for one (L2), or for the
+    /// head that comes through it (L11). Another peer would need the same.
     NoSocket,
     /// The balancer has no peer to offer (U11).
     NoLivePeer,

@@ -284,15 +284,20 @@ impl Exchange {
 
     /// Says what the exchange holds, and its caller besides.
     pub(crate) fn account(&self, besides: usize) {
-        let buffers = self.down.held_bytes() + self.replay.held_bytes() + besides;
-        let heads = self.request.held_bytes() + self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
-        let held = EXCHANGE_BYTES + heads + buffers.max(BUFFERS_BYTES_MIN);
+        let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
+        let buffers = answer + self.down.held_bytes() + self.replay.held_bytes() + besides;
+        let held = EXCHANGE_BYTES + self.request.held_bytes() + buffers.max(BUFFERS_BYTES_MIN);
         self.worker.memory.hold(self.task(), held);
     }
 
     /// Lets other tasks run before this one goes on.
     pub(crate) async fn yield_now(&self) {
-        self.account(0);
+        self.yield_holding(0).await;
+    }
+
+    /// As [`Self::yield_now`], where the caller holds so many bytes besides what the exchange itself holds.
+    pub(crate) async fn yield_holding(&self, bytes: usize) {
+        self.account(bytes);
         self.worker.reactor.wake(self.task());
         executor::suspend().await;
     }

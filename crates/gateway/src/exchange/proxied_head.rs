@@ -8,7 +8,7 @@ use super::{Exchange, ExchangeView};
 use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::generation::ProxyPlan;
-use crate::memory::FLOOR_BYTES;
+use crate::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
 use crate::pool::Leased;
 use crate::request::Answer;
 use crate::tunnel::TunnelStart;
@@ -93,6 +93,10 @@ impl Exchange {
         loop {
             let len = match http1::response::parse(bytes, &plan.limits, request, &mut self.answer_mut().head) {
                 Ok(Parse::Complete { len }) => len,
+                Ok(Parse::Partial) if bytes.len() > HEAD_BYTES_USUAL && self.worker.refuses_growth() => {
+                    let reason = "memory_budget has no room for the rest of a large response head".into();
+                    return HeadStep::Failed(Failure::NoSocket, reason, DiscardReason::ResponseBodyUnread);
+                }
                 Ok(Parse::Partial) => {
                     self.keep_answer_bytes(bytes);
                     return HeadStep::Waiting;

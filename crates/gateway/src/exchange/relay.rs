@@ -159,13 +159,15 @@ impl Exchange {
         let mut ask = plan.buffer_bytes;
         let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
-            let most = self.worker.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
+            // Taking a coding off needs as much again.
+            let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
+            let most = self.worker.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
             ask = ask.min(most);
             let bounds = Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most };
             let (timeout, client_full) = match step(&mut self.down, relay, up, &bounds, &mut ask) {
                 Step::End(end) => return end,
                 Step::Yield => {
-                    self.yield_now().await;
+                    self.yield_holding(relay.decoded.capacity()).await;
                     continue;
                 }
                 Step::ClientFull => (plan.send_timeout, true),

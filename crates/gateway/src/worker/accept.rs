@@ -89,6 +89,10 @@ impl Worker {
 
     fn accept_from(self: &Rc<Self>, listener: &Listener, id: ListenerId) -> io::Result<()> {
         for _ in 0..ACCEPTS_MAX {
+            // The chore that looks at memory would see a burst too late.
+            if self.refuses_connections() {
+                break;
+            }
             let Some(accepted) = listener.accept()? else { break };
             bump(&self.counters().accepted, 1);
             self.place(accepted, id);

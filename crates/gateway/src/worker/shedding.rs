@@ -30,8 +30,21 @@ impl Worker {
     }
 
     /// Whether not even the rest of a head is waited for.
-    pub(super) fn refuses_growth(&self) -> bool {
+    pub(crate) fn refuses_growth(&self) -> bool {
         self.memory.pressure() == Pressure::Accepts && self.refuses_requests()
+    }
+
+    /// Whether nothing is accepted any more, which is seen to.
+    pub(super) fn refuses_connections(&self) -> bool {
+        if self.memory.pressure() < Pressure::Accepts {
+            return false;
+        }
+        if self.pause_accept_for_memory()
+            && let Some(kept_back) = self.shared.memory.paused.ring(self.reactor.now())
+        {
+            self.alert("nothing is accepted", kept_back);
+        }
+        true
     }
 
     /// Whether connections are closed rather than kept for another request.
@@ -50,15 +63,8 @@ impl Worker {
             self.close_idle();
         }
         match self.memory.pressure() {
-            Pressure::Accepts => {
-                if self.pause_accept_for_memory()
-                    && let Some(kept_back) = self.shared.memory.paused.ring(self.reactor.now())
-                {
-                    self.alert("nothing is accepted", kept_back);
-                }
-            }
-            // Not at once where a single closed connection would be enough.
-            Pressure::Requests => {}
+            // Accepting does not begin again at once, where a single closed connection would be enough.
+            Pressure::Accepts | Pressure::Requests => _ = self.refuses_connections(),
             Pressure::Keepalive | Pressure::None => self.resume_accept_after_memory(),
         }
         self.plan_chore(Chore::LookAtMemory, Millis(self.reactor.now().0 + LOOK_PERIOD_MS));

@@ -12,8 +12,6 @@ use testkit::{End, Gateway, Peer, Signal, Talk, until};
 
 const ALIVE: &str = "GET /alive HTTP/1.1\r\nHost: a\r\n\r\n";
 const MB: u64 = 1 << 20;
-/// What is refused and closed while everything is taken holds a head and a response of ours for a moment: 14 KB have been seen.
-const SLACK: u64 = 64 * 1024;
 
 /// A gateway with a budget, before one upstream; small buffers of the kernel on the client's side.
 fn with_budget(budget: &str, peer: Peer, location: &str) -> Site {
@@ -92,7 +90,7 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
     assert_eq!(later.response().status(), 503);
     assert!(!outside.hears_within(Duration::from_millis(300)), "it was accepted");
     let used = shared.memory();
-    assert!(used.held > 6 * MB && used.claimed_most <= 8 * MB + SLACK, "{used:?}");
+    assert!(used.held > 6 * MB && used.claimed_most <= 8 * MB, "{used:?}");
     // Who reads gets everything, and the pressure goes. All read at the same time: a segment that the kernel of a reader who
     // did not read has dropped is sent again after a pause as long as the one before, and one after the other those add up.
     std::thread::scope(|scope| {
@@ -114,7 +112,7 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
     });
     is_alive(&site.gateway);
     let used = shared.memory();
-    assert!(used.claimed_most <= 8 * MB + SLACK, "{used:?}");
+    assert!(used.claimed_most <= 8 * MB, "{used:?}");
     assert!(used.requests_refused >= 2 && used.accept_pauses >= 1 && used.connections_closed >= 1, "{used:?}");
     drop((readers, newcomer, later, outside));
     site.gateway.until_totals("everybody left", |totals| totals.active == 0);
