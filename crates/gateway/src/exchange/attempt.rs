@@ -387,7 +387,7 @@ impl Exchange {
             RelayEnd::ClientGone(reason) => {
                 up.discard(DiscardReason::Cancelled);
                 if reason == CloseReason::SendTimeout {
-                    self.error_log("client timed out (110: Connection timed out) while sending to client");
+                    self.client_log("client timed out (110: Connection timed out) while sending to client");
                 }
                 self.close = Some(reason);
                 self.down.keepalive = false;

@@ -388,11 +388,11 @@ impl Exchange {
         let _ = self.choose_default_server();
         let (status, reason) = match refusal {
             Refusal::Malformed(error) => {
-                self.error_log(&format!("{}: {error}", error.phrase()));
+                self.client_log(&format!("{}: {error}", error.phrase()));
                 (error.status(), CloseReason::BadRequest)
             }
             Refusal::HeadTimeout => {
-                self.error_log("client timed out (110: Connection timed out) while reading client request headers");
+                self.client_log("client timed out (110: Connection timed out) while reading client request headers");
                 (408, CloseReason::HeadTimeout)
             }
             Refusal::OutOfMemory => {
@@ -457,7 +457,7 @@ impl Exchange {
                 Ok(())
             }
             Err(error) => {
-                self.error_log(&format!("client sent invalid request: {}", error.explain()));
+                self.client_log(&format!("client sent invalid request: {}", error.explain()));
                 self.close = Some(CloseReason::BadRequest);
                 self.down.keepalive = false;
                 Err(Reply::error(400))

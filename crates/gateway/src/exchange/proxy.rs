@@ -7,6 +7,7 @@ use super::request_body::OutgoingBody;
 use super::sticky::LearnAt;
 use super::{Exchange, ExchangeView, Served, Step};
 use crate::close::CloseReason;
+use crate::error_log::Level;
 use crate::generation::{Generation, LocationId, ProxyPlan};
 use crate::group::{Held, PeerPlan, PeerSet};
 use crate::status::Counted;
@@ -344,7 +345,7 @@ impl Exchange {
     fn report(&self, plan: &ProxyPlan, tries: &Tries, index: usize, outcome: Outcome) {
         let standing = tries.set(plan).map(|set| set.balance.report(index, outcome, self.worker.pool_now()));
         if standing == Some(Standing::Disabled) {
-            self.error_log("upstream server temporarily disabled");
+            self.log_at(Level::Warn, "upstream server temporarily disabled");
         }
     }
 }

@@ -256,7 +256,7 @@ impl Exchange {
 
     /// The answer to a body that does not come.
     pub(super) fn body_timed_out(&mut self) -> Reply {
-        self.error_log("client timed out (110: Connection timed out) while reading client request body");
+        self.client_log("client timed out (110: Connection timed out) while reading client request body");
         self.close = Some(CloseReason::BodyTimeout);
         self.down.keepalive = false;
         Reply::error(408)
@@ -272,12 +272,12 @@ impl Exchange {
                 Reply::error(400)
             }
             BodyError::Closed => {
-                self.error_log("client prematurely closed connection while sending request body");
+                self.client_log("client prematurely closed connection while sending request body");
                 self.close = Some(CloseReason::ClientAborted);
                 Reply::error(400)
             }
             BodyError::Broken(error) => {
-                self.error_log(&format!("recv() failed ({}) while reading client request body", errno(error)));
+                self.client_log(&format!("recv() failed ({}) while reading client request body", errno(error)));
                 self.close = Some(CloseReason::ClientAborted);
                 Reply::error(400)
             }

@@ -65,7 +65,7 @@ impl Exchange {
             }
             Err(reason) => {
                 if reason == CloseReason::SendTimeout {
-                    self.error_log("client timed out while sending response to client");
+                    self.client_log("client timed out while sending response to client");
                 }
                 self.close = Some(reason);
                 self.down.keepalive = false;

@@ -139,7 +139,7 @@ impl Exchange {
             let timeout = self.client_plan().send_timeout;
             let left = patience.left(self.down.waiting_bytes(), timeout, self.worker.reactor.now());
             if self.wait(left).await && !self.down.connection.stream.is_writable() {
-                self.error_log("client timed out (110: Connection timed out) while sending to client");
+                self.client_log("client timed out (110: Connection timed out) while sending to client");
                 return Err(CloseReason::SendTimeout);
             }
         }
@@ -220,6 +220,11 @@ impl Exchange {
     /// One line of the error log, with what nginx puts behind it.
     pub(crate) fn error_log(&self, message: &str) {
         self.log_at(Level::Error, message);
+    }
+
+    /// The same about what a client did wrong, which nginx logs as `info`: nobody here can mend it, and scanners do little else.
+    pub(crate) fn client_log(&self, message: &str) {
+        self.log_at(Level::Info, message);
     }
 
     /// The same at another level. The most specific `error_log` gets it.
