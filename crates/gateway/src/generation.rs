@@ -14,6 +14,7 @@ use conf::model::MemoryBudget;
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Limits, Method};
 use reactor::{ConnectOptions, PeerAddress};
+use rules::defined::Definitions;
 use rules::location::Locations;
 use rules::mime::MimeTypes;
 use rules::redirect::Redirects;
@@ -43,6 +44,8 @@ pub struct Generation {
     pub(crate) servers: Vec<ServerPlan>,
     /// By [`LocationId`].
     pub(crate) locations: Vec<LocationPlan>,
+    /// How the configuration's own variables get their values.
+    pub(crate) definitions: Definitions,
     /// Connections that are opened ahead of demand.
     pub(crate) floors: Vec<FloorPlan>,
     /// `$hostname`.
@@ -143,6 +146,8 @@ pub(crate) struct LocationPlan {
     /// `internal`: only internal redirects lead here.
     pub(crate) internal: bool,
     pub(crate) msie_padding: bool,
+    /// `uninitialized_variable_warn`
+    pub(crate) warns_uninitialized: bool,
     pub(crate) redirects: RedirectPlan,
     /// `allow`, `deny`; `None` lets everybody in.
     pub(crate) access: Option<Box<AccessPlan>>,

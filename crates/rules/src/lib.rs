@@ -6,14 +6,21 @@
 //! generation; the request path then only calls `lookup`, `find`, `parse_target` and `write`.
 
 pub mod captures;
+pub mod defined;
+pub mod forwarded;
+pub mod geo;
 pub mod host;
 pub mod location;
 pub mod log_format;
+pub mod map;
 pub mod mime;
+mod name_table;
 pub mod pattern;
 pub mod redirect;
 pub mod reply;
 pub mod server_name;
+pub mod slots;
+pub mod split;
 pub mod template;
 pub mod time_format;
 pub mod uri;

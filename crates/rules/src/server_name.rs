@@ -3,11 +3,11 @@
 //! (documentation, "Server names"). Built once for each address by the gateway, looked up once for each exchange.
 
 use crate::captures::Captures;
+use crate::name_table::NameTable;
 use crate::pattern::{MatchError, Pattern};
 use crate::variable::UserVariables;
 use conf::diagnostic::Diagnostic;
 use conf::source::Span;
-use rustc_hash::FxHashMap;
 
 /// Makes a wildcard of what is left without its `*` and dot.
 type Form = fn(Vec<u8>) -> ServerName;
@@ -96,9 +96,7 @@ pub struct Matched<'a> {
 #[derive(Debug, Clone)]
 pub struct ServerNames {
     default_server: u32,
-    exact: FxHashMap<Box<[u8]>, u32>,
-    below: FxHashMap<Box<[u8]>, u32>,
-    before: FxHashMap<Box<[u8]>, u32>,
+    names: NameTable,
     patterns: Box<[(Pattern, u32)]>,
 }
 
@@ -106,27 +104,16 @@ impl ServerNames {
     /// Builds the tables for the address `address` (as nginx prints it, `0.0.0.0:80`) from the names in the order of the
     /// configuration. A name that is already taken is ignored with a warning, as in nginx.
     pub fn build(address: &str, default_server: u32, names: Vec<NamedServer>) -> (Self, Vec<Diagnostic>) {
-        let mut built = Self {
-            default_server,
-            exact: FxHashMap::default(),
-            below: FxHashMap::default(),
-            before: FxHashMap::default(),
-            patterns: Box::default(),
-        };
+        let mut table = NameTable::default();
         let mut patterns = Vec::new();
         let mut warnings = Vec::new();
         for NamedServer { server, name, span } in names {
             let shown = name.to_string();
             let inserted = match name {
-                ServerName::Exact(name) => insert(&mut built.exact, name, server),
-                ServerName::Below(name) => insert(&mut built.below, name, server),
-                ServerName::Before(name) => insert(&mut built.before, name, server),
-                // The short form is taken or refused as a whole, so that it never half applies.
-                ServerName::Domain(name) => {
-                    !built.exact.contains_key(&name[..])
-                        && insert(&mut built.below, name.clone(), server)
-                        && insert(&mut built.exact, name, server)
-                }
+                ServerName::Exact(name) => table.insert_exact(name, server),
+                ServerName::Below(name) => table.insert_below(name, server),
+                ServerName::Before(name) => table.insert_before(name, server),
+                ServerName::Domain(name) => table.insert_domain(name, server),
                 ServerName::Regex(pattern) => {
                     patterns.push((pattern, server));
                     true
@@ -137,17 +124,13 @@ impl ServerNames {
                 warnings.push(Diagnostic::warning(span, message));
             }
         }
-        built.patterns = patterns.into();
-        (built, warnings)
+        (Self { default_server, names: table, patterns: patterns.into() }, warnings)
     }
 
     /// The server for `host`, which is a [`crate::host::Host::name`] or empty if the request has none. `captures` is
     /// overwritten if an expression matches.
     pub fn lookup(&self, host: &[u8], captures: &mut Captures) -> Result<Matched<'_>, MatchError> {
-        if let Some(&server) = self.exact.get(host) {
-            return Ok(Matched { server, pattern: None });
-        }
-        if let Some(server) = self.lookup_wildcard(host) {
+        if let Some(server) = self.names.find(host) {
             return Ok(Matched { server, pattern: None });
         }
         if !host.is_empty() {
@@ -163,26 +146,6 @@ impl ServerNames {
     /// The server of requests that name no known host.
     pub fn default_server(&self) -> u32 {
         self.default_server
-    }
-
-    fn lookup_wildcard(&self, host: &[u8]) -> Option<u32> {
-        let below = (!self.below.is_empty())
-            .then(|| memchr::memchr_iter(b'.', host).find_map(|dot| self.below.get(&host[dot + 1..]).copied()));
-        below.flatten().or_else(|| {
-            let mut dots = (!self.before.is_empty()).then(|| memchr::memrchr_iter(b'.', host)).into_iter().flatten();
-            dots.find_map(|dot| self.before.get(&host[..dot]).copied())
-        })
-    }
-}
-
-/// Inserts unless the name is taken; says whether it did.
-fn insert(names: &mut FxHashMap<Box<[u8]>, u32>, name: Vec<u8>, server: u32) -> bool {
-    match names.entry(name.into()) {
-        std::collections::hash_map::Entry::Occupied(_) => false,
-        std::collections::hash_map::Entry::Vacant(vacant) => {
-            vacant.insert(server);
-            true
-        }
     }
 }
 

@@ -105,8 +105,8 @@ pub struct SplitClients {
 pub struct SplitPart {
     /// A hash below this (and not below the part before) is of this part; `None` is the rest (`*`).
     pub below: Option<u32>,
-    /// Its value.
-    pub value: Template,
+    /// Its value, in which `$` stands for itself.
+    pub value: Vec<u8>,
 }
 
 fn few_arguments(directive: &Directive) -> Diagnostic {
@@ -164,7 +164,11 @@ fn lower_map_entry(
             } else {
                 let key = key.strip_prefix(b"\\").unwrap_or(key);
                 let key = parse_key(key, map.hostnames, name)?;
-                if let Some(first) = known.insert(rank(&key), name.span) {
+                let itself = match &key {
+                    MapKey::NameAndSuffix(name) => known.insert((0, name.clone()), entry.name.span),
+                    _ => None,
+                };
+                if let Some(first) = known.insert(rank(&key), name.span).or(itself) {
                     return Err(Diagnostic::error(
                         name.span,
                         format!("conflicting parameter \"{}\"", name.text().to_ascii_lowercase()),
@@ -356,15 +360,10 @@ pub(crate) fn lower_split(directive: &Directive, out: &mut Vec<Diagnostic>) -> P
             );
             continue;
         };
-        let value = match Template::parse("split_clients", value) {
-            Ok(value) => value,
-            Err(error) => {
-                out.push(error);
-                continue;
-            }
-        };
+        let value = value.value.to_vec();
         if entry.name.value == b"*" {
             split.parts.push(SplitPart { below: None, value });
+            sum = PERCENT_ALL;
             continue;
         }
         let Some(hundredths) = parse_percent(&entry.name.value).filter(|&hundredths| hundredths > 0) else {

@@ -57,6 +57,9 @@ pub(super) const ACTED_ON: &[&str] = &[
     "tcp_nopush",
     "underscores_in_headers",
     "bare_line_feeds",
+    "map",
+    "geo",
+    "split_clients",
     // clients
     "keepalive_timeout",
     "keepalive_requests",

@@ -97,6 +97,11 @@ fn maps_know_their_keys() {
     assert_eq!(*keys[5], MapKey::Exact(b"default".to_vec()));
     assert_eq!(found("map $a $b { x 1; X 2; }"), ["conflicting parameter \"x\" <- X"]);
     assert_eq!(found("map $a $b { default 1; default 2; }"), ["duplicate default map parameter <- default"]);
+    assert_eq!(
+        found("map $a $b { hostnames; x.y 1; .x.y 2; }"),
+        ["conflicting parameter \".x.y\" <- .x.y"],
+        "the short form is the name itself too"
+    );
     assert_eq!(found("map $a b { }"), ["invalid variable name \"b\" <- b"]);
 }
 
@@ -117,9 +122,11 @@ fn geo_takes_networks_or_ranges() {
 
 #[test]
 fn splits_add_up_to_the_whole() {
-    let http = http("split_clients $remote_addr $v { 50% a; 25.5% b; * c; }");
-    let below: Vec<_> = http.splits[0].parts.iter().map(|part| part.below).collect();
+    let splits = http("split_clients $remote_addr $v { 50% a; 25.5% b; * c; }").splits;
+    let below: Vec<_> = splits[0].parts.iter().map(|part| part.below).collect();
     assert_eq!(below, [Some(2_147_483_647), Some(3_242_700_307), None]);
     assert_eq!(found("split_clients $a $b { 60% x; 50% y; }"), ["percent total is greater than 100% <- 50%"]);
+    assert_eq!(found("split_clients $a $b { * x; 1% y; }"), ["percent total is greater than 100% <- 1%"]);
+    assert_eq!(http("split_clients $a $b { * $5; }").splits[0].parts[0].value, b"$5", "no variables in values");
     assert_eq!(found("split_clients $a $b { 1.234% x; }"), ["invalid percent value \"1.234%\" <- 1.234%"]);
 }

@@ -7,6 +7,7 @@ mod attempt;
 mod body;
 mod computed;
 mod connect;
+mod defined;
 mod downstream;
 mod file_parts;
 mod files;
@@ -51,10 +52,10 @@ use reply::Reply;
 use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
-use rules::pattern::Pattern;
+use rules::slots::VarSlots;
 use rules::uri::{ParsedTarget, parse_target};
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
@@ -122,11 +123,11 @@ pub(crate) struct Exchange {
     pub(crate) down: Downstream,
     pub(crate) body: RequestBody,
     pub(crate) target: Target,
-    pub(crate) captures: Captures,
+    pub(crate) captures: RefCell<Captures>,
     /// `$request_id`, once somebody has asked for it.
     request_id: Cell<Option<u128>>,
-    /// Values of user-defined variables; empty until there is one.
-    pub(crate) slots: Vec<Option<Box<[u8]>>>,
+    /// Values of user-defined variables.
+    pub(crate) slots: VarSlots,
     pub(crate) attempts: Attempts,
     /// Which of the location's proxies the exchange uses.
     pub(crate) proxy_place: u16,
@@ -214,9 +215,9 @@ impl Exchange {
             body: RequestBody::new(framing),
             answer: None,
             target: Target::default(),
-            captures: Captures::default(),
+            captures: RefCell::default(),
             request_id: Cell::new(None),
-            slots: Vec::new(),
+            slots: VarSlots::default(),
             attempts: Attempts::default(),
             proxy_place: 0,
             computed: None,
@@ -426,11 +427,11 @@ impl Exchange {
         } else {
             Cow::Borrowed(name)
         };
-        match listener.names.lookup(&name, &mut self.captures) {
+        match listener.names.lookup(&name, self.captures.get_mut()) {
             Ok(found) => {
                 self.target.server = found.server;
                 if let Some(pattern) = found.pattern {
-                    store_named(pattern, &self.captures, &mut self.slots);
+                    self.slots.store_groups(pattern, self.captures.get_mut());
                 }
                 Ok(())
             }
@@ -516,14 +517,12 @@ impl Exchange {
     fn find_location(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
         let server = generation.server(self.target.server);
-        let mut captures = std::mem::take(&mut self.captures);
-        let found = server.locations.find(self.uri(), &mut captures);
-        self.captures = captures;
+        let found = server.locations.find(self.uri(), &mut self.captures.borrow_mut());
         match found {
             Ok(Found::Location { id, pattern }) => {
                 self.enter_location(LocationId(id));
                 if let Some(pattern) = pattern {
-                    store_named(pattern, &self.captures, &mut self.slots);
+                    self.slots.store_groups(pattern, self.captures.get_mut());
                 }
             }
             Ok(Found::Redirect { id }) => {
@@ -550,17 +549,6 @@ impl Exchange {
         self.close.get_or_insert(CloseReason::BodyUnread);
         self.error_log(&format!("client intended to send too large body: {length} bytes"));
         Some(Reply::error(413))
-    }
-}
-
-/// Stores the named groups of an expression that matched in their variables.
-fn store_named(pattern: &Pattern, captures: &Captures, slots: &mut Vec<Option<Box<[u8]>>>) {
-    for (group, slot) in pattern.named() {
-        let index = usize::from(slot.0);
-        if index >= slots.len() {
-            slots.resize(index + 1, None);
-        }
-        slots[index] = captures.group(usize::from(*group)).map(Into::into);
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn is_served(variable: &Variable) -> bool {
 
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
-    exchange: &'a Exchange,
+    pub(super) exchange: &'a Exchange,
     /// The head of the response, as far as it is there.
     head: &'a [u8],
 }
@@ -158,7 +158,7 @@ impl ExchangeView<'_> {
                 exchange.location().root.write_path(self, exchange.uri(), out);
                 true
             }
-            Variable::Capture(group) => optional(exchange.captures.group(usize::from(*group)), out),
+            Variable::Capture(group) => optional(exchange.captures.borrow().group(usize::from(*group)), out),
             Variable::ConnectionsActive => number(exchange.worker.shared.totals().active, out),
             Variable::ConnectionsReading => number(exchange.worker.shared.totals().reading, out),
             Variable::ConnectionsWriting => number(exchange.worker.shared.totals().writing, out),
@@ -180,7 +180,7 @@ impl ExchangeView<'_> {
             Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
             Variable::Trailer(name) => join_lines(&exchange.body.trailers, name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
-            Variable::User(slot) => optional(exchange.slots.get(usize::from(slot.0)).and_then(Option::as_deref), out),
+            Variable::User(slot) => exchange.generation.definitions.write(*slot, self, out),
             _ => false,
         }
     }

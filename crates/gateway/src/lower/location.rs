@@ -91,6 +91,7 @@ impl Lowering<'_> {
             recursive_error_pages: settings.response.recursive_error_pages,
             internal: settings.response.internal,
             msie_padding: settings.response.msie_padding,
+            warns_uninitialized: settings.log.uninitialized_variables,
             added,
             access,
             limit_except: None,

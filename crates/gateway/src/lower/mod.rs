@@ -2,6 +2,7 @@
 //! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
 
 mod computed;
+mod defined;
 mod files;
 mod floor;
 mod group;
@@ -18,13 +19,13 @@ use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, Locatio
 use crate::log_place::LogPlace;
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::model::{Http, Location, Matcher, Model, NameForm, Server, ServerId};
+use conf::model::{Http, Model, Server, ServerId};
 use conf::source::Span;
-use conf::value::Regex;
 use files::KnownTypes;
 use group::Groups;
 pub use logs::ErrorOutput;
 use reactor::{ListenOptions, PeerAddress};
+use rules::defined::Definitions;
 use rules::log_format::LogFormat;
 use rules::variable::{UserVariables, Variable};
 use std::collections::HashMap;
@@ -125,6 +126,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             listeners: Vec::new(),
             servers: Vec::new(),
             locations: Vec::new(),
+            definitions: Definitions::default(),
             floors: Vec::new(),
             hostname: options.hostname.as_bytes().into(),
             worker_connections,
@@ -153,6 +155,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         found: Vec::new(),
     };
     lowering.declare_variables();
+    let definitions = lowering.definitions();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
     let Lowering {
@@ -166,6 +169,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         listeners,
         servers,
         locations,
+        definitions,
         floors,
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
@@ -177,41 +181,6 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
 }
 
 impl Lowering<'_> {
-    /// Variables may be used before the line that defines them, so all definitions come first.
-    fn declare_variables(&mut self) {
-        for map in &self.http.maps {
-            if let Err(message) = self.users.declare(&map.variable) {
-                self.found.push(Diagnostic::error(map.span, message));
-            }
-        }
-        for server in &self.http.servers {
-            for name in &server.names {
-                if let NameForm::Regex(regex) = &name.form {
-                    self.declare_groups(regex);
-                }
-            }
-            self.declare_groups_of(&server.locations);
-        }
-    }
-
-    fn declare_groups_of(&mut self, locations: &[Location]) {
-        for location in locations {
-            if let Matcher::Regex(regex) = &location.matcher {
-                self.declare_groups(regex);
-            }
-            self.declare_groups_of(&location.locations);
-        }
-    }
-
-    /// The named groups of an expression.
-    fn declare_groups(&mut self, regex: &Regex) {
-        for name in regex.names.iter().flatten() {
-            if let Err(message) = self.users.declare(name) {
-                self.found.push(Diagnostic::error(regex.span, message));
-            }
-        }
-    }
-
     fn server(&mut self, server: &Server) -> ServerPlan {
         let own = self.location_of_server(server);
         let specs = server.locations.iter().map(|location| self.location_spec(location)).collect();

@@ -7,6 +7,7 @@ mod heads;
 mod keeping;
 mod proxying;
 mod responses;
+mod variables;
 
 /// One conversation on one connection.
 pub(crate) struct Case {
@@ -43,6 +44,7 @@ pub(crate) fn suites() -> Vec<Suite> {
             cases: responses::cases(),
             files: responses::files(),
         },
+        Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
 }

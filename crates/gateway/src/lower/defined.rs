@@ -1,0 +1,210 @@
+//! The variables that a configuration defines: all names first, since a variable may be used before the line that defines
+//! it, then the tables of `map`, `geo` and `split_clients`.
+
+use super::Lowering;
+use conf::diagnostic::Diagnostic;
+use conf::model::{self, Condition, GeoRange, Instruction, Location, Matcher, NameForm, Program, Server};
+use conf::source::Span;
+use conf::value::Regex;
+use rules::defined::{Definition, Definitions};
+use rules::geo::{Geo, GeoBlock};
+use rules::map::{Map, MapKey};
+use rules::pattern::Pattern;
+use rules::split::{Part, Split};
+use rules::variable::{Assignable, Slot, UserVariables, Variable};
+
+impl Lowering<'_> {
+    /// Declares every name that something gives a value.
+    pub(super) fn declare_variables(&mut self) {
+        let http = self.http;
+        for map in &http.maps {
+            self.declare(&map.variable, map.span);
+            for (key, _) in &map.entries {
+                if let model::MapKey::Regex(regex) = key {
+                    self.declare_groups(regex);
+                }
+            }
+        }
+        http.geos.iter().for_each(|geo| self.declare(&geo.variable, geo.span));
+        http.splits.iter().for_each(|split| self.declare(&split.variable, split.span));
+        for server in &http.servers {
+            for name in &server.names {
+                if let NameForm::Regex(regex) = &name.form {
+                    self.declare_groups(regex);
+                }
+            }
+            for_each_program(server, &mut |program| self.declare_in_program(program));
+            self.declare_groups_of(&server.locations);
+        }
+    }
+
+    fn declare(&mut self, name: &str, span: Span) {
+        if let Err(message) = self.users.declare(name) {
+            self.found.push(Diagnostic::error(span, message));
+        }
+    }
+
+    fn declare_in_program(&mut self, program: &Program) {
+        for step in program {
+            match step {
+                Instruction::Set { variable, span, .. } => {
+                    let refused = match self.users.declare_assignable(variable) {
+                        Ok(Assignable::LimitRate) => {
+                            "variable \"$limit_rate\" is known but not supported by holdfast yet".into()
+                        }
+                        Ok(Assignable::Args | Assignable::Slot(_)) => continue,
+                        Err(message) => message,
+                    };
+                    self.found.push(Diagnostic::error(*span, refused));
+                }
+                Instruction::Rewrite(rewrite) => self.declare_groups(&rewrite.regex),
+                Instruction::If(block) => {
+                    if let Condition::Match { regex, .. } = &block.condition {
+                        self.declare_groups(regex);
+                    }
+                    self.declare_in_program(&block.program);
+                }
+                Instruction::Return(_) | Instruction::Break => {}
+            }
+        }
+    }
+
+    fn declare_groups_of(&mut self, locations: &[Location]) {
+        for location in locations {
+            if let Matcher::Regex(regex) = &location.matcher {
+                self.declare_groups(regex);
+            }
+            self.declare_groups_of(&location.locations);
+        }
+    }
+
+    /// The named groups of an expression.
+    fn declare_groups(&mut self, regex: &Regex) {
+        for name in regex.names.iter().flatten() {
+            self.declare(name, regex.span);
+        }
+    }
+
+    /// An expression of the configuration.
+    pub(super) fn pattern(&mut self, regex: &Regex) -> Option<Pattern> {
+        match Pattern::compile(&regex.pattern, regex.caseless, &mut self.users) {
+            Ok(pattern) => Some(pattern),
+            Err(message) => {
+                self.found.push(Diagnostic::error(regex.span, message));
+                None
+            }
+        }
+    }
+
+    /// How each variable gets its value, when all names are declared.
+    pub(super) fn definitions(&mut self) -> Definitions {
+        let http = self.http;
+        let mut made = Vec::new();
+        for map in &http.maps {
+            let table = self.map(map);
+            made.push((map.span, &map.variable, Definition::Map(Box::new(table))));
+        }
+        for geo in &http.geos {
+            if let Some(table) = self.geo(geo) {
+                made.push((geo.span, &geo.variable, Definition::Geo(Box::new(table))));
+            }
+        }
+        for split in &http.splits {
+            let table = self.split(split);
+            made.push((split.span, &split.variable, Definition::Split(Box::new(table))));
+        }
+        // Of two tables for one variable the later one counts.
+        made.sort_by_key(|(span, ..)| (span.file, span.start));
+        let made = made.into_iter().filter_map(|(_, name, definition)| Some((self.users.slot(name)?, definition)));
+        let mut list: Vec<(Slot, Definition)> = made.collect();
+        for server in &http.servers {
+            for_each_program(server, &mut |program| assigned(program, &self.users, &mut list));
+        }
+        Definitions::build(&self.users, list)
+    }
+
+    fn map(&mut self, map: &model::Map) -> Map {
+        let source = self.template(&map.source);
+        let default = self.template(&map.default);
+        let mut entries = Vec::with_capacity(map.entries.len());
+        for (key, value) in &map.entries {
+            let key = match key {
+                model::MapKey::Exact(text) => MapKey::Exact(text.clone()),
+                model::MapKey::NameAndSuffix(name) => MapKey::Domain(name.clone()),
+                model::MapKey::Suffix(name) => MapKey::Below(name.clone()),
+                model::MapKey::Prefix(name) => MapKey::Before(name.clone()),
+                model::MapKey::Regex(regex) => match self.pattern(regex) {
+                    Some(pattern) => MapKey::Regex(pattern),
+                    None => continue,
+                },
+            };
+            entries.push((key, self.template(value)));
+        }
+        Map::build(source, default, entries).hostnames(map.hostnames).volatile(map.volatile)
+    }
+
+    fn geo(&mut self, geo: &model::Geo) -> Option<Geo> {
+        let source = match &geo.source {
+            None => None,
+            Some(name) => {
+                let part = conf::value::Part::Variable(name.clone());
+                Some(self.template(&conf::value::Template { parts: vec![part], span: geo.span }))
+            }
+        };
+        let lines: Vec<(GeoBlock, &[u8])> =
+            geo.entries.iter().map(|line| (block(line.range), &line.value[..])).collect();
+        match Geo::build(source, &geo.default, &lines) {
+            Ok(table) => Some(table.behind(&geo.proxies, geo.proxy_recursive).volatile(geo.volatile)),
+            Err(index) => {
+                let shown = match geo.entries[index].range {
+                    GeoRange::Range(first, last) => format!("{first}-{last}"),
+                    GeoRange::Network(network) => format!("{}/{}", network.network, network.prefix),
+                };
+                let message = format!("range \"{shown}\" overlaps an earlier one");
+                let hint = "a range may lie inside an earlier one, which it is then cut out of";
+                self.found.push(Diagnostic::error(geo.span, message).with_hint(hint));
+                None
+            }
+        }
+    }
+
+    fn split(&mut self, split: &model::SplitClients) -> Split {
+        let key = self.template(&split.key);
+        let parts = split.parts.iter().map(|part| Part { below: part.below, value: part.value.as_slice().into() });
+        Split::new(key, parts.collect())
+    }
+}
+
+fn block(range: GeoRange) -> GeoBlock {
+    match range {
+        GeoRange::Network(network) => GeoBlock::Network(network),
+        GeoRange::Range(first, last) => GeoBlock::Range(first, last),
+    }
+}
+
+/// The variables that `set` gives values.
+fn assigned(program: &Program, users: &UserVariables, list: &mut Vec<(Slot, Definition)>) {
+    for step in program {
+        match step {
+            Instruction::Set { variable, .. } => {
+                let Some(slot) = users.slot(variable) else { continue };
+                let own = Variable::resolve(variable, &UserVariables::default());
+                list.push((slot, own.map_or(Definition::Set, Definition::BuiltIn)));
+            }
+            Instruction::If(block) => assigned(&block.program, users, list),
+            Instruction::Return(_) | Instruction::Rewrite(_) | Instruction::Break => {}
+        }
+    }
+}
+
+/// Every program of a server: its own, and those of its locations.
+fn for_each_program(server: &Server, visit: &mut impl FnMut(&Program)) {
+    fn inside(locations: &[Location], visit: &mut impl FnMut(&Program)) {
+        for location in locations {
+            visit(&location.program);
+            inside(&location.locations, visit);
+        }
+    }
+    visit(&server.program);
+    inside(&server.locations, visit);
+}
