@@ -49,6 +49,29 @@ pub(super) struct Programs {
     pub(super) wrk: PathBuf,
 }
 
+/// Which programs are compared, as options of an experiment.
+#[derive(clap::Args)]
+pub(super) struct Compared {
+    /// The program under test, started with nginx's own flags.
+    #[arg(long, default_value = "target/release/holdfast")]
+    holdfast: PathBuf,
+    /// Another nginx than the one that `cargo xtask peers` provides.
+    #[arg(long)]
+    nginx: Option<PathBuf>,
+}
+
+impl Compared {
+    /// Where Holdfast should be, whether or not it is.
+    pub(super) fn holdfast(&self, workspace: &Workspace) -> PathBuf {
+        workspace.root.join(&self.holdfast)
+    }
+
+    /// nginx, which stands among the peers in `bin` unless another is asked for.
+    pub(super) fn nginx(&self, bin: &Path) -> PathBuf {
+        self.nginx.clone().unwrap_or_else(|| bin.join("nginx"))
+    }
+}
+
 impl Programs {
     pub(super) fn has(&self, arm: Arm) -> bool {
         match arm {
@@ -130,10 +153,10 @@ pub(super) fn answers(port: u16, page: &str) -> bool {
 }
 
 /// The part before `http {}`. As root nginx would serve as nobody, who may not enter the folders of a private checkout.
-pub(super) fn nginx_main(home: &Path, name: &str) -> String {
+pub(super) fn nginx_main(home: &Path, name: &str, workers: u32) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     format!(
-        "{user}worker_processes 1;\ndaemon off;\npid {home}/{name}.pid;\nerror_log stderr warn;\n\
+        "{user}worker_processes {workers};\ndaemon off;\npid {home}/{name}.pid;\nerror_log stderr warn;\n\
          worker_rlimit_nofile 20000;\nevents {{\n    worker_connections 16384;\n}}\n",
         home = home.display()
     )
@@ -160,7 +183,7 @@ fn nginx_conf(home: &Path, arm: Arm, port: u16, log: bool, extra: &str) -> Strin
          location /tunnel {{\n            proxy_pass http://127.0.0.1:{TUNNELS_PORT};\n            \
          proxy_http_version 1.1;\n            proxy_set_header Upgrade $http_upgrade;\n            \
          proxy_set_header Connection \"upgrade\";\n            proxy_read_timeout 3600s;\n        }}\n    }}\n}}\n",
-        main = nginx_main(home, arm.name()),
+        main = nginx_main(home, arm.name(), 1),
     )
 }
 

@@ -4,13 +4,13 @@
 //! memory belongs to one reading. The goals are about the reading itself (parse, check, lower), which our process measures
 //! inside. Not about memory of a configuration in use: that is the gateway's.
 
+use super::again::{Linked, run_optimised};
 use super::arms::{self, Arm, Programs};
 use super::machine::Machine;
 use super::process::{Started, cpu_of_tree, peak_kib, wait_without_reaping};
-use super::proxy::now_utc;
-use super::results::{median, spread};
+use super::results::{median, now_utc, path, spread, write};
 use crate::peers;
-use crate::workspace::{Workspace, run as run_command};
+use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -103,7 +103,7 @@ struct Results {
 /// Runs the experiment.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if cfg!(debug_assertions) {
-        return run_released(workspace);
+        return run_optimised(workspace, Linked::AsReleased);
     }
     let bin = peers::provide(workspace)?;
     let nginx = args.nginx.clone().unwrap_or_else(|| bin.join("nginx"));
@@ -133,18 +133,9 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     print!("{}", results.markdown());
     let folder = if args.keep { workspace.root.join("bench/results") } else { home };
-    fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{}-conf.json", results.date.replace(':', "")));
-    fs::write(&path, serde_json::to_string_pretty(&results)? + "\n")?;
-    println!("\nraw results: {}", path.display());
+    let file = write(path(&folder, results.experiment, &results.date), &results)?;
+    println!("\nraw results: {}", file.display());
     Ok(())
-}
-
-/// `cargo xtask` is an unoptimised build, which is not what is to be measured.
-fn run_released(workspace: &Workspace) -> Result<()> {
-    let mut again = workspace.cargo();
-    again.args(["run", "--quiet", "--release", "--package", "xtask", "--"]).args(std::env::args_os().skip(1));
-    run_command(&mut again)
 }
 
 fn large_file(home: &Path, arm: Arm) -> PathBuf {
@@ -244,7 +235,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
 /// A configuration like that of a large hosting machine: many servers with their upstream, locations and header rules.
 /// Every word is one that both know; nginx alone is told where its temporary folders are.
 fn generate(home: &Path, arm: Arm, lines: usize) -> String {
-    let mut text = arms::nginx_main(home, "large");
+    let mut text = arms::nginx_main(home, "large", 1);
     text += "http {\n";
     if arm == Arm::Nginx {
         text += &arms::nginx_only(home);

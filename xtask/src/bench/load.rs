@@ -2,8 +2,7 @@
 //! the built-in origin on the other; every round runs all of them, in rotating order.
 
 use super::process::{Cpu, Started, cpu_of_tree, pause, pinned, wait_without_reaping};
-use super::proxy::now_utc;
-use super::results::{median, spread};
+use super::results::{median, now_utc, spread};
 use crate::peers;
 use crate::workspace::{Workspace, heading};
 use anyhow::{Context as _, Result, bail};

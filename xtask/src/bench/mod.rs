@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what the product costs, beside its peers in the same run. One file per experiment, and what they share.
 
+mod again;
 mod arms;
 mod conf;
 mod holders;
@@ -7,6 +8,7 @@ mod load;
 mod machine;
 mod memory;
 mod origin;
+mod pool;
 mod process;
 mod proxy;
 mod results;
@@ -29,6 +31,11 @@ pub(crate) struct Args {
 enum Experiment {
     /// CPU and latency per proxied request, and memory per connection: Holdfast, nginx, `HAProxy` and the floor.
     Proxy(proxy::Args),
+    /// What a pool of upstream connections is worth (F0, F1, F4): nginx, Holdfast and `HAProxy`, unpooled and pooled.
+    Pool(pool::Args),
+    /// One arm under one load: what `pool` starts in a namespace.
+    #[command(hide = true)]
+    PoolSample(pool::SampleArgs),
     /// CPU per response and responses/s of load generators: Holdfast, wrk, ab, siege, h2load, hey.
     Load(load::Args),
     /// Requests that fail or are executed twice before peers that end their connections: Holdfast, nginx, `HAProxy`.
@@ -53,6 +60,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     process::end_all_when_interrupted()?;
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
+        Experiment::Pool(args) => pool::run(workspace, args),
+        Experiment::PoolSample(args) => pool::measure_one(args),
         Experiment::Load(args) => load::run(workspace, args),
         Experiment::Soak(args) => soak::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),

@@ -38,7 +38,7 @@ pub(super) fn start_pages(
         "{main}http {{\n{paths}    access_log off;\n    default_type text/plain;\n    sendfile on;\n    tcp_nodelay on;\n    \
          keepalive_requests 1000000000;\n    keepalive_timeout 3600s;\n    open_file_cache max=100;\n    \
          server {{\n        listen 127.0.0.1:{PAGES_PORT} backlog=4096;\n        root {pages};\n    }}\n}}\n",
-        main = arms::nginx_main(home, "origin"),
+        main = arms::nginx_main(home, "origin", 1),
         paths = arms::nginx_only(home),
         pages = pages.display(),
     );

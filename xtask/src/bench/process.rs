@@ -2,6 +2,8 @@
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,6 +36,11 @@ pub(super) fn pinned(core: usize, program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.arg("--cpu-list").arg(core.to_string()).arg(program);
     command
+}
+
+/// `program`, confined to a core if there is one.
+pub(super) fn placed(core: Option<usize>, program: &Path) -> Command {
+    core.map_or_else(|| Command::new(program), |core| pinned(core, program))
 }
 
 /// A running program. Dropping it ends it.
@@ -170,13 +177,88 @@ pub(super) fn cpu_of_tree(root: u32) -> Cpu {
         let mut ticks = || fields.next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
         sum.user_ticks += ticks();
         sum.system_ticks += ticks();
-        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        for thread in threads.flatten() {
-            let schedstat = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-            sum.total_ns += schedstat.split(' ').next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-        }
+        sum.total_ns += threads_of(pid).map(|(_, thread)| thread.run_ns).sum::<u64>();
     }
     sum
+}
+
+/// What one thread has had since it started: time on a core, and time that it was ready and waited for one.
+#[derive(Clone, Copy, Default)]
+struct Thread {
+    run_ns: u64,
+    queued_ns: u64,
+}
+
+/// The threads of a process with their times from `schedstat` (Documentation/scheduler/sched-stats.rst).
+fn threads_of(pid: u32) -> impl Iterator<Item = (u32, Thread)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| {
+        let id = thread.file_name().to_str()?.parse().ok()?;
+        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let mut times = schedstat.split_ascii_whitespace().map_while(|field| field.parse().ok());
+        Some((id, Thread { run_ns: times.next()?, queued_ns: times.next()? }))
+    })
+}
+
+/// The threads of some processes at one moment.
+pub(super) struct Threads {
+    at: Instant,
+    each: BTreeMap<u32, Thread>,
+}
+
+/// How the busiest thread of some processes spent a time, in parts of it. What is left it was idle.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Busiest {
+    pub(super) running: f64,
+    /// It had work and waited for a core.
+    pub(super) queued: f64,
+}
+
+impl Threads {
+    pub(super) fn of(pids: &[u32]) -> Threads {
+        Threads { at: Instant::now(), each: pids.iter().copied().flat_map(threads_of).collect() }
+    }
+
+    /// The thread that was idle least since an earlier look. One that began meanwhile counts from its start.
+    pub(super) fn busiest_since(&self, earlier: &Threads) -> Busiest {
+        let elapsed_ns = self.at.duration_since(earlier.at).as_nanos() as f64;
+        let spent = self.each.iter().map(|(id, thread)| {
+            let before = earlier.each.get(id).copied().unwrap_or_default();
+            let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / elapsed_ns.max(1.0);
+            let queued = part(thread.queued_ns, before.queued_ns);
+            Busiest { running: part(thread.run_ns, before.run_ns), queued }
+        });
+        let occupied = |spent: &Busiest| spent.running + spent.queued;
+        spent.max_by(|one, other| occupied(one).total_cmp(&occupied(other))).unwrap_or_default()
+    }
+}
+
+/// What all cores together have done since the system began, in clock ticks.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cores {
+    idle_ticks: u64,
+    all_ticks: u64,
+}
+
+impl Cores {
+    pub(super) fn read() -> Cores {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        parse_cores(&stat)
+    }
+
+    /// The part of all cores that was used since an earlier reading, whoever used it.
+    pub(super) fn used_since(self, earlier: Cores) -> f64 {
+        let idle = self.idle_ticks.saturating_sub(earlier.idle_ticks) as f64;
+        let all = self.all_ticks.saturating_sub(earlier.all_ticks) as f64;
+        if all > 0.0 { 1.0 - idle / all } else { 0.0 }
+    }
+}
+
+/// The first line: `cpu user nice system idle iowait irq softirq steal …`, where what follows is part of user and nice.
+fn parse_cores(stat: &str) -> Cores {
+    let ticks: Vec<u64> = stat.split_ascii_whitespace().skip(1).take(8).map_while(|word| word.parse().ok()).collect();
+    let of = |place: usize| ticks.get(place).copied().unwrap_or(0);
+    Cores { idle_ticks: of(3) + of(4), all_ticks: ticks.iter().sum() }
 }
 
 /// Resident memory of a process tree in KiB, shared pages counted once per process.
@@ -202,6 +284,20 @@ pub(super) fn wait_without_reaping(child: u32) -> Result<bool> {
     let pid = Pid::from_raw(child as i32).context("a child has a pid")?;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+}
+
+/// Raises this process's limit of open descriptors, which the programs that it starts inherit; as far as it may, and with an
+/// error if that is not enough.
+pub(super) fn raise_descriptors(wanted: u64) -> Result<()> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    limit.current = Some(hard.min(wanted));
+    setrlimit(Resource::Nofile, limit).context("cannot raise the limit of descriptors")?;
+    if hard < wanted {
+        bail!("{wanted} descriptors are wanted, and the hard limit is {hard}: raise it (ulimit -Hn)");
+    }
+    Ok(())
 }
 
 /// Open descriptors of a process tree.
@@ -243,6 +339,27 @@ mod tests {
             (0.0, 1000.0),
             "less than a tick: all of it is shown"
         );
+    }
+
+    #[test]
+    fn the_busiest_thread_is_the_one_that_was_idle_least() {
+        let at = Instant::now();
+        let look = |at: Instant, times: &[(u32, u64, u64)]| {
+            let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
+            Threads { at, each: each.collect() }
+        };
+        let before = look(at, &[(1, 500, 0), (2, 100, 100)]);
+        let after = look(at + Duration::from_micros(1), &[(1, 1100, 0), (2, 500, 600), (3, 30, 0)]);
+        assert_eq!(after.busiest_since(&before), Busiest { running: 0.4, queued: 0.5 });
+        assert_eq!(look(at, &[]).busiest_since(&before), Busiest::default());
+    }
+
+    #[test]
+    fn cores_are_used_when_they_are_neither_idle_nor_waiting_for_a_disk() {
+        let before = parse_cores("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 2 3\n");
+        let after = parse_cores("cpu  110 10 110 740 110 10 5 5 60 0\n");
+        assert!((after.used_since(before) - 0.5).abs() < 1e-9);
+        assert!((before.used_since(before)).abs() < 1e-9 && parse_cores("").all_ticks == 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::arms::{self, Arm, Programs, Proxy};
 use super::holders::Held;
 use super::machine::Machine;
 use super::origin::{self, Tunnels};
-use super::process::cpu_of_tree;
+use super::process::{cpu_of_tree, raise_descriptors};
 use super::results::{self, Measured, Results, Sample};
 use super::wrk::Load;
 use super::{memory, syscalls};
@@ -44,12 +44,8 @@ pub(super) struct Args {
     /// One small cell, to see that everything works: `--bodies 612 --connections 30 --log off --rounds 2 --seconds 1`.
     #[arg(long)]
     quick: bool,
-    /// The program under test, started with nginx's own flags.
-    #[arg(long, default_value = "target/release/holdfast")]
-    holdfast: PathBuf,
-    /// Another nginx than the one that `cargo xtask peers` provides.
-    #[arg(long)]
-    nginx: Option<PathBuf>,
+    #[command(flatten)]
+    compared: arms::Compared,
     /// Sources of the floor.
     #[arg(long, default_value = "../shared/floor")]
     floor: PathBuf,
@@ -124,7 +120,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 
     let mut results = Results {
         experiment: "proxy",
-        date: now_utc(),
+        date: results::now_utc(),
         machine: bench.machine,
         rounds,
         seconds,
@@ -147,9 +143,10 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         print!("{}", results::memory_markdown(&results.memory));
     }
 
-    let file = result_file(workspace, args, &results.date);
-    fs::create_dir_all(file.parent().context("a result needs a folder")?)?;
-    fs::write(&file, serde_json::to_string_pretty(&results)? + "\n")?;
+    // A look whether everything works is no result to keep.
+    let folder = if args.quick { workspace.target("bench") } else { workspace.root.join("bench/results") };
+    let out = args.out.as_ref().map(|out| workspace.root.join(out));
+    let file = results::write(out.unwrap_or_else(|| results::path(&folder, "proxy", &results.date)), &results)?;
     println!("\nraw results: {} ({:.0} s in all)", file.display(), begun.elapsed().as_secs_f64());
     Ok(())
 }
@@ -168,11 +165,11 @@ impl Bench {
         let bin = peers::provide(workspace)?;
         let home = workspace.target("bench");
         fs::create_dir_all(&home)?;
-        let holdfast = workspace.root.join(&args.holdfast);
+        let holdfast = args.compared.holdfast(workspace);
         let programs = Programs {
             holdfast: holdfast.is_file().then_some(holdfast),
             floor: arms::build_floor(workspace, &workspace.root.join(&args.floor))?,
-            nginx: args.nginx.clone().unwrap_or_else(|| bin.join("nginx")),
+            nginx: args.compared.nginx(&bin),
             haproxy: bin.join("haproxy"),
             wrk: bin.join("wrk"),
         };
@@ -225,11 +222,12 @@ impl Stage<'_> {
     fn load<'l>(&'l self, proxy: &Proxy, cell: &'l Cell) -> Load<'l> {
         Load {
             program: &self.programs.wrk,
-            core: self.args.load_core,
+            core: Some(self.args.load_core),
             home: self.home,
             port: proxy.port,
             page: &cell.body.name,
             connections: cell.connections,
+            script: "",
         }
     }
 
@@ -284,37 +282,14 @@ fn cells(args: &Args) -> Vec<Cell> {
 
 /// Pinning needs two cores, and holding connections needs descriptors; the programs we start inherit the limit.
 fn check_machine(args: &Args) -> Result<()> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
     let cores = std::thread::available_parallelism()?.get();
     if args.load_core == args.proxy_core || args.load_core.max(args.proxy_core) >= cores {
         bail!("the load and the proxy need a core each, and there are {cores}: see --load-core and --proxy-core");
     }
-    let mut limit = getrlimit(Resource::Nofile);
-    let hard = limit.maximum.unwrap_or(u64::MAX);
-    if hard < DESCRIPTORS_WANTED && args.hold > 0 {
-        bail!(
-            "holding connections wants {DESCRIPTORS_WANTED} descriptors, and the hard limit is {hard}: raise it or say --hold 0"
-        );
+    match raise_descriptors(DESCRIPTORS_WANTED) {
+        Err(error) if args.hold > 0 => Err(error.context("holding connections: --hold 0 leaves it out")),
+        _ => Ok(()),
     }
-    limit.current = Some(hard.min(DESCRIPTORS_WANTED));
-    setrlimit(Resource::Nofile, limit).context("cannot raise the limit of descriptors")?;
-    Ok(())
-}
-
-fn result_file(workspace: &Workspace, args: &Args, date: &str) -> PathBuf {
-    if let Some(out) = &args.out {
-        return workspace.root.join(out);
-    }
-    // A look whether everything works is no result to keep.
-    let folder = if args.quick { workspace.target("bench") } else { workspace.root.join("bench/results") };
-    folder.join(format!("{}-proxy.json", date.replace(':', "")))
-}
-
-/// The present minute, for names and records.
-pub(super) fn now_utc() -> String {
-    let now = time::OffsetDateTime::now_utc();
-    let (hour, minute) = (now.hour(), now.minute());
-    format!("{}T{hour:02}:{minute:02}Z", now.date())
 }
 
 #[cfg(test)]

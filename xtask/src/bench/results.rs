@@ -5,8 +5,11 @@ use super::machine::Machine;
 use super::memory::Memory;
 use super::proxy::Cell;
 use super::wrk::Figures;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// One arm in one round of one cell.
 #[derive(Serialize)]
@@ -153,6 +156,25 @@ pub(super) fn spread(values: &[f64], decimals: usize) -> String {
         return "–".to_owned();
     }
     format!("{:.decimals$} [{least:.decimals$}–{most:.decimals$}]", median(values))
+}
+
+/// The present minute, for names and records.
+pub(super) fn now_utc() -> String {
+    let now = time::OffsetDateTime::now_utc();
+    let (hour, minute) = (now.hour(), now.minute());
+    format!("{}T{hour:02}:{minute:02}Z", now.date())
+}
+
+/// The file of an experiment's results.
+pub(super) fn path(folder: &Path, experiment: &str, date: &str) -> PathBuf {
+    folder.join(format!("{}-{experiment}.json", date.replace(':', "")))
+}
+
+/// Writes raw results; where they are.
+pub(super) fn write(file: PathBuf, results: &impl Serialize) -> Result<PathBuf> {
+    fs::create_dir_all(file.parent().context("a result needs a folder")?)?;
+    fs::write(&file, serde_json::to_string_pretty(results)? + "\n")?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 //! is measured, too, on no sockets. As root everything runs in a network namespace of its own, so that the sockets are
 //! exactly those made.
 
+use super::again::{Linked, in_namespace, run_optimised};
 use super::process::{Started, pause};
-use super::results::{median, spread};
+use super::results::{median, now_utc, path, spread, write};
 use crate::workspace::{Workspace, output_of, run as run_command};
 use anyhow::{Context as _, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
@@ -93,24 +94,18 @@ struct Results {
 /// Runs the experiment.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if cfg!(debug_assertions) {
-        // `cargo xtask` is an unoptimised build, which is not what is to be measured.
-        let mut again = workspace.cargo();
-        // Linking the release way takes longer than all rounds, and what is measured is one crate.
-        again.args(["--config", "profile.release.lto=false", "--config", "profile.release.codegen-units=16"]);
-        again.args(["run", "--quiet", "--release", "--package", "xtask", "--"]).args(std::env::args_os().skip(1));
-        return run_command(&mut again);
+        // What is measured is one crate.
+        return run_optimised(workspace, Linked::Quickly);
     }
     if !args.inside && rustix::process::geteuid().is_root() {
-        let mut inside = Command::new("unshare");
-        inside.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(std::env::current_exe()?);
-        return run_command(inside.args(std::env::args_os().skip(1)).arg("--inside"));
+        return run_command(in_namespace()?.args(std::env::args_os().skip(1)).arg("--inside"));
     }
     let home = workspace.target("bench");
     fs::create_dir_all(&home)?;
     let holders = hold_all(args.sockets, &home)?;
     let mut results = Results {
         experiment: "sockets",
-        date: super::proxy::now_utc(),
+        date: now_utc(),
         machine: machine(),
         sockets: args.sockets,
         processes: holders.len(),
@@ -128,10 +123,8 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     drop(holders);
     print!("{}", results.markdown());
     let folder = if args.keep { workspace.root.join("bench/results") } else { home };
-    fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{}-sockets.json", results.date.replace(':', "")));
-    fs::write(&path, serde_json::to_string_pretty(&results)? + "\n")?;
-    println!("\nraw results: {}", path.display());
+    let file = write(path(&folder, results.experiment, &results.date), &results)?;
+    println!("\nraw results: {}", file.display());
     Ok(())
 }
 

@@ -1,10 +1,11 @@
 //! wrk as the load: started on its core, its figures read from a line that its own script prints.
 
-use super::process::{Started, pinned};
+use super::process::{Started, placed};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// wrk prints no p99.9 and rounds what it prints, so the script hands out the raw numbers.
 const SCRIPT: &str = r#"
@@ -34,32 +35,40 @@ pub(super) struct Figures {
 /// A load that can be repeated.
 pub(super) struct Load<'a> {
     pub(super) program: &'a Path,
-    pub(super) core: usize,
+    pub(super) core: Option<usize>,
     /// For the script and for what wrk writes.
     pub(super) home: &'a Path,
     pub(super) port: u16,
     pub(super) page: &'a str,
     pub(super) connections: usize,
+    /// Lines of Lua in front of ours.
+    pub(super) script: &'a str,
 }
 
 impl Load<'_> {
     /// Runs it to its end.
     pub(super) fn run(&self, seconds: u32) -> Result<Figures> {
-        let script: PathBuf = self.home.join("figures.lua");
-        fs::write(&script, SCRIPT)?;
         let output = self.home.join("wrk.out");
-        let mut command = pinned(self.core, self.program);
+        Started::new("wrk", &mut self.command(seconds)?, output.clone())?.wait()?;
+        let said = fs::read_to_string(&output)?;
+        parse_figures(&said).with_context(|| format!("wrk said no figures:\n{said}"))
+    }
+
+    /// What runs it; [`parse_figures`] understands what it says.
+    pub(super) fn command(&self, seconds: u32) -> Result<Command> {
+        let script: PathBuf = self.home.join("figures.lua");
+        fs::write(&script, format!("{}{SCRIPT}", self.script))?;
+        let mut command = placed(self.core, self.program);
         command.args(["--threads", "1", "--latency", "--timeout", "10s"]);
         command.arg("--connections").arg(self.connections.to_string());
         command.arg("--duration").arg(format!("{seconds}s")).arg("--script").arg(&script);
         command.arg(format!("http://127.0.0.1:{}/{}", self.port, self.page));
-        Started::new("wrk", &mut command, output.clone())?.wait()?;
-        let said = fs::read_to_string(&output)?;
-        parse_figures(&said).with_context(|| format!("wrk said no figures:\n{said}"))
+        Ok(command)
     }
 }
 
-fn parse_figures(said: &str) -> Option<Figures> {
+/// The figures in what wrk said.
+pub(super) fn parse_figures(said: &str) -> Option<Figures> {
     let line = said.lines().find_map(|line| line.strip_prefix("figures "))?;
     let numbers: Vec<f64> = line.split(' ').map_while(|word| word.parse().ok()).collect();
     let &[requests, duration_us, socket, status, p50, p99, p999, max] = numbers.as_slice() else { return None };
