@@ -1,5 +1,5 @@
 //! A short soak: clients with pauses of all lengths before peers that close after an idle time, after some requests, that
-//! half-close, and that execute and then reset. `cargo xtask soak` is the long one, beside nginx and `HAProxy`.
+//! half-close, and that execute and then reset. `cargo xtask bench soak` is the long one, beside nginx and `HAProxy`.
 
 use crate::site::{HELLO, text};
 use std::collections::HashMap;

@@ -1,14 +1,14 @@
 //! The proxies of the soak and their configurations: the same peers, pooled, and each proxy's own way to repeat what it may.
 
-use super::super::arms::nginx_only;
+use super::super::arms::{nginx_main, nginx_only};
 use anyhow::Result;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 /// One side of the comparison.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum Arm {
     /// As it comes: `keepalive_learn on`, `retry_unsent off`.
     Holdfast,
@@ -50,51 +50,63 @@ impl fmt::Display for Arm {
     }
 }
 
-/// What starts an arm before peers at these ports.
-pub(super) fn command(arm: Arm, program: &Path, home: &Path, port: u16, peers: &[u16]) -> Result<Command> {
+/// What starts an arm before groups of peers at these ports.
+pub(super) fn command(arm: Arm, program: &Path, home: &Path, port: u16, groups: &[Vec<u16>]) -> Result<Command> {
     let conf = home.join(format!("{arm}.conf"));
     let mut command = Command::new(program);
     if arm == Arm::Haproxy {
-        fs::write(&conf, haproxy_conf(port, peers))?;
+        fs::write(&conf, haproxy_conf(port, groups))?;
         command.arg("-db").arg("-f").arg(&conf);
     } else {
-        fs::write(&conf, nginx_conf(arm, home, port, peers))?;
+        fs::write(&conf, nginx_conf(arm, home, port, groups))?;
         command.arg("-p").arg(home).arg("-e").arg("stderr").arg("-c").arg(&conf);
     }
     Ok(command)
 }
 
 /// The same text for nginx and Holdfast, but for the words that only one of them has.
-fn nginx_conf(arm: Arm, home: &Path, port: u16, peers: &[u16]) -> String {
-    let servers = peers.iter().map(|port| format!("        server 127.0.0.1:{port} max_fails=0;\n"));
-    let servers = servers.collect::<Vec<_>>().concat();
-    let (group, location, http) = match arm {
+fn nginx_conf(arm: Arm, home: &Path, port: u16, groups: &[Vec<u16>]) -> String {
+    let (group_words, location_words, http) = match arm {
         Arm::HoldfastUnlearned => ("        keepalive_learn off;\n", "", String::new()),
         Arm::HoldfastRetrying => ("", "            retry_unsent on;\n", String::new()),
         Arm::Nginx => ("", "", nginx_only(home)),
         _ => ("", "", String::new()),
     };
-    let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+    let (mut upstreams, mut locations) = (String::new(), String::new());
+    for (index, ports) in groups.iter().enumerate() {
+        let servers = ports.iter().map(|port| format!("        server 127.0.0.1:{port} max_fails=0;\n"));
+        let servers = servers.collect::<Vec<_>>().concat();
+        let _ = write!(
+            upstreams,
+            "    upstream peers{index} {{\n{servers}        keepalive 256;\n        keepalive_requests 1000000;\n        \
+             keepalive_timeout 3600s;\n{group_words}    }}\n"
+        );
+        let _ = write!(
+            locations,
+            "        location /{index}/ {{\n            proxy_pass http://peers{index};\n            \
+             proxy_http_version 1.1;\n            proxy_set_header Connection \"\";\n{location_words}        }}\n"
+        );
+    }
     format!(
-        "{user}worker_processes 2;\ndaemon off;\npid {home}/{arm}.pid;\nerror_log stderr crit;\n\
-         events {{\n    worker_connections 4096;\n}}\nhttp {{\n{http}    access_log off;\n    keepalive_timeout 3600s;\n    \
-         keepalive_requests 1000000000;\n    upstream peers {{\n{servers}        keepalive 256;\n        \
-         keepalive_requests 1000000;\n{group}    }}\n    server {{\n        listen 127.0.0.1:{port};\n        \
-         location / {{\n            proxy_pass http://peers;\n            proxy_http_version 1.1;\n            \
-         proxy_set_header Connection \"\";\n{location}        }}\n    }}\n}}\n",
-        home = home.display(),
+        "{main}http {{\n{http}    access_log off;\n    keepalive_timeout 3600s;\n    keepalive_requests 1000000000;\n\
+         {upstreams}    server {{\n        listen 127.0.0.1:{port};\n{locations}    }}\n}}\n",
+        main = nginx_main(home, &arm.to_string(), 2),
     )
 }
 
 /// A POST is not repeated once it was sent, as by the others' default.
-fn haproxy_conf(port: u16, peers: &[u16]) -> String {
-    let servers = peers.iter().map(|port| format!("    server peer{port} 127.0.0.1:{port}\n"));
-    let servers = servers.collect::<Vec<_>>().concat();
+fn haproxy_conf(port: u16, groups: &[Vec<u16>]) -> String {
+    let (mut rules, mut backends) = (String::new(), String::new());
+    for (index, ports) in groups.iter().enumerate() {
+        let _ = writeln!(rules, "    use_backend peers{index} if {{ path_beg /{index}/ }}");
+        let servers = ports.iter().map(|port| format!("    server peer{port} 127.0.0.1:{port}\n"));
+        let servers = servers.collect::<Vec<_>>().concat();
+        let _ = write!(backends, "\nbackend peers{index}\n    balance roundrobin\n{servers}");
+    }
     format!(
         "global\n    nbthread 2\n    maxconn 9000\n\ndefaults\n    mode http\n    http-reuse always\n    retries 3\n    \
          retry-on conn-failure empty-response\n    timeout connect 5s\n    timeout client 3600s\n    timeout server 60s\n    \
          timeout http-keep-alive 3600s\n\nfrontend soak\n    bind 127.0.0.1:{port}\n    \
-         http-request disable-l7-retry if METH_POST\n    default_backend peers\n\nbackend peers\n    \
-         balance roundrobin\n{servers}"
+         http-request disable-l7-retry if METH_POST\n{rules}{backends}"
     )
 }

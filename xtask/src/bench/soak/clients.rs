@@ -1,82 +1,55 @@
-//! The clients of the soak: threads with one connection each, closed loop, with common pauses now and then that let the
-//! proxy's connections grow idle. A connection that the proxy ends is opened again, as a browser would.
+//! The clients of the soak: threads with one connection each. Those before peers with an idle limit send bursts, with
+//! pauses in between that end as the peers close; all others go round in a closed loop. A connection that the proxy ends
+//! is opened again, as a browser would.
 
-use anyhow::Result;
+use super::plan::{BURST_OFFSET_MS, BURST_REQUESTS, Group, is_post, mixed};
+use anyhow::{Result, anyhow};
 use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::Barrier;
 use std::time::Duration;
 
 /// Clients that pause together begin again within this.
-const JITTER_MS: u64 = 20;
+const JITTER_US: u64 = 4000;
 /// An answer that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the clients were told.
-#[derive(Default)]
-pub(super) struct Tally {
-    pub(super) gets: u64,
-    pub(super) gets_failed: u64,
-    pub(super) posts: u64,
-    pub(super) posts_failed: u64,
-}
+/// What became of a request: the status of its answer, or 1 if it got none.
+pub(super) type Status = u16;
 
 /// Whether something answers at the port.
-pub(super) fn answers(port: u16) -> bool {
-    Client { port, stream: None }.ask("GET", u64::MAX).is_ok_and(|status| status == 200)
-}
-
-/// Sends all requests; also the status of each POST by its number (0: none was sent, or it got no answer at all: 1).
-pub(super) fn run(port: u16, requests: u64, clients: u64, pauses: u64, idle_ms: u64) -> Result<(Tally, Vec<u16>)> {
-    let parts: Vec<Vec<(u64, bool, u16)>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..clients)
-            .map(|client| {
-                let pause = move |id: u64| pause_ms(id / clients, pauses, idle_ms).map(|ms| ms + mixed(id) % JITTER_MS);
-                scope.spawn(move || part(port, (client..requests).step_by(clients as usize), pause))
-            })
-            .collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
-    let mut tally = Tally::default();
-    let mut statuses = vec![0; usize::try_from(requests)?];
-    for (id, is_post, status) in parts.into_iter().flatten() {
-        let failed = u64::from(status != 200);
-        if is_post {
-            tally.posts += 1;
-            tally.posts_failed += failed;
-            statuses[usize::try_from(id)?] = status;
-        } else {
-            tally.gets += 1;
-            tally.gets_failed += failed;
-        }
-    }
-    Ok((tally, statuses))
-}
-
-/// Before which rounds all clients pause, and for how long: nothing, or a time about as long as one of the two shorter idle
-/// limits, so that the peers close while the clients begin again.
-fn pause_ms(round: u64, pauses: u64, idle_ms: u64) -> Option<u64> {
-    let chance = mixed(round);
-    (chance % 1000 < pauses).then(|| (idle_ms * (1 + (chance >> 20) % 2)).saturating_sub(JITTER_MS / 2))
-}
-
-fn part(port: u16, ids: impl Iterator<Item = u64>, pause: impl Fn(u64) -> Option<u64>) -> Vec<(u64, bool, u16)> {
+pub(super) fn answers(port: u16, groups: usize) -> bool {
     let mut client = Client { port, stream: None };
-    ids.map(|id| {
-        if let Some(ms) = pause(id) {
-            std::thread::park_timeout(Duration::from_millis(ms));
-        }
-        let is_post = (mixed(id) >> 40).is_multiple_of(2);
-        let status = client.ask(if is_post { "POST" } else { "GET" }, id).unwrap_or(1);
-        (id, is_post, status)
-    })
-    .collect()
+    client.ask("GET", groups - 1, u64::MAX).is_ok_and(|status| status == 200)
 }
 
-/// A number that looks random (splitmix64), the same in every arm.
-fn mixed(seed: u64) -> u64 {
-    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+/// Sends all requests; the status of each by its number.
+pub(super) fn run(port: u16, groups: &[Group]) -> Result<Vec<Status>> {
+    let all = groups.last().map_or(0, |group| group.ids.end);
+    let mut statuses = vec![0; usize::try_from(all)?];
+    let barriers: Vec<Barrier> = groups.iter().map(|group| Barrier::new(group.clients as usize)).collect();
+    let parts: Result<Vec<_>> = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (index, (group, together)) in groups.iter().zip(&barriers).enumerate() {
+            for number in 0..group.clients {
+                let client = Client { port, stream: None };
+                threads.push(scope.spawn(move || client.part(index, group, number, together)));
+            }
+        }
+        threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a client panicked"))).collect()
+    });
+    for (id, status) in parts?.into_iter().flatten() {
+        statuses[usize::try_from(id)?] = status;
+    }
+    Ok(statuses)
+}
+
+/// How long the clients of a group are silent before a burst: as long as the peers wait, a little more or less.
+/// `burst` is the same for all of them.
+fn pause(limit: Duration, burst: u64, client: u64) -> Duration {
+    let earliest = limit.saturating_sub(Duration::from_millis(BURST_OFFSET_MS));
+    let offset = Duration::from_millis(mixed(burst) % (2 * BURST_OFFSET_MS));
+    earliest + offset + Duration::from_micros(mixed(client) % JITTER_US)
 }
 
 struct Client {
@@ -85,8 +58,28 @@ struct Client {
 }
 
 impl Client {
+    /// The requests of one client of a group.
+    fn part(mut self, index: usize, group: &Group, number: u64, together: &Barrier) -> Vec<(u64, Status)> {
+        let mut done = Vec::new();
+        let ids = (group.ids.start + number..group.ids.end).step_by(group.clients as usize);
+        for (turn, id) in ids.enumerate() {
+            if let Some(limit) = group.habit.idle()
+                && (turn as u64).is_multiple_of(BURST_REQUESTS)
+            {
+                // All have as many turns, so nobody waits for one who is gone.
+                together.wait();
+                if turn > 0 {
+                    std::thread::park_timeout(pause(limit, group.ids.start + turn as u64, id));
+                }
+            }
+            let status = self.ask(if is_post(id) { "POST" } else { "GET" }, index, id).unwrap_or(1);
+            done.push((id, status));
+        }
+        done
+    }
+
     /// One request, and the status of its answer.
-    fn ask(&mut self, method: &str, id: u64) -> std::io::Result<u16> {
+    fn ask(&mut self, method: &str, group: usize, id: u64) -> std::io::Result<Status> {
         let mut stream = if let Some(stream) = self.stream.take() {
             stream
         } else {
@@ -96,7 +89,7 @@ impl Client {
             stream
         };
         let body = if method == "POST" { "Content-Length: 5\r\n\r\nworld" } else { "\r\n" };
-        stream.write_all(format!("{method} /{id} HTTP/1.1\r\nHost: soak\r\n{body}").as_bytes())?;
+        stream.write_all(format!("{method} /{group}/{id} HTTP/1.1\r\nHost: soak\r\n{body}").as_bytes())?;
         let (status, goes_on) = answer(&mut stream)?;
         self.stream = goes_on.then_some(stream);
         Ok(status)

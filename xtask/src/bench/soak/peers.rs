@@ -1,6 +1,7 @@
 //! The peers of the soak: blocking threads, one for each connection, that answer and then end the connection in their own
 //! way. Each POST has a number in its target, and each peer counts the numbers that it executes.
 
+use super::plan::{Group, Habit};
 use anyhow::Result;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,71 +15,59 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024;
 /// A peer without an idle limit of its own looks this often whether the soak is over.
 const PATIENT: Duration = Duration::from_secs(2);
 
-/// How a peer ends its connections.
-#[derive(Clone, Copy)]
-enum Habit {
-    /// FIN after that much time without a request.
-    ClosesIdle(Duration),
-    /// FIN behind the answer to every so many requests, without a word.
-    ClosesAfter(u32),
-    /// FIN to one side after that much time; what comes then is executed, and the connection ends without an answer.
-    HalfCloses(Duration),
-    /// Every so many requests one is executed, and RST is the answer.
-    ExecutesAndResets(u32),
-    Well,
-}
-
 struct Seen {
     /// By number of the POST; it stops at 255.
     executed: Vec<AtomicU8>,
-    opened: AtomicU64,
+    /// Connections accepted, by group.
+    opened: Vec<AtomicU64>,
     over: AtomicBool,
 }
 
+/// Of one habit in each group: the second is where a proxy may turn when the first has ended a connection.
+const PEERS_PER_GROUP: usize = 2;
+
 /// All peers of one arm.
 pub(super) struct Peers {
-    ports: Vec<u16>,
+    /// By group.
+    ports: Vec<Vec<u16>>,
     seen: Arc<Seen>,
 }
 
 impl Peers {
-    /// Starts one peer of each habit.
-    pub(super) fn start(requests: u64, idle_ms: u64) -> Result<Self> {
+    /// Starts the peers of each group.
+    pub(super) fn start(groups: &[Group]) -> Result<Self> {
+        let requests = groups.last().map_or(0, |group| group.ids.end);
         let executed = (0..requests).map(|_| AtomicU8::new(0)).collect();
-        let seen = Arc::new(Seen { executed, opened: AtomicU64::new(0), over: AtomicBool::new(false) });
-        let idle = |times: u64| Duration::from_millis(idle_ms * times);
-        let habits = [
-            Habit::ClosesIdle(idle(1)),
-            Habit::ClosesIdle(idle(2)),
-            Habit::ClosesIdle(idle(5)),
-            Habit::ClosesAfter(50),
-            Habit::HalfCloses(idle(1)),
-            Habit::ExecutesAndResets(400),
-            Habit::Well,
-        ];
+        let opened = groups.iter().map(|_| AtomicU64::new(0)).collect();
+        let seen = Arc::new(Seen { executed, opened, over: AtomicBool::new(false) });
         let mut ports = Vec::new();
-        for habit in habits {
-            let listener = TcpListener::bind(("127.0.0.1", 0))?;
-            ports.push(listener.local_addr()?.port());
-            let seen = Arc::clone(&seen);
-            std::thread::spawn(move || accept(&listener, habit, &seen));
+        for (index, group) in groups.iter().enumerate() {
+            let mut of_group = Vec::new();
+            for _ in 0..PEERS_PER_GROUP {
+                let listener = TcpListener::bind(("127.0.0.1", 0))?;
+                of_group.push(listener.local_addr()?.port());
+                let (seen, habit) = (Arc::clone(&seen), group.habit);
+                std::thread::spawn(move || accept(&listener, index, habit, &seen));
+            }
+            ports.push(of_group);
         }
         Ok(Self { ports, seen })
     }
 
-    pub(super) fn ports(&self) -> Vec<u16> {
-        self.ports.clone()
+    /// By group.
+    pub(super) fn ports(&self) -> &[Vec<u16>] {
+        &self.ports
     }
 
-    /// Connections accepted.
-    pub(super) fn opened(&self) -> u64 {
-        self.seen.opened.load(Ordering::Relaxed)
+    /// Connections accepted, by group.
+    pub(super) fn opened(&self) -> Vec<u64> {
+        self.seen.opened.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
     /// Ends the peers; how often each POST was executed.
     pub(super) fn stop(&self) -> Vec<u8> {
         self.seen.over.store(true, Ordering::Release);
-        for port in &self.ports {
+        for port in self.ports.iter().flatten() {
             // A connection of our own ends the wait for the next one.
             let _ = TcpStream::connect(("127.0.0.1", *port));
         }
@@ -86,12 +75,14 @@ impl Peers {
     }
 }
 
-fn accept(listener: &TcpListener, habit: Habit, seen: &Arc<Seen>) {
+fn accept(listener: &TcpListener, group: usize, habit: Habit, seen: &Arc<Seen>) {
     while let Ok((stream, _)) = listener.accept() {
         if seen.over.load(Ordering::Acquire) {
             return;
         }
-        seen.opened.fetch_add(1, Ordering::Relaxed);
+        if let Some(opened) = seen.opened.get(group) {
+            opened.fetch_add(1, Ordering::Relaxed);
+        }
         let seen = Arc::clone(seen);
         // The connection ends with its thread, well or not: that is what the soak is about.
         std::thread::spawn(move || _ = serve(stream, habit, &seen));
@@ -100,11 +91,7 @@ fn accept(listener: &TcpListener, habit: Habit, seen: &Arc<Seen>) {
 
 fn serve(mut stream: TcpStream, habit: Habit, seen: &Seen) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let idle = match habit {
-        Habit::ClosesIdle(idle) | Habit::HalfCloses(idle) => idle,
-        _ => PATIENT,
-    };
-    stream.set_read_timeout(Some(idle))?;
+    stream.set_read_timeout(Some(habit.idle().unwrap_or(PATIENT)))?;
     let mut pending = Vec::new();
     for served in 1_u32.. {
         while !next_request(&mut stream, &mut pending, seen)? {
@@ -120,6 +107,7 @@ fn serve(mut stream: TcpStream, habit: Habit, seen: &Seen) -> std::io::Result<()
                 _ => {}
             }
         }
+        std::thread::park_timeout(habit.answers_after());
         match habit {
             Habit::ExecutesAndResets(every) if served % every == 0 => return reset(stream),
             _ => stream.write_all(ANSWER)?,
@@ -159,8 +147,9 @@ fn whole(pending: &[u8]) -> Option<usize> {
 
 fn execute(request: &[u8], seen: &Seen) {
     let Some(rest) = request.strip_prefix(b"POST /") else { return };
-    let digits: Vec<u8> = rest.iter().copied().take_while(u8::is_ascii_digit).collect();
-    let id = std::str::from_utf8(&digits).ok().and_then(|digits| digits.parse::<usize>().ok());
+    // `GROUP/NUMBER`
+    let digits = rest.iter().copied().skip_while(|byte| *byte != b'/').skip(1).take_while(u8::is_ascii_digit);
+    let id = String::from_utf8(digits.collect()).ok().and_then(|digits| digits.parse::<usize>().ok());
     if let Some(times) = id.and_then(|id| seen.executed.get(id)) {
         // It cannot fail: the closure always has a value.
         let _ = times.fetch_update(Ordering::AcqRel, Ordering::Acquire, |times| Some(times.saturating_add(1)));
