@@ -9,6 +9,7 @@ use crate::error_log::ErrorLog;
 use crate::exchange::AccessPlan;
 use crate::files::{FilesPlan, RootPlan};
 use crate::group::GroupPlan;
+use crate::limit_zones::LimitPlan;
 use crate::tunnel::TunnelPlan;
 use conf::model::MemoryBudget;
 use conf::value::words::KeepaliveDisable;
@@ -149,6 +150,8 @@ pub(crate) struct LocationPlan {
     /// `uninitialized_variable_warn`
     pub(crate) warns_uninitialized: bool,
     pub(crate) redirects: RedirectPlan,
+    /// `limit_req`, `limit_conn`; `None` limits nothing.
+    pub(crate) limits: Option<Box<LimitPlan>>,
     /// `allow`, `deny`; `None` lets everybody in.
     pub(crate) access: Option<Box<AccessPlan>>,
     /// `limit_except`

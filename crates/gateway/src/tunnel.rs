@@ -5,6 +5,7 @@ use crate::access_log::{LineName, LogSink};
 use crate::buffer::Spill;
 use crate::close::{CloseReason, CloseSide};
 use crate::error_log::ErrorLog;
+use crate::exchange::Limited;
 use crate::pool::{Bound, IdleSocket};
 use reactor::{Millis, Read, Stream, TaskId};
 use rules::log_format::EarlyLine;
@@ -57,6 +58,8 @@ pub(crate) struct Tunnel {
     _permit: TunnelPermit<'static, IdleSocket>,
     /// A tunnel counts against `max_conns` and for `least_conn` as long as it lasts.
     _seat: Counted,
+    /// So does it for `limit_conn`.
+    _limits: Option<Box<Limited>>,
 }
 
 /// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
@@ -88,6 +91,7 @@ pub(crate) struct TunnelStart {
     pub(crate) plan: Arc<TunnelPlan>,
     pub(crate) record: Option<Box<TunnelRecord>>,
     pub(crate) seat: Counted,
+    pub(crate) limits: Option<Box<Limited>>,
 }
 
 impl Tunnel {
@@ -101,7 +105,7 @@ impl Tunnel {
         pending: &[u8],
         now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, early, plan, record, seat } = start;
+        let TunnelStart { upstream, permit, early, plan, record, seat, limits } = start;
         let mut tunnel = Self {
             downstream,
             upstream,
@@ -113,6 +117,7 @@ impl Tunnel {
             ended_by: None,
             _permit: permit,
             _seat: seat,
+            _limits: limits,
         };
         match tunnel.preload(pending, &early) {
             Ok(()) => Ok(tunnel),

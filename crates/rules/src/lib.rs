@@ -10,6 +10,7 @@ pub mod defined;
 pub mod forwarded;
 pub mod geo;
 pub mod host;
+pub mod limit;
 pub mod location;
 pub mod log_format;
 pub mod map;

@@ -78,6 +78,17 @@ pub(super) const ACTED_ON: &[&str] = &[
     "lingering_close",
     "lingering_time",
     "lingering_timeout",
+    // limits
+    "limit_req_zone",
+    "limit_req",
+    "limit_req_status",
+    "limit_req_log_level",
+    "limit_req_dry_run",
+    "limit_conn_zone",
+    "limit_conn",
+    "limit_conn_status",
+    "limit_conn_log_level",
+    "limit_conn_dry_run",
     // logs
     "log_format",
     "access_log",

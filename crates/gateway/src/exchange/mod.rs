@@ -11,6 +11,7 @@ mod defined;
 mod downstream;
 mod file_parts;
 mod files;
+mod limits;
 mod offload;
 mod patience;
 mod proxied_head;
@@ -28,6 +29,7 @@ mod unsent;
 mod view;
 
 pub(crate) use access::AccessPlan;
+pub(crate) use limits::Limited;
 pub(crate) use settle::log_tunnel;
 pub(crate) use sticky::is_same_site;
 pub(crate) use view::{ExchangeView, is_served};
@@ -154,6 +156,8 @@ pub(crate) struct Exchange {
     pub(crate) close: Option<CloseReason>,
     /// The request as the upstream gets it asks for an upgrade.
     pub(crate) upgrade_sent: bool,
+    /// What `limit_req` and `limit_conn` said; `None` until they are asked.
+    limited: Option<Box<Limited>>,
     /// Its place at the peer that it is with.
     pub(crate) seat: Option<Seat>,
 }
@@ -232,6 +236,7 @@ impl Exchange {
             began_at,
             close: None,
             upgrade_sent: false,
+            limited: None,
             seat: None,
             worker,
             generation,
@@ -355,10 +360,15 @@ impl Exchange {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
         let location = generation.location(location);
-        if !matches!(location.content, Content::Return(_))
-            && let Some(refusal) = self.access()
-        {
-            return Step::Reply(refusal);
+        if !matches!(location.content, Content::Return(_)) {
+            if let Some(plan) = &location.limits
+                && let Some(refusal) = self.limit(plan).await
+            {
+                return Step::Reply(refusal);
+            }
+            if let Some(refusal) = self.access() {
+                return Step::Reply(refusal);
+            }
         }
         if let Some(plan) = &location.try_files
             && let Some(step) = self.try_files(plan).await

@@ -322,6 +322,7 @@ impl Exchange {
                 plan: Arc::clone(&plan.tunnel),
                 record: None,
                 seat: Counted::default(),
+                limits: None,
             })),
             _ => AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() },
         }

@@ -249,8 +249,9 @@ impl Exchange {
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
-    pub(super) fn hand_to_tunnel(self, mut start: TunnelStart) -> Next {
+    pub(super) fn hand_to_tunnel(mut self, mut start: TunnelStart) -> Next {
         start.record = self.tunnel_record();
+        start.limits = self.limited.take();
         self.count_response();
         let now = self.worker.reactor.now();
         let Self { worker, request, answer, down, .. } = self;

@@ -77,6 +77,7 @@ impl Lowering<'_> {
         let rules = &settings.response.access;
         let access = (!rules.is_empty())
             .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
+        let limits = self.limit_plan(&settings.limit);
         let id = LocationId(self.locations.len() as u32);
         self.locations.push(LocationPlan {
             name: name.into(),
@@ -93,6 +94,7 @@ impl Lowering<'_> {
             msie_padding: settings.response.msie_padding,
             warns_uninitialized: settings.log.uninitialized_variables,
             added,
+            limits,
             access,
             limit_except: None,
             redirects: RedirectPlan {
