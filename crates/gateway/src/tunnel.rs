@@ -47,7 +47,7 @@ pub(crate) struct Tunnel {
     upstream: Bound,
     pub(crate) task: TaskId,
     plan: Arc<TunnelPlan>,
-    /// What is logged when it ends; `None` where nothing is.
+    /// What is logged when it ends, and what is given back then; `None` where nothing is.
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
@@ -58,8 +58,6 @@ pub(crate) struct Tunnel {
     _permit: TunnelPermit<'static, IdleSocket>,
     /// A tunnel counts against `max_conns` and for `least_conn` as long as it lasts.
     _seat: Counted,
-    /// So does it for `limit_conn`.
-    _limits: Option<Box<Limited>>,
 }
 
 /// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
@@ -69,6 +67,8 @@ pub(crate) struct TunnelRecord {
     pub(crate) accepted_at: Millis,
     /// Bytes of the 101.
     pub(crate) head_bytes: u64,
+    /// A tunnel counts for `limit_conn` as long as it lasts.
+    pub(crate) limits: Option<Box<Limited>>,
 }
 
 /// What a step came to.
@@ -91,7 +91,6 @@ pub(crate) struct TunnelStart {
     pub(crate) plan: Arc<TunnelPlan>,
     pub(crate) record: Option<Box<TunnelRecord>>,
     pub(crate) seat: Counted,
-    pub(crate) limits: Option<Box<Limited>>,
 }
 
 impl Tunnel {
@@ -105,7 +104,7 @@ impl Tunnel {
         pending: &[u8],
         now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, early, plan, record, seat, limits } = start;
+        let TunnelStart { upstream, permit, early, plan, record, seat } = start;
         let mut tunnel = Self {
             downstream,
             upstream,
@@ -117,7 +116,6 @@ impl Tunnel {
             ended_by: None,
             _permit: permit,
             _seat: seat,
-            _limits: limits,
         };
         match tunnel.preload(pending, &early) {
             Ok(()) => Ok(tunnel),

@@ -83,10 +83,11 @@ fn a_tunnel_counts_as_long_as_it_lasts() {
             }
         }
     });
-    let server = "location /ws/ { limit_conn all 1; limit_conn_status 429; proxy_pass http://{upstream:0}; \
+    let http = "log_format status $status/$limit_conn_status; limit_conn_zone $server_port zone=all:1m;";
+    let server = "location /ws/ { access_log access.log status; limit_conn all 1; limit_conn_status 429; proxy_pass http://{upstream:0}; \
         proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; } \
         location / { limit_conn all 1; root html; }";
-    let gateway = several_workers("limit_conn_zone $server_port zone=all:1m;", server, &peer);
+    let gateway = several_workers(http, server, &peer);
     let mut client = gateway.client();
     client.send(UPGRADE);
     assert_eq!(client.response().status(), 101);
@@ -94,6 +95,7 @@ fn a_tunnel_counts_as_long_as_it_lasts() {
     gateway.logged("limiting connections by zone \"all\", client: 127.0.0.1");
     client.close();
     ended.wait();
+    assert_eq!(gateway.access_lines(2), ["429/REJECTED", "101/PASSED"]);
     testkit::until("the place is free", || (get(&gateway, "/") != 503).then_some(()));
 }
 

@@ -16,6 +16,7 @@ pub mod log_format;
 pub mod map;
 pub mod mime;
 mod name_table;
+pub mod pace;
 pub mod pattern;
 pub mod redirect;
 pub mod reply;

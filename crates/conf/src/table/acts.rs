@@ -89,6 +89,9 @@ pub(super) const ACTED_ON: &[&str] = &[
     "limit_conn_status",
     "limit_conn_log_level",
     "limit_conn_dry_run",
+    "limit_rate",
+    "limit_rate_after",
+    "proxy_limit_rate",
     // logs
     "log_format",
     "access_log",

@@ -29,8 +29,7 @@ const BASIC: &[u8] = b"Basic ";
 pub(crate) fn is_served(variable: &Variable) -> bool {
     !matches!(
         variable,
-        Variable::LimitRate
-            | Variable::ProxyProtocolAddr
+        Variable::ProxyProtocolAddr
             | Variable::ProxyProtocolPort
             | Variable::ProxyProtocolServerAddr
             | Variable::ProxyProtocolServerPort
@@ -166,6 +165,7 @@ impl ExchangeView<'_> {
             Variable::TcpinfoRttvar => self.tcp_info(1, out),
             Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
             Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
+            Variable::LimitRate => number(exchange.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
             Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason.side()), out)),

@@ -78,6 +78,7 @@ impl Lowering<'_> {
         let access = (!rules.is_empty())
             .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
         let limits = self.limit_plan(&settings.limit);
+        let rate = self.rate_plan(&settings.client);
         let id = LocationId(self.locations.len() as u32);
         self.locations.push(LocationPlan {
             name: name.into(),
@@ -95,6 +96,7 @@ impl Lowering<'_> {
             warns_uninitialized: settings.log.uninitialized_variables,
             added,
             limits,
+            rate,
             access,
             limit_except: None,
             redirects: RedirectPlan {

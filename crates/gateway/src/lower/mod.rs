@@ -12,6 +12,7 @@ mod listener;
 mod location;
 mod logs;
 mod proxy;
+mod rate;
 
 use crate::access_log::{AccessOutput, LogSink};
 use crate::error_log::{ErrorLog, ErrorTarget};

@@ -3,7 +3,11 @@
 use super::Case;
 
 pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
-    vec![("html/page.html", b"<p>a page\n".to_vec()), ("html/limited.html", b"<p>later\n".to_vec())]
+    vec![
+        ("html/data.bin", super::pattern(20_000)),
+        ("html/page.html", b"<p>a page\n".to_vec()),
+        ("html/limited.html", b"<p>later\n".to_vec()),
+    ]
 }
 
 /// Requests of one key, one after the other on one connection: the targets, and further fields.
@@ -29,6 +33,8 @@ const SEQUENCES: &[(&[&str], &str)] = &[
     (&["/inherited/page.html", "/inherited/same/page.html", "/inherited/same/page.html"], ""),
     (&["/inherited/own/page.html", "/inherited/page.html", "/inherited/own/page.html"], ""),
     (&["/one/page.html", "/burst/page.html", "/burst/page.html"], ""),
+    (&["/rated/page.html", "/rated/data.bin", "/rated/none"], ""),
+    (&["/rated-proxied/bytes/20000?rate=64k", "/rated-proxied/chunked/20000?rate=64k", "/rated-proxied/bytes/9"], ""),
     (&["/outer/page.html", "/inner/page.html", "/outer/page.html"], ""),
     (&["/outer-two/page.html", "/inner-two/page.html"], ""),
     (&["/outer-status/page.html"], ""),
