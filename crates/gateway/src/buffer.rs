@@ -65,10 +65,23 @@ impl Spill {
 
     /// Writes what waits, as far as the socket takes it.
     pub(crate) fn flush(&mut self, stream: &Stream) -> io::Result<usize> {
+        self.flush_most(stream, usize::MAX)
+    }
+
+    /// Takes parts behind what waits, and writes nothing.
+    pub(crate) fn hold(&mut self, parts: &[&[u8]]) {
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+    }
+
+    /// Writes what waits, so many bytes of it at most.
+    pub(crate) fn flush_most(&mut self, stream: &Stream, most: usize) -> io::Result<usize> {
         if self.is_empty() {
             return Ok(0);
         }
-        let sent = stream.write(&[IoSlice::new(&self.bytes[self.sent..])], false)?;
+        let waiting = &self.bytes[self.sent..];
+        let sent = stream.write(&[IoSlice::new(&waiting[..waiting.len().min(most)])], false)?;
         self.sent += sent;
         if self.is_empty() {
             self.reset();

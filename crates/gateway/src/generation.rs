@@ -6,9 +6,10 @@ use crate::added::AddedPlan;
 use crate::body_file::BodyFiles;
 use crate::computed::ComputedPlan;
 use crate::error_log::ErrorLog;
-use crate::exchange::AccessPlan;
+use crate::exchange::{AccessPlan, RatePlan, SizePlan};
 use crate::files::{FilesPlan, RootPlan};
 use crate::group::GroupPlan;
+use crate::limit_zones::LimitPlan;
 use crate::tunnel::TunnelPlan;
 use conf::model::MemoryBudget;
 use conf::value::words::KeepaliveDisable;
@@ -149,6 +150,10 @@ pub(crate) struct LocationPlan {
     /// `uninitialized_variable_warn`
     pub(crate) warns_uninitialized: bool,
     pub(crate) redirects: RedirectPlan,
+    /// `limit_req`, `limit_conn`; `None` limits nothing.
+    pub(crate) limits: Option<Box<LimitPlan>>,
+    /// `limit_rate`, `limit_rate_after`; `None` for no limit.
+    pub(crate) rate: Option<Box<RatePlan>>,
     /// `allow`, `deny`; `None` lets everybody in.
     pub(crate) access: Option<Box<AccessPlan>>,
     /// `limit_except`
@@ -277,6 +282,10 @@ pub(crate) struct ProxyPlan {
     pub(crate) limits: Limits,
     /// Bytes of a response held for a client that does not take them.
     pub(crate) buffer_bytes: usize,
+    /// `proxy_limit_rate`: bytes per second that are read of a response.
+    pub(crate) limit_rate: Option<SizePlan>,
+    /// The upstream may say how fast its response goes to the client.
+    pub(crate) obeys_limit_rate: bool,
     pub(crate) request_buffering: bool,
     pub(crate) ignore_client_abort: bool,
     /// `proxy_intercept_errors`: `error_page` has a say in what the upstream answers.

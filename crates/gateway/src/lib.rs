@@ -16,6 +16,7 @@ mod fault;
 mod files;
 mod generation;
 mod group;
+mod limit_zones;
 mod log_place;
 mod lower;
 mod memory;

@@ -5,6 +5,7 @@ use crate::access_log::{LineName, LogSink};
 use crate::buffer::Spill;
 use crate::close::{CloseReason, CloseSide};
 use crate::error_log::ErrorLog;
+use crate::exchange::Limited;
 use crate::pool::{Bound, IdleSocket};
 use reactor::{Millis, Read, Stream, TaskId};
 use rules::log_format::EarlyLine;
@@ -46,7 +47,7 @@ pub(crate) struct Tunnel {
     upstream: Bound,
     pub(crate) task: TaskId,
     plan: Arc<TunnelPlan>,
-    /// What is logged when it ends; `None` where nothing is.
+    /// What is logged when it ends, and what is given back then; `None` where nothing is.
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
@@ -66,6 +67,8 @@ pub(crate) struct TunnelRecord {
     pub(crate) accepted_at: Millis,
     /// Bytes of the 101.
     pub(crate) head_bytes: u64,
+    /// A tunnel counts for `limit_conn` as long as it lasts.
+    pub(crate) limits: Option<Box<Limited>>,
 }
 
 /// What a step came to.

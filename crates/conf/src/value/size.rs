@@ -18,6 +18,11 @@ pub fn parse_offset(name: &str, word: &Word) -> Parsed<u64> {
     })
 }
 
+/// A size of memory in bytes, in a text that is known only while running; `None` for anything else.
+pub fn parse_size_text(text: &[u8]) -> Option<u64> {
+    bytes(text, false)
+}
+
 /// The bytes, or `None` where nginx says "invalid".
 pub(crate) fn bytes(text: &[u8], giga: bool) -> Option<u64> {
     let (last, head) = text.split_last()?;

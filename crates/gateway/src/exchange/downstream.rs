@@ -5,8 +5,11 @@ use crate::buffer::Spill;
 use crate::connection::Connection;
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use http1::{Method, Version};
-use reactor::OpenFile;
-use std::io;
+use reactor::{OpenFile, Reactor};
+use rules::pace::Pace;
+use std::rc::Rc;
+use std::time::Duration;
+use std::{fmt, io};
 
 /// How the end of a response body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +44,22 @@ pub(crate) struct Downstream {
     pub(crate) with_trailers: bool,
     /// Its last byte was given to the socket; the trailers were not.
     body_ended: bool,
+    /// `limit_rate`
+    pace: Option<Box<ClientPace>>,
     /// The head and the trailers as they were sent, where somebody asks for them.
     sent: Option<Box<Sent>>,
+}
+
+/// How fast the response goes, and whose clock says so.
+struct ClientPace {
+    pace: Pace,
+    reactor: Rc<Reactor>,
+}
+
+impl fmt::Debug for ClientPace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pace.fmt(out)
+    }
 }
 
 /// What was sent besides the body.
@@ -73,6 +90,7 @@ impl Downstream {
             spill: Spill::default(),
             with_trailers: false,
             body_ended: false,
+            pace: None,
             sent: keeps_sent.then(Box::default),
         }
     }
@@ -100,6 +118,9 @@ impl Downstream {
         self.head_begun = true;
         self.framing = Framing::Length(length);
         self.keep_head(head);
+        if self.pace.is_some() {
+            return self.write(&[head]);
+        }
         self.bytes_sent += self.spill.write_more(&self.connection.stream, head)? as u64;
         Ok(())
     }
@@ -112,12 +133,16 @@ impl Downstream {
             return Ok(0);
         }
         let count = count.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let Some(room) = self.room() else { return Ok(0) };
+        let count = count.min(room);
+        let before = self.bytes_sent;
         let mut position = i64::try_from(*offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let sent = self.connection.stream.write_file(file.descriptor(), &mut position, count)?;
         *offset += sent as u64;
         self.framing = Framing::Length(left - sent as u64);
         self.bytes_sent += sent as u64;
         self.body_bytes += sent as u64;
+        self.note_pace(before);
         Ok(sent)
     }
 
@@ -185,14 +210,53 @@ impl Downstream {
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        if self.pace.is_some() {
+            self.spill.hold(parts);
+            return self.flush().map(drop);
+        }
         self.bytes_sent += self.spill.write(&self.connection.stream, parts)? as u64;
         Ok(())
     }
 
     /// Goes on with what the socket did not take; `true` when nothing waits any more.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        self.bytes_sent += self.spill.flush(&self.connection.stream)? as u64;
+        if self.spill.is_empty() {
+            return Ok(true);
+        }
+        let Some(room) = self.room() else { return Ok(false) };
+        let before = self.bytes_sent;
+        self.bytes_sent += self.spill.flush_most(&self.connection.stream, room)? as u64;
+        self.note_pace(before);
         Ok(self.spill.is_empty())
+    }
+
+    /// From now on the response goes at this pace.
+    pub(crate) fn set_pace(&mut self, pace: Pace, reactor: &Rc<Reactor>) {
+        self.pace = Some(Box::new(ClientPace { pace, reactor: Rc::clone(reactor) }));
+    }
+
+    /// Whether it goes at a pace.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// For how long the pace lets nothing go; `None`: something may go now.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let ClientPace { pace, reactor } = self.pace.as_deref()?;
+        pace.room(self.bytes_sent, reactor.now().0).err().map(Duration::from_millis)
+    }
+
+    /// Bytes that the pace lets go now.
+    fn room(&self) -> Option<usize> {
+        let Some(ClientPace { pace, reactor }) = self.pace.as_deref() else { return Some(usize::MAX) };
+        let room = pace.room(self.bytes_sent, reactor.now().0).ok()?;
+        Some(usize::try_from(room).unwrap_or(usize::MAX))
+    }
+
+    fn note_pace(&mut self, before: u64) {
+        if let Some(ClientPace { pace, reactor }) = self.pace.as_deref_mut() {
+            pace.note(before, self.bytes_sent, reactor.now().0);
+        }
     }
 
     /// Bytes that wait for room in the socket.

@@ -11,10 +11,12 @@ mod defined;
 mod downstream;
 mod file_parts;
 mod files;
+mod limits;
 mod offload;
 mod patience;
 mod proxied_head;
 mod proxy;
+mod rate;
 mod redirect;
 mod relay;
 mod reply;
@@ -26,8 +28,11 @@ mod sticky;
 mod try_files;
 mod unsent;
 mod view;
+mod waiting;
 
 pub(crate) use access::AccessPlan;
+pub(crate) use limits::Limited;
+pub(crate) use rate::{RatePlan, SizePlan};
 pub(crate) use settle::log_tunnel;
 pub(crate) use sticky::is_same_site;
 pub(crate) use view::{ExchangeView, is_served};
@@ -36,7 +41,6 @@ use crate::close::CloseReason;
 use crate::computed::ComputedTarget;
 use crate::connection::Connection;
 use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
-use crate::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES};
 use crate::request::{Answer, Request};
 use crate::tunnel::{Tunnel, TunnelStart};
 use crate::worker::executor::{self, Desk};
@@ -154,6 +158,10 @@ pub(crate) struct Exchange {
     pub(crate) close: Option<CloseReason>,
     /// The request as the upstream gets it asks for an upgrade.
     pub(crate) upgrade_sent: bool,
+    /// What `limit_req` and `limit_conn` said; `None` until they are asked.
+    limited: Option<Box<Limited>>,
+    /// `$limit_rate`: bytes per second of the response, once it is known; 0 for no limit.
+    pub(crate) limit_rate: Option<u64>,
     /// Its place at the peer that it is with.
     pub(crate) seat: Option<Seat>,
 }
@@ -232,6 +240,8 @@ impl Exchange {
             began_at,
             close: None,
             upgrade_sent: false,
+            limited: None,
+            limit_rate: None,
             seat: None,
             worker,
             generation,
@@ -263,44 +273,6 @@ impl Exchange {
 
     pub(crate) fn client_plan(&self) -> &ClientPlan {
         &self.location().client
-    }
-
-    /// Waits for anything that happens to this exchange: an event on one of its sockets, a wake-up, or the deadline, which
-    /// is answered by `true`.
-    pub(crate) async fn wait(&self, at_most: Duration) -> bool {
-        self.wait_holding(0, at_most).await
-    }
-
-    /// As [`Self::wait`], where the caller holds so many bytes besides what the exchange itself holds.
-    pub(crate) async fn wait_holding(&self, bytes: usize, at_most: Duration) -> bool {
-        self.account(bytes);
-        let reactor = &self.worker.reactor;
-        let task = self.task();
-        // A deadline that fired for an earlier wait is not this one's.
-        reactor.take_deadline_fired(task);
-        reactor.set_deadline(task, Some(reactor.now().after(at_most)));
-        executor::suspend().await;
-        reactor.take_deadline_fired(task)
-    }
-
-    /// Says what the exchange holds, and its caller besides.
-    pub(crate) fn account(&self, besides: usize) {
-        let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
-        let buffers = answer + self.down.held_bytes() + self.replay.held_bytes() + besides;
-        let held = EXCHANGE_BYTES + self.request.held_bytes() + buffers.max(BUFFERS_BYTES_MIN);
-        self.worker.memory.hold(self.task(), held);
-    }
-
-    /// Lets other tasks run before this one goes on.
-    pub(crate) async fn yield_now(&self) {
-        self.yield_holding(0).await;
-    }
-
-    /// As [`Self::yield_now`], where the caller holds so many bytes besides what the exchange itself holds.
-    pub(crate) async fn yield_holding(&self, bytes: usize) {
-        self.account(bytes);
-        self.worker.reactor.wake(self.task());
-        executor::suspend().await;
     }
 
     /// Runs what the locations say, until there is a response.
@@ -355,10 +327,15 @@ impl Exchange {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
         let location = generation.location(location);
-        if !matches!(location.content, Content::Return(_))
-            && let Some(refusal) = self.access()
-        {
-            return Step::Reply(refusal);
+        if !matches!(location.content, Content::Return(_)) {
+            if let Some(plan) = &location.limits
+                && let Some(refusal) = self.limit(plan).await
+            {
+                return Step::Reply(refusal);
+            }
+            if let Some(refusal) = self.access() {
+                return Step::Reply(refusal);
+            }
         }
         if let Some(plan) = &location.try_files
             && let Some(step) = self.try_files(plan).await

@@ -50,6 +50,8 @@ impl Exchange {
     ) -> HeadStep {
         loop {
             let most = self.worker.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
+            // What comes with the head has come before any pace, so there it is no more than nginx would read.
+            let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
             let read = up.stream().read_with(most, |bytes| {
                 if self.answer_bytes().is_empty() {
                     return self.take_head(bytes, plan, up, tries, interims);
@@ -183,11 +185,14 @@ impl Exchange {
             ResponseFraming::UntilClose => Source::UntilClose,
         };
         let mut relay = Relay::new(source);
+        relay.pace = self.upstream_pace(plan);
         self.head_came(plan, tries);
         self.status = self.shown_status.unwrap_or(status);
         self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status);
         let framing = self.response_framing(framing);
         self.settle_keepalive();
+        self.take_limit_rate(plan);
+        self.begin_pace();
         let mut out = self.worker.take_scratch();
         self.encode_proxied_head(plan, framing, &mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);

@@ -11,7 +11,8 @@ use crate::memory::FLOOR_BYTES;
 use crate::pool::Leased;
 use http1::ChunkError;
 use http1::chunked::Decoder;
-use reactor::{Read, SCRATCH_BYTES};
+use reactor::{Millis, Read, SCRATCH_BYTES};
+use rules::pace::Pace;
 use std::time::Duration;
 
 /// Reads before others get their turn: 1 MB at full scratch size.
@@ -35,6 +36,8 @@ pub(super) struct Relay {
     pub(super) excess: bool,
     /// Bytes of body received: `$upstream_response_length`.
     pub(super) received: u64,
+    /// `proxy_limit_rate`
+    pub(super) pace: Option<Pace>,
     /// Decoded pieces of one read, where the coding has to be taken off.
     decoded: Vec<u8>,
 }
@@ -61,7 +64,7 @@ pub(super) enum FeedError {
 
 impl Relay {
     pub(super) fn new(source: Source) -> Self {
-        Self { source, excess: false, received: 0, decoded: Vec::new() }
+        Self { source, excess: false, received: 0, pace: None, decoded: Vec::new() }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -137,6 +140,8 @@ enum Step {
     UpstreamEmpty,
     /// Others are due.
     Yield,
+    /// Nothing may be read for so long.
+    Paced(Duration),
 }
 
 /// Timeouts and bounds of a relay.
@@ -150,6 +155,7 @@ pub(super) struct RelayPlan {
 struct Bounds {
     buffer_bytes: usize,
     ask_max: usize,
+    now: Millis,
 }
 
 impl Exchange {
@@ -163,11 +169,19 @@ impl Exchange {
             let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
             let most = self.worker.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
             ask = ask.min(most);
-            let bounds = Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most };
+            let bounds =
+                Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.worker.reactor.now() };
             let (timeout, client_full) = match step(&mut self.down, relay, up, &bounds, &mut ask) {
                 Step::End(end) => return end,
                 Step::Yield => {
                     self.yield_holding(relay.decoded.capacity()).await;
+                    continue;
+                }
+                Step::Paced(pause) => {
+                    self.wait_holding(relay.decoded.capacity(), pause).await;
+                    if self.down.connection.stream.is_failed() {
+                        return RelayEnd::ClientGone(CloseReason::ClientAborted);
+                    }
                     continue;
                 }
                 Step::ClientFull => (plan.send_timeout, true),
@@ -208,6 +222,12 @@ fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, bounds: &Bounds, 
             Source::Length(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX)),
             _ => room,
         };
+        let max = match relay.pace.map(|pace| pace.room(relay.received, bounds.now.0)) {
+            None => max,
+            Some(Ok(most)) => max.min(usize::try_from(most).unwrap_or(usize::MAX)),
+            Some(Err(pause_ms)) => return Step::Paced(Duration::from_millis(pause_ms)),
+        };
+        let received = relay.received;
         match up.stream().read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, down))) {
             Ok(Read::Data((count, Ok(())))) => {
                 *ask = match down.waiting_bytes() {
@@ -215,6 +235,9 @@ fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, bounds: &Bounds, 
                     0 => *ask,
                     _ => bounds.buffer_bytes,
                 };
+                if let Some(pace) = &mut relay.pace {
+                    pace.note(received, relay.received, bounds.now.0);
+                }
             }
             Ok(Read::Data((_, Err(error)))) => return Step::End(broken(error)),
             Ok(Read::NotReady) => return if before > 0 { Step::ClientFull } else { Step::UpstreamEmpty },

@@ -152,6 +152,7 @@ impl Exchange {
     pub(super) fn respond(&mut self, reply: &Reply) -> Served {
         self.status = reply.status;
         self.settle_keepalive();
+        self.begin_pace();
         let mut head = self.worker.take_scratch();
         head.clear();
         let (body, content_type) = self.render(reply);

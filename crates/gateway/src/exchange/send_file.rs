@@ -51,6 +51,7 @@ impl Exchange {
     async fn send_file(&mut self, reply: &Reply, file: FileReply) -> Served {
         self.status = reply.status;
         self.settle_keepalive();
+        self.begin_pace();
         self.down.with_trailers = self.wants_trailers(reply.status);
         let mut head = self.worker.take_scratch();
         head.clear();
@@ -118,6 +119,10 @@ impl Exchange {
     async fn send_by_sendfile(&mut self, file: &OpenFile, range: Range<u64>, chunk: usize) -> Result<(), CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
+            if self.down.pause().is_some() {
+                self.wait_for_client().await?;
+                continue;
+            }
             let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(chunk);
             let sent = match self.down.send_file(file, &mut offset, count) {
                 Ok(sent) => sent,
@@ -151,7 +156,8 @@ impl Exchange {
                 continue;
             }
             let left = range.end - offset;
-            let max = (chunk as u64).max(SMALL_BYTES_MAX).min(left) as usize;
+            let piece = if self.down.is_paced() { SMALL_BYTES_MAX } else { (chunk as u64).max(SMALL_BYTES_MAX) };
+            let max = piece.min(left) as usize;
             let down = &mut self.down;
             let mut send = |bytes: &[u8]| {
                 let sent = match head.take() {
@@ -192,6 +198,10 @@ impl Exchange {
     /// turn. What the client sends meanwhile does not count: it has to read.
     async fn wait_for_client(&self) -> Result<(), CloseReason> {
         let stream = &self.down.connection.stream;
+        if let Some(pause) = self.down.pause() {
+            self.wait(pause).await;
+            return if stream.is_failed() { Err(CloseReason::ClientAborted) } else { Ok(()) };
+        }
         if stream.is_writable() {
             self.yield_now().await;
         }

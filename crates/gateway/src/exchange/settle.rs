@@ -199,9 +199,9 @@ impl Exchange {
     }
 
     /// The lines of the tunnel that this exchange becomes.
-    fn tunnel_record(&self) -> Option<Box<TunnelRecord>> {
+    fn tunnel_record(&mut self) -> Option<Box<TunnelRecord>> {
         let logs = &self.location().access_logs;
-        if logs.is_empty() {
+        if logs.is_empty() && self.limited.is_none() {
             return None;
         }
         let view = ExchangeView::of(self);
@@ -209,12 +209,15 @@ impl Exchange {
             let name = self.line_name(log).ok()?;
             Some((Arc::clone(&log.sink), name, log.format.write_early(&view, TunnelView::is_late)))
         };
-        Some(Box::new(TunnelRecord {
+        let mut record = Box::new(TunnelRecord {
             lines: logs.iter().filter(|log| log.wants(&view)).filter_map(early).collect(),
             began_at: self.began_at,
             accepted_at: self.down.connection.accepted_at,
             head_bytes: self.down.bytes_sent,
-        }))
+            limits: None,
+        });
+        record.limits = self.limited.take();
+        Some(record)
     }
 
     /// One line of the error log, with what nginx puts behind it.
@@ -249,7 +252,7 @@ impl Exchange {
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
-    pub(super) fn hand_to_tunnel(self, mut start: TunnelStart) -> Next {
+    pub(super) fn hand_to_tunnel(mut self, mut start: TunnelStart) -> Next {
         start.record = self.tunnel_record();
         self.count_response();
         let now = self.worker.reactor.now();

@@ -1,6 +1,7 @@
 //! The values of variables during an exchange: a borrowed view, built when a template is written.
 
 use super::Exchange;
+use super::limits::{LimitStatus, Limited};
 use super::proxy::AttemptRecord;
 use crate::added;
 use crate::close::CloseSide;
@@ -28,10 +29,7 @@ const BASIC: &[u8] = b"Basic ";
 pub(crate) fn is_served(variable: &Variable) -> bool {
     !matches!(
         variable,
-        Variable::LimitConnStatus
-            | Variable::LimitRate
-            | Variable::LimitReqStatus
-            | Variable::ProxyProtocolAddr
+        Variable::ProxyProtocolAddr
             | Variable::ProxyProtocolPort
             | Variable::ProxyProtocolServerAddr
             | Variable::ProxyProtocolServerPort
@@ -167,6 +165,9 @@ impl ExchangeView<'_> {
             Variable::TcpinfoRttvar => self.tcp_info(1, out),
             Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
             Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
+            Variable::LimitRate => number(exchange.limit_rate.unwrap_or(0), out),
+            Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
+            Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
             Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason.side()), out)),
             Variable::SentHttp(name) => join_lines(self.head, name, out),
             Variable::SentTrailer(name) => join_lines(exchange.down.sent_trailers(), name, out),
@@ -426,6 +427,11 @@ impl View for TunnelView<'_> {
             _ => false,
         }
     }
+}
+
+/// What a limit said; there is no value where none was asked.
+fn limit_status(exchange: &Exchange, of: impl Fn(&Limited) -> Option<LimitStatus>, out: &mut Vec<u8>) -> bool {
+    exchange.limited.as_deref().and_then(of).is_some_and(|status| bytes(status.word(), out))
 }
 
 /// The present second in local time.

@@ -77,6 +77,8 @@ impl Lowering<'_> {
         let rules = &settings.response.access;
         let access = (!rules.is_empty())
             .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
+        let limits = self.limit_plan(&settings.limit);
+        let rate = self.rate_plan(&settings.client);
         let id = LocationId(self.locations.len() as u32);
         self.locations.push(LocationPlan {
             name: name.into(),
@@ -93,6 +95,8 @@ impl Lowering<'_> {
             msie_padding: settings.response.msie_padding,
             warns_uninitialized: settings.log.uninitialized_variables,
             added,
+            limits,
+            rate,
             access,
             limit_except: None,
             redirects: RedirectPlan {

@@ -6,11 +6,13 @@ mod defined;
 mod files;
 mod floor;
 mod group;
+mod limit_zones;
 mod limits;
 mod listener;
 mod location;
 mod logs;
 mod proxy;
+mod rate;
 
 use crate::access_log::{AccessOutput, LogSink};
 use crate::error_log::{ErrorLog, ErrorTarget};
@@ -48,6 +50,7 @@ pub struct Registry {
     health: Arc<HealthRegistry>,
     /// The sessions of `sticky learn` by zone, with the upstream that has it.
     sessions: HashMap<String, (String, Arc<Sessions>)>,
+    limit_zones: limit_zones::LimitZones,
     generations: u64,
 }
 
@@ -104,6 +107,7 @@ struct Lowering<'a> {
     logs: Vec<AccessOutput>,
     error_outputs: Vec<ErrorOutput>,
     locations: Vec<LocationPlan>,
+    zone_keys: limit_zones::ZoneKeys,
     floors: Vec<FloorPlan>,
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
@@ -118,6 +122,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     // An operator who has changed a sysctl reloads.
     options.shared.ports.refresh();
     registry.forget_logs();
+    registry.forget_limit_zones();
     let number = registry.generations;
     let worker_connections = model.events.settings.worker_connections as usize;
     let Some(http) = &model.http else {
@@ -149,6 +154,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         logs: Vec::new(),
         error_outputs: Vec::new(),
         locations: Vec::new(),
+        zone_keys: limit_zones::ZoneKeys::default(),
         floors: Vec::new(),
         wants_upstream_local: false,
         keeps_sent: false,
@@ -156,6 +162,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     };
     lowering.declare_variables();
     let definitions = lowering.definitions();
+    lowering.compile_zone_keys();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
     let Lowering {

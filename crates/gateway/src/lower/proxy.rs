@@ -10,7 +10,7 @@ use conf::model::{
     BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, UpstreamId,
 };
 use conf::source::Span;
-use conf::value::words::NextUpstream;
+use conf::value::words::{IgnoredHeaders, NextUpstream};
 use conf::value::{Address, Host};
 use http1::Limits;
 use reactor::ConnectOptions;
@@ -114,6 +114,8 @@ impl Lowering<'_> {
             } else {
                 transport.buffer_size as usize
             },
+            limit_rate: self.proxy_rate(transport),
+            obeys_limit_rate: !settings.proxy.ignore_headers.contains(IgnoredHeaders::X_ACCEL_LIMIT_RATE),
             request_buffering: transport.request_buffering,
             intercept_errors: settings.proxy.intercept_errors,
             ignore_client_abort: transport.ignore_client_abort,

@@ -5,6 +5,7 @@ mod choosing;
 mod files;
 mod heads;
 mod keeping;
+mod limits;
 mod proxying;
 mod responses;
 mod variables;
@@ -45,6 +46,7 @@ pub(crate) fn suites() -> Vec<Suite> {
             files: responses::files(),
         },
         Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
+        Suite { name: "limits", text: include_str!("limits.conf"), cases: limits::cases(), files: limits::files() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
 }

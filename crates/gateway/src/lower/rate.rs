@@ -1,0 +1,32 @@
+//! `limit_rate`, `limit_rate_after`, `proxy_limit_rate`.
+
+use super::Lowering;
+use crate::exchange::{RatePlan, SizePlan};
+use conf::model::{Amount, ClientSettings, TransportSettings};
+
+impl Lowering<'_> {
+    /// How fast responses of a location go; `None` where nothing was written.
+    pub(super) fn rate_plan(&mut self, client: &ClientSettings) -> Option<Box<RatePlan>> {
+        let none = Amount::Fixed(0);
+        if client.limit_rate == none && client.limit_rate_after == none {
+            return None;
+        }
+        let (rate, after) = (self.size_plan(&client.limit_rate), self.size_plan(&client.limit_rate_after));
+        Some(Box::new(RatePlan { rate, after }))
+    }
+
+    /// How fast responses are read. As in nginx it holds only with buffering.
+    pub(super) fn proxy_rate(&mut self, transport: &TransportSettings) -> Option<SizePlan> {
+        if !transport.buffering || transport.limit_rate == Amount::Fixed(0) {
+            return None;
+        }
+        Some(self.size_plan(&transport.limit_rate))
+    }
+
+    fn size_plan(&mut self, amount: &Amount) -> SizePlan {
+        match amount {
+            Amount::Fixed(size) => SizePlan::Fixed(*size),
+            Amount::Template(template) => SizePlan::Template(self.template(template)),
+        }
+    }
+}
