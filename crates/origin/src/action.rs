@@ -5,6 +5,7 @@ use crate::body::{Body, CutBy, Framing};
 use crate::options::{Closing, ClosingStyle};
 use crate::query::{Complaint, Query, number};
 use crate::reply::{Content, Page, PagePart, Reply};
+use crate::websocket::{self, Opening};
 use http1::encode::{encode_field, encode_head_end, encode_status_line};
 use http1::{Method, RequestHead, UpgradeKind, Version};
 use reactor::PeerAddress;
@@ -69,6 +70,7 @@ pub(crate) enum Action {
         protocol: Vec<u8>,
         early_bytes: u64,
     },
+    WebSocket(Box<Opening>),
 }
 
 /// An action, and the id under which it is counted.
@@ -133,6 +135,7 @@ fn action(request: &Request<'_>, path: &[u8], query: Query<'_>) -> Result<Action
         "counters" => Action::Counters,
         "close-after" => Action::CloseAfter(close_after(query)?),
         "upgrade" => upgrade(request, query)?,
+        "websocket" => websocket::choose(request.head, request.bytes, argument, query)?,
         _ => Action::Reply(Reply::text(404, "no such behaviour; `holdfast origin --help` lists them".to_owned())),
     })
 }

@@ -2,16 +2,19 @@
 //! driven whenever something happened on its socket; `worker` drives it.
 
 use crate::action::{self, Action, Chosen, Request};
-use crate::body::{BLOCKS_PER_WRITE, Body, CutBy, Filled, Framing, push_pattern};
+use crate::body::{Body, CutBy, Filled, Framing, push_pattern};
 use crate::counters::CloseReason;
 use crate::options::{Closing, ClosingStyle};
 use crate::query::Complaint;
 use crate::receive::{Receiving, Taken};
 use crate::reply::{Announced, Content, PagePart, Reply};
+use crate::sending::{Sending, Then};
+use crate::websocket::{Broadcast, Opening, Session, Step};
 use crate::worker::Site;
 use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
 use reactor::{Millis, PeerAddress, Read, Stream, TaskId, monotonic_millis};
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
+use std::sync::Arc;
 
 /// Bytes per read: a body of 1 MB takes some reads, and other connections get their turn between them.
 const READ_BYTES: usize = 64 * 1024;
@@ -39,30 +42,6 @@ pub(crate) struct Ended {
     pub(crate) by: EndBy,
 }
 
-/// What follows when everything was sent.
-#[derive(Debug)]
-enum Then {
-    /// The next request.
-    Next,
-    /// The end, for this reason.
-    Close(CloseReason),
-    /// RST.
-    Reset(CloseReason),
-    /// The request's body, after 100 (Continue).
-    Receive(Box<Receiving>),
-    /// Raw bytes, after 101.
-    Tunnel,
-}
-
-/// What is being sent.
-#[derive(Debug)]
-struct Sending {
-    out: Vec<u8>,
-    sent: usize,
-    body: Option<Body>,
-    then: Then,
-}
-
 #[derive(Debug)]
 enum State {
     /// Before or in a request head; an incomplete one is in `input`.
@@ -76,6 +55,7 @@ enum State {
         out: Vec<u8>,
         sent: usize,
     },
+    WebSocket(Box<Session>),
     /// We have sent FIN; what still comes is thrown away until the client closes, too, or the deadline.
     Discard(CloseReason),
     /// Accepted, and then nothing.
@@ -117,6 +97,8 @@ struct Dialogue {
     keepalive: bool,
     /// The current request is HEAD.
     head_only: bool,
+    /// The room that it has entered as a WebSocket, until its end.
+    room: Option<Arc<str>>,
     state: State,
 }
 
@@ -136,6 +118,7 @@ impl Connection {
             due: None,
             keepalive: false,
             head_only: false,
+            room: None,
             state: if site.options().silent { State::Silent } else { State::Head },
         };
         dialogue.arm_idle(site);
@@ -156,6 +139,7 @@ impl Connection {
                 State::Send(_) => dialogue.send(stream, site),
                 State::Tunnel { out, sent } if *sent < out.len() => dialogue.echo_rest(stream),
                 State::Delayed(_) | State::Silent => dialogue.watch(stream),
+                State::WebSocket(_) => dialogue.converse(stream, site),
                 State::Head | State::Body(_) | State::Tunnel { .. } | State::Discard(_) => {
                     dialogue.receive(stream, site)
                 }
@@ -166,6 +150,22 @@ impl Connection {
         }
         site.reactor.wake(dialogue.task);
         None
+    }
+
+    /// Gives it a frame of its room. What comes of that is seen when it is driven.
+    pub(crate) fn deliver(&mut self, broadcast: &Broadcast, site: &Site) {
+        let State::WebSocket(session) = &mut self.dialogue.state else { return };
+        if session.deliver(&broadcast.frame, &self.stream, site).is_err() {
+            self.dialogue.end(CloseReason::ClientReset, EndBy::Fin);
+        } else if !session.is_closing() {
+            return;
+        }
+        site.reactor.wake(self.dialogue.task);
+    }
+
+    /// The room that it is in.
+    pub(crate) fn room(&self) -> Option<&Arc<str>> {
+        self.dialogue.room.as_ref()
     }
 }
 
@@ -322,6 +322,12 @@ impl Dialogue {
                         Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
                     }
                 }
+                State::WebSocket(session) => {
+                    at = bytes.len();
+                    if session.hear(stream, site, rest).is_err() {
+                        self.end(CloseReason::ClientReset, EndBy::Fin);
+                    }
+                }
                 State::Discard(_) | State::Ended(_) => at = bytes.len(),
                 State::Delayed(_) | State::Send(_) | State::Silent => break,
             }
@@ -413,11 +419,37 @@ impl Dialogue {
                 push_pattern(0, early_bytes, &mut out);
                 self.send_bytes(out, None, Then::Tunnel);
             }
+            Action::WebSocket(opening) => self.open_websocket(*opening, stream, site),
             Action::ArmResets(_) | Action::Executed(_) | Action::ForgetExecuted | Action::Counters => {
                 let reply = site.shared.administer(action);
                 self.respond(reply, site);
             }
         }
+    }
+
+    fn open_websocket(&mut self, opening: Opening, stream: &Stream, site: &mut Site) {
+        let mut head = Vec::new();
+        site.page.common.encode_websocket(&opening, &mut head);
+        self.room.clone_from(&opening.room);
+        match Session::open(opening, &head, stream, self.task, site) {
+            Ok(session) => self.state = State::WebSocket(Box::new(session)),
+            Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
+        }
+    }
+
+    fn converse(&mut self, stream: &Stream, site: &mut Site) -> Round {
+        let State::WebSocket(session) = &mut self.state else { return Round::Again };
+        let step = session.step(stream, site);
+        let due = session.due();
+        match step {
+            Step::Again => return Round::Again,
+            Step::Wait => self.set_due(site, due),
+            Step::End(reason, style) => {
+                self.close(reason, style, stream, site);
+                return Round::Again;
+            }
+        }
+        Round::Wait
     }
 
     /// What this response means for the connection.
@@ -530,35 +562,6 @@ impl Dialogue {
     fn end_round(&mut self, reason: CloseReason) -> Round {
         self.end(reason, EndBy::Fin);
         Round::Again
-    }
-}
-
-impl Sending {
-    /// One write, or the making of the next bytes. `None`: the socket takes no more for now.
-    fn step(&mut self, stream: &Stream) -> io::Result<Option<Filled>> {
-        let rest = self.out.get(self.sent..).unwrap_or_default();
-        if let Some(body) = self.body.as_mut().filter(|body| body.is_direct()) {
-            let mut parts: [IoSlice<'_>; BLOCKS_PER_WRITE] = [IoSlice::new(&[]); BLOCKS_PER_WRITE];
-            let mut slices: [IoSlice<'static>; BLOCKS_PER_WRITE - 1] = [IoSlice::new(&[]); BLOCKS_PER_WRITE - 1];
-            let count = body.slices(&mut slices);
-            let (first, others) = parts.split_at_mut(1);
-            first.fill(IoSlice::new(rest));
-            others.copy_from_slice(&slices);
-            let sent = stream.write(parts.get(..=count).unwrap_or_default(), false)?;
-            let of_rest = sent.min(rest.len());
-            self.sent += of_rest;
-            body.advance((sent - of_rest) as u64);
-            return Ok((sent > 0).then_some(Filled::More));
-        }
-        if !rest.is_empty() {
-            let sent = stream.write(&[IoSlice::new(rest)], false)?;
-            self.sent += sent;
-            return Ok((sent > 0).then_some(Filled::More));
-        }
-        let Some(body) = &mut self.body else { return Ok(Some(Filled::Done)) };
-        self.out.clear();
-        self.sent = 0;
-        Ok(Some(body.fill(monotonic_millis(), &mut self.out)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the origin counts, readable from any thread at any time: connections, requests, executions, closes by reason.
 //! Counts are kept per worker and summed when they are asked for, so that workers share no cache line.
 
+use crate::websocket::OnTheWay;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -45,6 +46,11 @@ close_reasons! {
     FaultReset "fault_reset" "A path asked for a RST."
     FaultCut "fault_cut" "A path asked for a response that ends too early."
     TunnelEnd "tunnel_end" "An upgraded connection came to its end."
+    WebSocketEnd "websocket_end" "A WebSocket was closed by both sides in due form."
+    WebSocketLost "websocket_lost" "The client closed a WebSocket's connection without a close frame."
+    WebSocketIdle "websocket_idle" "Nothing was heard on a WebSocket for as long as it may be idle."
+    WebSocketFault "websocket_fault" "The client sent a frame that the protocol forbids."
+    WebSocketOverflow "websocket_overflow" "The client did not read, and more waited for it than may."
     NoResources "no_resources" "The kernel could not watch the socket."
     Stopped "stopped" "The origin was stopped."
 }
@@ -59,6 +65,11 @@ pub(crate) struct WorkerCounters {
     pub(crate) open: AtomicU64,
     requests: AtomicU64,
     executed: AtomicU64,
+    websocket_messages: AtomicU64,
+    websocket_deliveries: AtomicU64,
+    websocket_drops: AtomicU64,
+    /// Broadcasts of other workers on their way here.
+    pub(crate) on_the_way: OnTheWay,
     closes: [AtomicU64; REASONS],
 }
 
@@ -69,6 +80,18 @@ impl WorkerCounters {
 
     pub(crate) fn execution(&self) {
         self.executed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn websocket_message(&self) {
+        self.websocket_messages.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn websocket_delivery(&self) {
+        self.websocket_deliveries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn websocket_drop(&self) {
+        self.websocket_drops.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn close(&self, reason: CloseReason) {
@@ -90,6 +113,12 @@ pub struct Counts {
     pub requests: u64,
     /// Requests that were executed: their body was read whole and what they ask for was begun.
     pub executed: u64,
+    /// WebSocket messages received.
+    pub websocket_messages: u64,
+    /// Messages given to the members of rooms, one for each member.
+    pub websocket_deliveries: u64,
+    /// Messages that a member was not given because too much waited for it already, or a worker because it fell behind.
+    pub websocket_drops: u64,
     /// Connections closed, by [`CloseReason::name`]; reasons that did not occur are left out.
     pub closes: BTreeMap<&'static str, u64>,
 }
@@ -102,6 +131,9 @@ impl Counts {
             counts.connections_open += worker.open.load(Ordering::Relaxed);
             counts.requests += worker.requests.load(Ordering::Relaxed);
             counts.executed += worker.executed.load(Ordering::Relaxed);
+            counts.websocket_messages += worker.websocket_messages.load(Ordering::Relaxed);
+            counts.websocket_deliveries += worker.websocket_deliveries.load(Ordering::Relaxed);
+            counts.websocket_drops += worker.websocket_drops.load(Ordering::Relaxed);
             for (reason, count) in CloseReason::ALL.iter().zip(&worker.closes) {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {

@@ -22,6 +22,8 @@ mod options;
 mod query;
 mod receive;
 mod reply;
+mod sending;
+mod websocket;
 mod worker;
 
 pub use body::pattern_byte;

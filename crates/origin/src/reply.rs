@@ -1,10 +1,12 @@
 //! Response heads, and the page that is prepared once and written whole. `connection` sends what is made here.
 
 use crate::body::{Body, Framing, push_pattern};
+use crate::websocket::Opening;
 use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
 use http1::{FieldId, RequestHead, Version};
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
+use websocket::handshake::encode_response_fields;
 
 /// Bytes of an IMF-fixdate, which never vary.
 const DATE_BYTES: usize = 29;
@@ -127,6 +129,13 @@ impl SharedFields {
         self.encode_start(101, out);
         encode_field(b"Connection", b"upgrade", out);
         encode_field(b"Upgrade", protocol, out);
+        encode_head_end(out);
+    }
+
+    /// The 101 that opens a WebSocket.
+    pub(crate) fn encode_websocket(&self, opening: &Opening, out: &mut Vec<u8>) {
+        self.encode_start(101, out);
+        encode_response_fields(&opening.key, opening.protocol.as_deref(), out);
         encode_head_end(out);
     }
 }

@@ -2,10 +2,11 @@
 //! connection says, which is `connection`'s.
 
 use crate::action::{Action, to_json};
-use crate::connection::{Connection, EndBy};
+use crate::connection::{Connection, EndBy, Ended};
 use crate::counters::{CloseReason, Counts, Executions, WorkerCounters};
 use crate::options::Options;
 use crate::reply::{Page, Reply, SharedFields};
+use crate::websocket::{Broadcast, Rooms};
 use http1::{Limits, RequestHead};
 use reactor::{Accepted, Listener, Mailbox, Millis, Reactor, Ready, SourceId, TaskId};
 use serde::Serialize;
@@ -37,6 +38,8 @@ const HEAD_FIELDS_MAX: usize = 1000;
 pub(crate) enum Message {
     /// A connection that another worker accepted, already counted as open here, with its serial number.
     Take(Accepted, u64),
+    /// For the members of a room, from a member that another worker serves.
+    Broadcast(Broadcast),
     Stop,
 }
 
@@ -139,6 +142,9 @@ pub(crate) struct Site {
     /// Filled by each parse.
     pub(crate) head: RequestHead,
     pub(crate) limits: Limits,
+    pub(crate) rooms: Rooms,
+    /// Frames in the making.
+    pub(crate) frames: Vec<u8>,
 }
 
 impl Site {
@@ -177,7 +183,8 @@ impl Worker {
         let page = Page::new(common, shared.options.page_bytes);
         let limits = Limits::from_buffers(0, HEAD_LINES, HEAD_LINE_BYTES, HEAD_FIELDS_MAX);
         let limits = Limits { underscores_in_headers: true, ignore_invalid_headers: false, ..limits };
-        let site = Site { reactor, shared, index, page, head: RequestHead::default(), limits };
+        let (head, rooms) = (RequestHead::default(), Rooms::default());
+        let site = Site { reactor, shared, index, page, head, limits, rooms, frames: Vec::new() };
         let worker = Self {
             site,
             doors,
@@ -313,6 +320,10 @@ impl Worker {
         for message in inbox.drain(..) {
             match message {
                 Message::Take(accepted, serial) => self.begin(accepted, serial),
+                Message::Broadcast(broadcast) => {
+                    self.site.counters().on_the_way.end(&broadcast);
+                    self.deliver(&broadcast);
+                }
                 Message::Stop => stop = true,
             }
         }
@@ -323,14 +334,53 @@ impl Worker {
     fn drive(&mut self, task: TaskId) {
         let Some(place) = self.connections.get_mut(task.index as usize) else { return };
         let Some(connection) = place.as_mut().filter(|connection| connection.task() == task) else { return };
-        let Some(ended) = connection.drive(&mut self.site) else { return };
+        let ended = connection.drive(&mut self.site);
+        if !self.site.rooms.pending.is_empty() {
+            self.broadcast();
+        }
+        let Some(ended) = ended else { return };
+        self.end(task, ended);
+    }
+
+    fn end(&mut self, task: TaskId, ended: Ended) {
+        let Some(place) = self.connections.get_mut(task.index as usize) else { return };
         // Counted before the socket is closed: a client that has seen the end finds it in the counters.
         self.site.counters().close(ended.reason);
-        if let Some(connection) = place.take()
-            && ended.by == EndBy::Reset
-        {
-            connection.stream.reset();
+        if let Some(connection) = place.take() {
+            if let Some(room) = connection.room() {
+                self.site.rooms.leave(room, task.index);
+            }
+            if ended.by == EndBy::Reset {
+                connection.stream.reset();
+            }
         }
         self.site.reactor.end_task(task);
+    }
+
+    /// Gives what the connections have sent to their rooms to the members, here and at the other workers.
+    fn broadcast(&mut self) {
+        for broadcast in std::mem::take(&mut self.site.rooms.pending) {
+            for (index, other) in self.site.shared.workers.iter().enumerate() {
+                if index == self.site.index {
+                    continue;
+                }
+                if other.counters.on_the_way.begin(&broadcast) {
+                    other.mailbox.send(Message::Broadcast(broadcast.clone()));
+                } else {
+                    self.site.counters().websocket_drop();
+                }
+            }
+            self.deliver(&broadcast);
+        }
+    }
+
+    fn deliver(&mut self, broadcast: &Broadcast) {
+        let members = self.site.rooms.take(&broadcast.room);
+        for &index in &members {
+            if let Some(Some(connection)) = self.connections.get_mut(index as usize) {
+                connection.deliver(broadcast, &self.site);
+            }
+        }
+        self.site.rooms.put_back(&broadcast.room, members);
     }
 }

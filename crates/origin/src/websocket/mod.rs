@@ -1,0 +1,128 @@
+//! The origin's WebSocket: what a request to `/websocket/…` asks for, here; one connection in `session`, what it has still to send
+//! in `outbox`, who hears whom in `rooms`. Frames and handshakes are the crate `websocket`'s.
+
+mod outbox;
+mod rooms;
+mod session;
+
+pub(crate) use rooms::{Broadcast, OnTheWay, Rooms};
+pub(crate) use session::{Session, Step};
+
+use crate::action::Action;
+use crate::query::{Complaint, Query};
+use crate::reply::Reply;
+use http1::RequestHead;
+use std::sync::Arc;
+use websocket::CloseCode;
+use websocket::handshake::{self, Key};
+
+/// Longest message: 16 MB is what common servers allow at most, and what a test of huge frames needs.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Longest time between two pings, or of idleness, that can be asked for: beyond every timeout that is tested.
+const WAIT_MS_MAX: u64 = 3_600_000;
+/// Bytes that may wait for a member of a room that does not read, unless its request says otherwise.
+const QUEUE_BYTES_DEFAULT: u64 = 1 << 20;
+/// The most that a request may ask for: a thousand members that do not read are then a quarter of a gigabyte of references
+/// to frames that exist once.
+const QUEUE_BYTES_MAX: u64 = 64 << 20;
+/// Pause between two pieces of a slow reader.
+const READ_EVERY_MS_DEFAULT: u64 = 100;
+/// Bytes of a room's name.
+const ROOM_BYTES_MAX: usize = 128;
+
+/// What happens when a member's queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overflow {
+    /// The message is not delivered to it, and counted.
+    Drop,
+    /// It is closed with 1013 (try again later).
+    Close,
+}
+
+/// How the origin reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    AtOnce,
+    Never,
+    /// So many bytes at a time, so many milliseconds apart.
+    Slow(u32, u32),
+}
+
+/// How a connection is treated, as its request asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    ping_ms: Option<u32>,
+    idle_ms: Option<u32>,
+    /// Close with this code after so many messages.
+    close: Option<(CloseCode, u32)>,
+    queue_bytes: u32,
+    overflow: Overflow,
+    reading: Reading,
+}
+
+/// A WebSocket that is about to be opened.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) key: Key,
+    pub(crate) protocol: Option<Vec<u8>>,
+    terms: Terms,
+    pub(crate) room: Option<Arc<str>>,
+}
+
+/// What a request to `/websocket/…` is answered with.
+pub(crate) fn choose(head: &RequestHead, bytes: &[u8], argument: &str, query: Query<'_>) -> Result<Action, Complaint> {
+    let room = match argument.split_once('/') {
+        Some(("room", name)) if !name.is_empty() && name.len() <= ROOM_BYTES_MAX => Some(Arc::from(name)),
+        None if argument == "echo" => None,
+        _ => {
+            return Err(Complaint(format!(
+                "expected /websocket/echo or /websocket/room/NAME ({ROOM_BYTES_MAX} bytes)"
+            )));
+        }
+    };
+    let asked = match handshake::check_request(head, bytes) {
+        Ok(asked) => asked,
+        Err(fault) => {
+            let mut reply = Reply::text(fault.status(), fault.to_string());
+            fault.encode_fields(&mut reply.fields);
+            return Ok(Action::Reply(reply));
+        }
+    };
+    let milliseconds = |name| query.number(name, 1, WAIT_MS_MAX).map(|ms| ms.map(|ms| ms as u32));
+    let close = match query.number("close", 1000, 4999)?.map(|code| CloseCode(code as u16)) {
+        Some(code) if !code.is_sendable() => return Err(Complaint(format!("close: {} may not be sent", code.0))),
+        Some(code) => Some((code, query.number("after", 0, u64::from(u32::MAX))?.unwrap_or(0) as u32)),
+        None => None,
+    };
+    let terms = Terms {
+        ping_ms: milliseconds("ping")?,
+        idle_ms: milliseconds("idle")?,
+        close,
+        queue_bytes: query.number("queue", 0, QUEUE_BYTES_MAX)?.unwrap_or(QUEUE_BYTES_DEFAULT) as u32,
+        overflow: overflow(query)?,
+        reading: reading(query)?,
+    };
+    // Whichever the client likes best; nothing here depends on it.
+    let protocol = handshake::protocols(head, bytes).next().map(<[u8]>::to_vec);
+    Ok(Action::WebSocket(Box::new(Opening { key: asked.key, protocol, terms, room })))
+}
+
+fn overflow(query: Query<'_>) -> Result<Overflow, Complaint> {
+    match query.text("overflow").as_deref() {
+        None | Some("drop") => Ok(Overflow::Drop),
+        Some("close") => Ok(Overflow::Close),
+        Some(_) => Err(Complaint("overflow: expected drop or close".to_owned())),
+    }
+}
+
+fn reading(query: Query<'_>) -> Result<Reading, Complaint> {
+    match query.text("read").as_deref() {
+        None => Ok(Reading::AtOnce),
+        Some("never") => Ok(Reading::Never),
+        Some(_) => {
+            let bytes = query.number("read", 1, u64::from(u16::MAX))?.unwrap_or(1);
+            let every_ms = query.number("every", 1, WAIT_MS_MAX)?.unwrap_or(READ_EVERY_MS_DEFAULT);
+            Ok(Reading::Slow(bytes as u32, every_ms as u32))
+        }
+    }
+}

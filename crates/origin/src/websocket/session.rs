@@ -1,0 +1,264 @@
+//! One WebSocket: echoes or broadcasts what it hears, pings, and ends by the closing handshake. Driven by `connection`; a
+//! connection that is idle costs this struct.
+
+use super::outbox::Outbox;
+use super::{MESSAGE_BYTES_MAX, Opening, Overflow, Reading, Terms};
+use crate::counters::CloseReason;
+use crate::options::ClosingStyle;
+use crate::websocket::Broadcast;
+use crate::worker::Site;
+use reactor::{Millis, Read, Stream, TaskId};
+use std::io;
+use std::sync::Arc;
+use websocket::{CloseCode, Decoder, Event, Opcode, Sender, encode_close, encode_frame};
+
+/// Bytes per read, as of other connections.
+const READ_BYTES: usize = 64 * 1024;
+/// With more than this to send, nothing is read: what a client does not fetch slows it down.
+const UNSENT_BYTES_MAX: usize = 64 * 1024;
+/// How long the client's answer to a close frame is waited for.
+const CLOSE_MS: u64 = 5_000;
+
+/// What a session wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Again,
+    Wait,
+    End(CloseReason, ClosingStyle),
+}
+
+/// An open WebSocket.
+#[derive(Debug)]
+pub(crate) struct Session {
+    decoder: Decoder,
+    outbox: Outbox,
+    terms: Terms,
+    room: Option<Arc<str>>,
+    messages: u32,
+    heard: Millis,
+    ping_due: Option<Millis>,
+    read_due: Option<Millis>,
+    /// Why it ends, and until when the client's close frame is waited for, once ours is on its way.
+    closing: Option<(CloseReason, Millis)>,
+    /// The client's close frame has come.
+    heard_close: bool,
+    /// A frame was refused: what follows is not looked at.
+    faulty: bool,
+}
+
+impl Session {
+    /// Enters its room. `head` is the 101.
+    pub(crate) fn open(
+        opening: Opening,
+        head: &[u8],
+        stream: &Stream,
+        task: TaskId,
+        site: &mut Site,
+    ) -> io::Result<Self> {
+        let now = site.reactor.now();
+        if let Some(room) = &opening.room {
+            site.rooms.enter(room, task.index);
+        }
+        let later = |ms: u32| Millis(now.0 + u64::from(ms));
+        let mut session = Self {
+            decoder: Decoder::new(Sender::Client, MESSAGE_BYTES_MAX),
+            outbox: Outbox::default(),
+            terms: opening.terms,
+            room: opening.room,
+            messages: 0,
+            heard: now,
+            ping_due: opening.terms.ping_ms.map(later),
+            read_due: None,
+            closing: None,
+            heard_close: false,
+            faulty: false,
+        };
+        session.outbox.send(stream, head)?;
+        if let Some((code, 0)) = session.terms.close {
+            session.close(code, CloseReason::WebSocketEnd, stream, now)?;
+        }
+        Ok(session)
+    }
+
+    /// Whether a close frame of ours is on its way.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// When it wants to be looked at, whatever happens.
+    pub(crate) fn due(&self) -> Option<Millis> {
+        let idle = self.terms.idle_ms.map(|ms| Millis(self.heard.0 + u64::from(ms)));
+        match self.closing {
+            Some((_, until)) => Some(until),
+            None => [idle, self.ping_due, self.read_due].into_iter().flatten().min(),
+        }
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn step(&mut self, stream: &Stream, site: &mut Site) -> Step {
+        match self.try_step(stream, site) {
+            Ok(step) => step,
+            Err(_) => Step::End(CloseReason::ClientReset, ClosingStyle::Fin),
+        }
+    }
+
+    fn try_step(&mut self, stream: &Stream, site: &mut Site) -> io::Result<Step> {
+        let now = site.reactor.now();
+        if stream.is_failed() {
+            return Ok(Step::End(CloseReason::ClientReset, ClosingStyle::Fin));
+        }
+        self.keep_time(stream, now)?;
+        let is_flushed = self.outbox.flush(stream)?;
+        if let Some((reason, until)) = self.closing {
+            if is_flushed && self.heard_close {
+                return Ok(Step::End(reason, ClosingStyle::Fin));
+            }
+            if is_flushed && self.faulty {
+                // It may go on sending: closing with unread bytes would be RST, which takes the close frame from its hands.
+                return Ok(Step::End(reason, ClosingStyle::HalfClose));
+            }
+            if now >= until {
+                return Ok(Step::End(reason, ClosingStyle::Fin));
+            }
+        }
+        let max = match self.terms.reading {
+            _ if self.outbox.len() > UNSENT_BYTES_MAX => return Ok(Step::Wait),
+            Reading::Never => return Ok(Step::Wait),
+            Reading::Slow(..) if self.read_due.is_some() => return Ok(Step::Wait),
+            Reading::Slow(bytes, every_ms) => {
+                if stream.is_readable() {
+                    self.read_due = Some(Millis(now.0 + u64::from(every_ms)));
+                }
+                bytes as usize
+            }
+            Reading::AtOnce => READ_BYTES,
+        };
+        match stream.read_with(max, |bytes| self.hear(stream, site, bytes))? {
+            Read::Data(heard) => heard.map(|()| Step::Again),
+            Read::NotReady => Ok(Step::Wait),
+            Read::Closed => {
+                let reason = self.closing.map_or(CloseReason::WebSocketLost, |(reason, _)| reason);
+                Ok(Step::End(reason, ClosingStyle::Fin))
+            }
+        }
+    }
+
+    /// Takes bytes of the client's.
+    pub(crate) fn hear(&mut self, stream: &Stream, site: &mut Site, mut bytes: &[u8]) -> io::Result<()> {
+        let now = site.reactor.now();
+        self.heard = now;
+        let mut out = std::mem::take(&mut site.frames);
+        out.clear();
+        let mut ending = None;
+        loop {
+            match self.decoder.decode(bytes) {
+                Ok(decoded) => {
+                    bytes = bytes.get(decoded.consumed..).unwrap_or_default();
+                    let Some(event) = decoded.event else { break };
+                    match event {
+                        Event::Ping(payload) => encode_frame(true, Opcode::Pong, None, payload, &mut out),
+                        Event::Pong(_) => {}
+                        Event::Close(code, _) => {
+                            self.heard_close = true;
+                            ending = Some((code.unwrap_or(CloseCode::NONE), CloseReason::WebSocketEnd));
+                        }
+                        Event::Message { kind, payload } => {
+                            self.messages = self.messages.saturating_add(1);
+                            site.counters().websocket_message();
+                            match &self.room {
+                                None => encode_frame(true, kind.opcode(), None, payload, &mut out),
+                                Some(room) => {
+                                    let mut frame = Vec::new();
+                                    encode_frame(true, kind.opcode(), None, payload, &mut frame);
+                                    site.rooms.pending.push(Broadcast { room: Arc::clone(room), frame: frame.into() });
+                                }
+                            }
+                            if let Some((code, after)) = self.terms.close
+                                && self.messages >= after
+                            {
+                                ending = Some((code, CloseReason::WebSocketEnd));
+                                break;
+                            }
+                        }
+                    }
+                }
+                Err(fault) => {
+                    self.faulty = true;
+                    ending = Some((fault.close_code(), CloseReason::WebSocketFault));
+                    break;
+                }
+            }
+        }
+        let sent = if out.is_empty() { Ok(()) } else { self.outbox.send(stream, &out) };
+        site.frames = out;
+        sent?;
+        match ending {
+            Some((code, reason)) => self.close(code, reason, stream, now),
+            None => Ok(()),
+        }
+    }
+
+    /// A frame of the room.
+    pub(crate) fn deliver(&mut self, frame: &Arc<[u8]>, stream: &Stream, site: &Site) -> io::Result<()> {
+        if self.closing.is_some() {
+            return Ok(());
+        }
+        // An empty outbox takes a frame of any length: the bound is on what waits.
+        if self.outbox.len() > 0 && self.outbox.len() + frame.len() > self.terms.queue_bytes as usize {
+            site.counters().websocket_drop();
+            return match self.terms.overflow {
+                Overflow::Drop => Ok(()),
+                Overflow::Close => {
+                    self.close(CloseCode::TRY_AGAIN, CloseReason::WebSocketOverflow, stream, site.reactor.now())
+                }
+            };
+        }
+        site.counters().websocket_delivery();
+        self.outbox.send_shared(stream, frame)
+    }
+
+    fn keep_time(&mut self, stream: &Stream, now: Millis) -> io::Result<()> {
+        let has_come = |due: Option<Millis>| due.is_some_and(|due| due <= now);
+        if self.closing.is_some() {
+            return Ok(());
+        }
+        if has_come(self.read_due) {
+            self.read_due = None;
+        }
+        if self.terms.idle_ms.is_some_and(|ms| now.since(self.heard) >= u64::from(ms)) {
+            return self.close(CloseCode::GOING_AWAY, CloseReason::WebSocketIdle, stream, now);
+        }
+        if has_come(self.ping_due) {
+            self.ping_due = self.terms.ping_ms.map(|ms| Millis(now.0 + u64::from(ms)));
+            // One that waits already will do as well.
+            if self.outbox.len() == 0 {
+                let mut frame = Vec::new();
+                encode_frame(true, Opcode::Ping, None, b"", &mut frame);
+                return self.outbox.send(stream, &frame);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a close frame, once.
+    fn close(&mut self, code: CloseCode, reason: CloseReason, stream: &Stream, now: Millis) -> io::Result<()> {
+        if self.closing.is_some() {
+            return Ok(());
+        }
+        self.closing = Some((reason, Millis(now.0 + CLOSE_MS)));
+        let mut frame = Vec::new();
+        encode_close(code, "", None, &mut frame);
+        self.outbox.send(stream, &frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred thousand idle ones are to be some tens of megabytes.
+    #[test]
+    fn an_idle_session_is_small() {
+        assert!(size_of::<Session>() <= 320, "{}", size_of::<Session>());
+    }
+}
