@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) kept_until: Millis,
     /// When the first byte of the head being read came; for `client_header_timeout`, which is a total.
     pub(crate) head_since: Millis,
+    /// What the header of the PROXY protocol said, where the address wants one and it has come.
+    pub(crate) proxy_header: Option<Box<proxyproto::Header>>,
     /// Received and not yet used: the beginning of a head, or what followed the last one.
     pub(crate) pending: Vec<u8>,
     /// How far `pending` was searched for the end of a head.

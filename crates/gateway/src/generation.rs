@@ -6,7 +6,7 @@ use crate::added::AddedPlan;
 use crate::body_file::BodyFiles;
 use crate::computed::ComputedPlan;
 use crate::error_log::ErrorLog;
-use crate::exchange::{AccessPlan, RatePlan, SizePlan};
+use crate::exchange::{AccessPlan, RatePlan, RealIpPlan, SizePlan};
 use crate::files::{FilesPlan, RootPlan};
 use crate::group::GroupPlan;
 use crate::limit_zones::LimitPlan;
@@ -112,6 +112,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) names: ServerNames,
     pub(crate) limits: Limits,
     pub(crate) header_timeout: Duration,
+    /// `proxy_protocol`: connections begin with a header that says whose they are.
+    pub(crate) proxy_protocol: bool,
     /// Addresses without a socket of their own, whose connections come through this one.
     pub(crate) behind: Vec<(IpAddr, ListenerId)>,
 }
@@ -150,6 +152,8 @@ pub(crate) struct LocationPlan {
     /// `uninitialized_variable_warn`
     pub(crate) warns_uninitialized: bool,
     pub(crate) redirects: RedirectPlan,
+    /// `set_real_ip_from` and what belongs to it; `None` trusts nobody.
+    pub(crate) real_ip: Option<Box<RealIpPlan>>,
     /// `limit_req`, `limit_conn`; `None` limits nothing.
     pub(crate) limits: Option<Box<LimitPlan>>,
     /// `limit_rate`, `limit_rate_after`; `None` for no limit.

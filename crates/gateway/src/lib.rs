@@ -23,6 +23,7 @@ mod memory;
 pub mod names;
 mod pool;
 mod ports;
+mod proxy_header;
 mod request;
 mod shared;
 mod status;

@@ -18,9 +18,10 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate takes its place here first.
-const LAYOUT: [(&str, Layer); 19] = [
+const LAYOUT: [(&str, Layer); 20] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
+    ("proxyproto", Layer::Pure),
     ("websocket", Layer::Pure),
     ("rules", Layer::Pure),
     ("upstream", Layer::Pure),

@@ -40,7 +40,7 @@ fn parse_from(at: &mut At<'_>) -> Parsed<CidrPattern> {
         && word.value.iter().any(u8::is_ascii_alphabetic)
         && word.value.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
     if is_name {
-        return Ok(CidrPattern::Name(word.text().to_ascii_lowercase()));
+        return Ok(CidrPattern::Name(word.text().to_ascii_lowercase(), word.span));
     }
     parse_cidr(&word.value, word, at.out).map(CidrPattern::Network)
 }

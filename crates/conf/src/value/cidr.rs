@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::size::number;
+use crate::source::Span;
 
 /// A network: the address with its host bits cleared, and the length of its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +24,7 @@ pub enum CidrPattern {
     /// A network.
     Network(Cidr),
     /// A name, to be resolved at start (`set_real_ip_from` only).
-    Name(String),
+    Name(String, Span),
 }
 
 impl Cidr {

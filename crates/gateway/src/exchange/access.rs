@@ -28,7 +28,7 @@ impl Exchange {
     /// The answer to somebody who may not come in.
     pub(super) fn access(&self) -> Option<Reply> {
         let plan = self.location().access.as_ref()?;
-        let answers = [by_address(&plan.rules, &self.down.connection.peer)];
+        let answers = [by_address(&plan.rules, self.client())];
         if !is_refused(plan.satisfy, &answers) {
             return None;
         }
@@ -51,7 +51,7 @@ fn by_address(rules: &[AccessRule], client: &PeerAddress) -> Answer {
     let matches = |rule: &&AccessRule| match (&rule.who, client) {
         (CidrPattern::All, _) | (CidrPattern::Unix, PeerAddress::Unix(_)) => true,
         (CidrPattern::Network(network), PeerAddress::Ip(address)) => network.contains(address.ip()),
-        (CidrPattern::Unix | CidrPattern::Network(_) | CidrPattern::Name(_), _) => false,
+        (CidrPattern::Unix | CidrPattern::Network(_) | CidrPattern::Name(..), _) => false,
     };
     match rules.iter().find(matches) {
         Some(rule) if rule.allow => Answer::Allow,

@@ -20,7 +20,7 @@ impl Surroundings for ExchangeView<'_> {
     }
 
     fn client(&self) -> Option<IpAddr> {
-        match &self.exchange.down.connection.peer {
+        match self.exchange.client() {
             PeerAddress::Ip(address) => Some(address.ip()),
             PeerAddress::Unix(_) => None,
         }

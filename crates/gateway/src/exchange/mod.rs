@@ -14,9 +14,11 @@ mod files;
 mod limits;
 mod offload;
 mod patience;
+mod proxied_by;
 mod proxied_head;
 mod proxy;
 mod rate;
+mod real_client;
 mod redirect;
 mod relay;
 mod reply;
@@ -33,6 +35,7 @@ mod waiting;
 pub(crate) use access::AccessPlan;
 pub(crate) use limits::Limited;
 pub(crate) use rate::{RatePlan, SizePlan};
+pub(crate) use real_client::{RealIpPlan, RealIpSource};
 pub(crate) use settle::log_tunnel;
 pub(crate) use sticky::is_same_site;
 pub(crate) use view::{ExchangeView, is_served};
@@ -50,7 +53,7 @@ use downstream::Downstream;
 use files::Prefetched;
 use http1::{BodyFraming, Method, RequestError, TargetForm};
 use proxy::Attempts;
-use reactor::{Millis, TaskId};
+use reactor::{Millis, PeerAddress, TaskId};
 use redirect::Redirect;
 use reply::Reply;
 use request_body::ReplayBody;
@@ -158,6 +161,8 @@ pub(crate) struct Exchange {
     pub(crate) close: Option<CloseReason>,
     /// The request as the upstream gets it asks for an upgrade.
     pub(crate) upgrade_sent: bool,
+    /// The client whom a trusted proxy has named.
+    real_client: Option<Box<PeerAddress>>,
     /// What `limit_req` and `limit_conn` said; `None` until they are asked.
     limited: Option<Box<Limited>>,
     /// `$limit_rate`: bytes per second of the response, once it is known; 0 for no limit.
@@ -240,6 +245,7 @@ impl Exchange {
             began_at,
             close: None,
             upgrade_sent: false,
+            real_client: None,
             limited: None,
             limit_rate: None,
             seat: None,
@@ -301,7 +307,13 @@ impl Exchange {
 
     /// From the head to a location.
     fn route(&mut self) -> Step {
-        if let Err(reply) = self.choose_server().and_then(|()| self.parse_uri()) {
+        if let Err(reply) = self.choose_server() {
+            return Step::Reply(reply);
+        }
+        if self.location().real_ip.is_some() {
+            self.find_client_of_server();
+        }
+        if let Err(reply) = self.parse_uri() {
             return Step::Reply(reply);
         }
         self.route_uri()
@@ -328,6 +340,9 @@ impl Exchange {
         let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
         let location = generation.location(location);
         if !matches!(location.content, Content::Return(_)) {
+            if let Some(plan) = &location.real_ip {
+                self.find_client(plan);
+            }
             if let Some(plan) = &location.limits
                 && let Some(refusal) = self.limit(plan).await
             {

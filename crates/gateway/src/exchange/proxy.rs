@@ -216,7 +216,7 @@ impl Exchange {
         }
         // The last attempt's peer is free before the next one is chosen.
         self.seat = None;
-        let client = ClientNetwork::of(&self.down.connection.peer);
+        let client = ClientNetwork::of(self.client());
         let mut hash_key = Vec::new();
         if let Some(template) = &plan.group.hash_key {
             template.write(&ExchangeView::of(self), &mut hash_key);

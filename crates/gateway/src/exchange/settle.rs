@@ -241,7 +241,7 @@ impl Exchange {
             &RequestLine {
                 message,
                 serial: connection.serial,
-                client: &connection.peer,
+                client: self.client(),
                 server: &self.generation.server(self.target.server).name,
                 request: request.head.line.of(&request.bytes),
                 upstream: self.attempts.last_peer(&self.generation),

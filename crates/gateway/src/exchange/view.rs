@@ -27,17 +27,7 @@ const BASIC: &[u8] = b"Basic ";
 /// Whether the view has a value for this variable. What it has none for is refused when the configuration is loaded: an
 /// empty value would be a lie in a log, and a mistake in a request.
 pub(crate) fn is_served(variable: &Variable) -> bool {
-    !matches!(
-        variable,
-        Variable::ProxyProtocolAddr
-            | Variable::ProxyProtocolPort
-            | Variable::ProxyProtocolServerAddr
-            | Variable::ProxyProtocolServerPort
-            | Variable::ProxyProtocolTlv(_)
-            | Variable::UpstreamBytesReceived
-            | Variable::UpstreamBytesSent
-            | Variable::UpstreamTrailer(_)
-    )
+    !matches!(variable, Variable::UpstreamBytesReceived | Variable::UpstreamBytesSent | Variable::UpstreamTrailer(_))
 }
 
 /// An exchange as templates see it.
@@ -90,9 +80,10 @@ impl View for ExchangeView<'_> {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let exchange = self.exchange;
         match variable {
-            // No header and no PROXY protocol replaces the client's address.
-            Variable::RemoteAddr | Variable::RealipRemoteAddr => self.remote_addr(out),
-            Variable::RemotePort | Variable::RealipRemotePort => self.remote_port(out),
+            Variable::RemoteAddr => remote_addr(exchange.client(), out),
+            Variable::RemotePort => remote_port(exchange.client(), out),
+            Variable::RealipRemoteAddr => remote_addr(&exchange.down.connection.peer, out),
+            Variable::RealipRemotePort => remote_port(&exchange.down.connection.peer, out),
             Variable::BinaryRemoteAddr => self.binary_remote_addr(out),
             Variable::ProxyAddXForwardedFor => self.add_forwarded_for(out),
             Variable::Host => self.host(out),
@@ -165,6 +156,11 @@ impl ExchangeView<'_> {
             Variable::TcpinfoRttvar => self.tcp_info(1, out),
             Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
             Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
+            Variable::ProxyProtocolAddr
+            | Variable::ProxyProtocolPort
+            | Variable::ProxyProtocolServerAddr
+            | Variable::ProxyProtocolServerPort
+            | Variable::ProxyProtocolTlv(_) => exchange.proxy_protocol(variable, out),
             Variable::LimitRate => number(exchange.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
@@ -190,22 +186,8 @@ impl ExchangeView<'_> {
         span.of(&self.exchange.request.bytes)
     }
 
-    fn remote_addr(&self, out: &mut Vec<u8>) -> bool {
-        match &self.exchange.down.connection.peer {
-            PeerAddress::Ip(address) => write_ip(address.ip(), out),
-            PeerAddress::Unix(_) => bytes(b"unix:", out),
-        }
-    }
-
-    fn remote_port(&self, out: &mut Vec<u8>) -> bool {
-        match &self.exchange.down.connection.peer {
-            PeerAddress::Ip(address) => number(u64::from(address.port()), out),
-            PeerAddress::Unix(_) => true,
-        }
-    }
-
     fn binary_remote_addr(&self, out: &mut Vec<u8>) -> bool {
-        match &self.exchange.down.connection.peer {
+        match self.exchange.client() {
             PeerAddress::Ip(address) => match address.ip() {
                 IpAddr::V4(ip) => bytes(&ip.octets(), out),
                 IpAddr::V6(ip) => bytes(&ip.octets(), out),
@@ -230,7 +212,7 @@ impl ExchangeView<'_> {
                 out.extend_from_slice(b", ");
             }
         }
-        self.remote_addr(out)
+        remote_addr(self.exchange.client(), out)
     }
 
     /// The user of `Authorization: Basic`.
@@ -426,6 +408,21 @@ impl View for TunnelView<'_> {
             Variable::CloseSide => bytes(side(self.tunnel.ended_by()), out),
             _ => false,
         }
+    }
+}
+
+fn remote_addr(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
+    match client {
+        PeerAddress::Ip(address) => write_ip(address.ip(), out),
+        PeerAddress::Unix(_) => bytes(b"unix:", out),
+    }
+}
+
+/// As in nginx a port that nobody knows is empty.
+fn remote_port(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
+    match client {
+        PeerAddress::Ip(address) if address.port() > 0 => number(u64::from(address.port()), out),
+        PeerAddress::Ip(_) | PeerAddress::Unix(_) => true,
     }
 }
 

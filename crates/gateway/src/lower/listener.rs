@@ -19,12 +19,6 @@ impl Lowering<'_> {
         let (mut plans, mut specs) = (Vec::new(), Vec::new());
         let mut behind: Vec<(SocketAddr, ListenerId)> = Vec::new();
         for listener in &self.http.listeners {
-            if listener.options.proxy_protocol
-                && let Some(span) = listener.span
-            {
-                let message = "parameter \"proxy_protocol\" is known but not supported by holdfast yet";
-                self.found.push(Diagnostic::error(span, message));
-            }
             for address in self.addresses(&listener.address, listener.span) {
                 let next = ListenerId(self.registry.listeners.len() as u32);
                 let id = *self.registry.listeners.entry(address.clone()).or_insert(next);
@@ -84,7 +78,13 @@ impl Lowering<'_> {
                 head.max_headers as usize,
             )
         };
-        Some(ListenerPlan { names, limits, header_timeout: head.client_header_timeout, behind: Vec::new() })
+        Some(ListenerPlan {
+            names,
+            limits,
+            header_timeout: head.client_header_timeout,
+            proxy_protocol: listener.options.proxy_protocol,
+            behind: Vec::new(),
+        })
     }
 
     fn server_name(&mut self, form: &NameForm) -> Result<ServerName, String> {

@@ -77,6 +77,7 @@ impl Lowering<'_> {
         let rules = &settings.response.access;
         let access = (!rules.is_empty())
             .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
+        let real_ip = self.real_ip_plan(&settings.realip);
         let limits = self.limit_plan(&settings.limit);
         let rate = self.rate_plan(&settings.client);
         let id = LocationId(self.locations.len() as u32);
@@ -95,6 +96,7 @@ impl Lowering<'_> {
             msie_padding: settings.response.msie_padding,
             warns_uninitialized: settings.log.uninitialized_variables,
             added,
+            real_ip,
             limits,
             rate,
             access,

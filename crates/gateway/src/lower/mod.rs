@@ -13,6 +13,7 @@ mod location;
 mod logs;
 mod proxy;
 mod rate;
+mod real_ip;
 
 use crate::access_log::{AccessOutput, LogSink};
 use crate::error_log::{ErrorLog, ErrorTarget};

@@ -173,6 +173,7 @@ impl Worker {
             idle_since: now,
             kept_until: now,
             head_since: now,
+            proxy_header: None,
             pending: Vec::new(),
             searched: 0,
         });

@@ -4,6 +4,7 @@ mod accept;
 mod churn_watch;
 mod clock;
 pub(crate) mod executor;
+mod greeting;
 mod housekeeping;
 mod linger;
 mod shedding;
@@ -259,12 +260,17 @@ impl Worker {
         self.shared.faults.pass(Fault::Head);
         let generation = self.generation();
         let task = connection.task;
-        let fired = self.reactor.take_deadline_fired(task);
+        let mut fired = self.reactor.take_deadline_fired(task);
         let local = || connection.stream.local_address().ok().flatten().map(|address| address.ip());
         connection.listener = generation.listener_behind(connection.socket, local);
         let Some(listener) = generation.listener(connection.listener) else {
             return self.close(connection, CloseReason::Unlistened);
         };
+        if listener.proxy_protocol && connection.proxy_header.is_none() && connection.requests == 0 {
+            let Some(greeted) = self.greet(connection, listener, fired) else { return };
+            connection = greeted;
+            fired = false;
+        }
         let mut request = self.take_request();
         let read = connection.read_head(&listener.limits, &mut request, self.reactor.now());
         let reading = matches!(read, HeadRead::Waiting(true));

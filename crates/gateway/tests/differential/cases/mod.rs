@@ -2,6 +2,7 @@
 //! table becomes bytes stands here.
 
 mod choosing;
+mod clients;
 mod files;
 mod heads;
 mod keeping;
@@ -46,6 +47,7 @@ pub(crate) fn suites() -> Vec<Suite> {
             files: responses::files(),
         },
         Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
+        Suite { name: "clients", text: include_str!("clients.conf"), cases: clients::cases(), files: clients::files() },
         Suite { name: "limits", text: include_str!("limits.conf"), cases: limits::cases(), files: limits::files() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]

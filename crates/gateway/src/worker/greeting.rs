@@ -1,0 +1,61 @@
+//! Connections that begin with a header of the PROXY protocol: they are served once it is there, and closed without a word
+//! where it is not one, since nobody knows who would read the answer.
+
+use super::{Body, Worker};
+use crate::close::CloseReason;
+use crate::connection::Connection;
+use crate::error_log::{Level, RequestLine};
+use crate::generation::ListenerPlan;
+use crate::proxy_header::HeaderRead;
+use std::rc::Rc;
+
+/// Bytes of what was no header that the log shows: the longest line of version 1.
+const SHOWN_BYTES_MAX: usize = 107;
+
+impl Worker {
+    /// The connection, once its header is there. `fired`: the time for it is over.
+    pub(super) fn greet(
+        self: &Rc<Self>,
+        mut connection: Box<Connection>,
+        listener: &ListenerPlan,
+        fired: bool,
+    ) -> Option<Box<Connection>> {
+        let task = connection.task;
+        match connection.read_proxy_header(self.reactor.now()) {
+            HeaderRead::Complete => {
+                self.reactor.set_deadline(task, Some(self.reactor.now().after(listener.header_timeout)));
+                return Some(connection);
+            }
+            HeaderRead::Waiting if fired => {
+                let message = "client timed out (110: Connection timed out) while reading PROXY protocol";
+                self.log_greeting(&connection, Level::Info, message);
+                self.close(connection, CloseReason::HeadTimeout);
+            }
+            HeaderRead::Waiting => self.put(task, Body::Waiting(connection, false)),
+            HeaderRead::Closed(false) => self.close(connection, CloseReason::ClientClosed),
+            HeaderRead::Closed(true) | HeaderRead::Failed => self.close(connection, CloseReason::ClientAborted),
+            HeaderRead::Refused(error) => {
+                let shown = &connection.pending[..connection.pending.len().min(SHOWN_BYTES_MAX)];
+                let shown = shown.escape_ascii();
+                let message = format!("broken header: \"{shown}\" while reading PROXY protocol: {error}");
+                self.log_greeting(&connection, Level::Error, &message);
+                self.close(connection, CloseReason::BadRequest);
+            }
+        }
+        None
+    }
+
+    fn log_greeting(&self, connection: &Connection, level: Level, message: &str) {
+        let line = RequestLine {
+            message,
+            serial: connection.serial,
+            client: &connection.peer,
+            server: b"",
+            request: b"",
+            upstream: None,
+            host: None,
+            referrer: None,
+        };
+        self.shared.error_log.request_line(self.index, level, &line);
+    }
+}
