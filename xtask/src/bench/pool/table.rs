@@ -30,9 +30,10 @@ impl Measured {
     /// Both tables and what follows from them.
     pub(super) fn markdown(&self, rounds: u64) -> String {
         let seconds = self.load.seconds;
-        let title =
-            format!("\n### {}; {rounds} rounds of {seconds} s, median [min–max]; {}\n\n", self.title, self.placement);
-        title + &self.costs() + &self.sockets() + "\n" + &self.conclusions()
+        let title = format!("\n### {}; {rounds} rounds of {seconds} s, median [min–max]\n\n", self.title);
+        let settings = self.samples.first().map_or("", |sample| &sample.settings);
+        let place = format!("{}; in each namespace {settings}\n\n", self.placement);
+        title + &place + &self.costs() + &self.sockets() + "\n" + &self.conclusions()
     }
 
     fn costs(&self) -> String {
@@ -219,12 +220,17 @@ fn others(states: &super::census::States) -> f64 {
 
 /// The part of the requests at the origin that came on a connection that was there, what filled the pool included.
 fn reused(sample: &Sample) -> f64 {
-    1.0 - sample.opened_all as f64 / sample.requests_at_origin_all as f64
+    kept(sample.opened_all, sample.requests_at_origin_all)
 }
 
 /// The same without what came before the load.
 fn reused_under_load(sample: &Sample) -> f64 {
-    1.0 - sample.opened as f64 / sample.requests_at_origin as f64
+    kept(sample.opened, sample.requests_at_origin)
+}
+
+/// A connection that was opened and never asked anything, as when a load ends, makes no request less than new.
+fn kept(opened: u64, requests: u64) -> f64 {
+    (1.0 - opened as f64 / requests as f64).max(0.0)
 }
 
 /// TIME_WAIT sockets on the origin's port when the load had ended, for each request since the proxy was started. Two
