@@ -301,6 +301,7 @@ pub(super) mod tests {
             requests: 10_000,
             requests_per_second: 10_000.0,
             failed: 0,
+            causes: std::collections::BTreeMap::new(),
             latency_ms_mean: None,
             latency_ms_p99: 2.0,
             void: Vec::new(),
