@@ -114,7 +114,6 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for (index, load) in plan::loads(&args.only, &scale).into_iter().enumerate() {
         let placement = args.placement(load.part, cores);
         heading(&load.to_string());
-        println!("{placement}");
         let mut measured =
             Measured { title: load.to_string(), placement, load, orders: Vec::new(), samples: Vec::new() };
         for round in 0..rounds {

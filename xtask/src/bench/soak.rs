@@ -8,6 +8,8 @@ mod peers;
 mod plan;
 
 use super::again::{Linked, run_optimised};
+use super::arms::Programs;
+use super::machine::Machine;
 use super::process::Started;
 use super::results;
 use crate::peers as programs;
@@ -124,6 +126,7 @@ struct Results {
     experiment: &'static str,
     /// UTC.
     date: String,
+    machine: Machine,
     requests: u64,
     clients: u64,
     idle_ms: u64,
@@ -151,6 +154,16 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let idle = Duration::from_millis(args.idle_ms);
     let groups = plan::groups(args.requests, args.clients, idle, Duration::from_secs(pause_seconds));
     let arms = if args.arms.is_empty() { Arm::ALL.to_vec() } else { args.arms.clone() };
+    let in_bin = |name: &str| bin.join(name);
+    let peers = Programs {
+        holdfast: None,
+        floor: None,
+        nginx: in_bin("nginx"),
+        haproxy: in_bin("haproxy"),
+        wrk: in_bin("wrk"),
+    };
+    let machine = Machine::describe(workspace, &peers);
+    println!("{}", machine.sentence());
     let (date, mut rows) = (results::now_utc(), Vec::new());
     for arm in arms {
         heading(&format!("{arm}: {} requests", args.requests));
@@ -160,7 +173,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         rows.push(row);
     }
     let (requests, clients, idle_ms) = (args.requests, args.clients, args.idle_ms);
-    let results = Results { experiment: "soak", date, requests, clients, idle_ms, pause_seconds, rows };
+    let results = Results { experiment: "soak", date, machine, requests, clients, idle_ms, pause_seconds, rows };
     print(&results);
     let folder = if args.keep { workspace.root.join("bench/results") } else { workspace.target("bench") };
     let file = results::write(results::path(&folder, results.experiment, &results.date), &results)?;

@@ -31,6 +31,8 @@ pub(super) struct Figures {
     pub(super) requests_per_second: f64,
     /// Requests without an answer of 200.
     pub(super) failed: u64,
+    /// Why, in the client's words, if it has any.
+    pub(super) causes: BTreeMap<String, u64>,
     pub(super) latency_ms_mean: Option<f64>,
     /// ab tells it in whole milliseconds.
     pub(super) latency_ms_p99: f64,
@@ -142,6 +144,8 @@ struct HoldfastFile {
     responses: u64,
     errors: u64,
     rate: f64,
+    statuses: BTreeMap<u16, u64>,
+    failures: BTreeMap<String, u64>,
     latency: HoldfastLatency,
     void: Vec<String>,
 }
@@ -155,11 +159,14 @@ struct HoldfastLatency {
 fn read_holdfast(file: &Path) -> Result<Figures> {
     let text = fs::read_to_string(file).context("holdfast load wrote no figures")?;
     let read: HoldfastFile = serde_json::from_str(&text).context("holdfast load wrote other figures")?;
+    let bad = read.statuses.iter().filter(|(status, _)| **status >= 400);
+    let causes = read.failures.into_iter().chain(bad.map(|(status, count)| (status.to_string(), *count))).collect();
     let p99_ns = read.latency.quantiles_ns.get("p99").context("a p99")?;
     Ok(Figures {
         requests: read.responses,
         requests_per_second: read.rate,
         failed: read.errors,
+        causes,
         latency_ms_mean: Some(read.latency.mean_ns / 1e6),
         latency_ms_p99: *p99_ns as f64 / 1e6,
         void: read.void,
@@ -172,6 +179,7 @@ fn parse_wrk(said: &str) -> Option<Figures> {
         requests: figures.requests,
         requests_per_second: figures.requests_per_second,
         failed: figures.socket_errors + figures.status_errors,
+        causes: BTreeMap::new(),
         latency_ms_mean: None,
         latency_ms_p99: figures.latency_us_p99 / 1e3,
         void: Vec::new(),
@@ -189,6 +197,7 @@ fn parse_ab(said: &str) -> Option<Figures> {
         requests: number("Complete requests:")? as u64,
         requests_per_second: number("Requests per second:")?,
         failed: failed as u64,
+        causes: BTreeMap::new(),
         latency_ms_mean: number("Time per request:"),
         latency_ms_p99: number("99%")?,
         void: Vec::new(),
@@ -215,12 +224,15 @@ mod tests {
     fn our_own_figures_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("load.json");
-        let text = "{\"responses\":7,\"errors\":1,\"rate\":3.5,\"void\":[\"lag\"],\
+        let text = "{\"responses\":7,\"errors\":1,\"rate\":3.5,\"void\":[\"lag\"],\"statuses\":{\"200\":6,\"502\":1},\
+                    \"failures\":{\"unanswered\":2},\
                     \"latency\":{\"mean_ns\":2e6,\"quantiles_ns\":{\"p50\":1,\"p99\":5000000}},\"more\":0}";
         fs::write(&file, text).unwrap();
         let figures = read_holdfast(&file).unwrap();
         assert_eq!((figures.requests, figures.failed, figures.latency_ms_p99), (7, 1, 5.0));
         assert_eq!(figures.void, ["lag"]);
+        let causes: Vec<_> = figures.causes.iter().map(|(cause, count)| (cause.as_str(), *count)).collect();
+        assert_eq!(causes, [("502", 1), ("unanswered", 2)]);
         fs::write(&file, "{}").unwrap();
         assert!(read_holdfast(&file).is_err());
     }

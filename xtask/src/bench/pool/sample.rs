@@ -11,7 +11,7 @@ use super::plan::{Arm, Load};
 use super::programs::{self, AtOrigin, GATEWAY_PORT, ORIGIN_PORT, Paths, Placement};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
-use sockdiag::{Census, Counters};
+use sockdiag::{Census, Counters, Settings};
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -73,6 +73,8 @@ pub(super) struct Sample {
     pub(super) time_waits_reused: Option<u64>,
     pub(super) time_wait_overflows: Option<u64>,
     pub(super) listen_overflows: Option<u64>,
+    /// Of the namespace, for people: what decides how many ports there are, and what becomes of those in TIME_WAIT.
+    pub(super) settings: String,
 }
 
 /// Two sockets of the proxy for each client, and what the programs have besides.
@@ -184,7 +186,19 @@ fn measure(spec: &Spec, origin: &Started, proxy: Option<&Started>, at_start: AtO
         time_waits_reused: kernel.time_waits_reused,
         time_wait_overflows: kernel.time_wait_overflows,
         listen_overflows: kernel.listen_overflows,
+        settings: settings_sentence(&Settings::read()),
     })
+}
+
+fn settings_sentence(settings: &Settings) -> String {
+    let number = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    format!(
+        "{} local ports, tcp_tw_reuse {}, tcp_max_tw_buckets {}, somaxconn {}",
+        number(settings.ports_usable()),
+        number(settings.tw_reuse.map(u32::from)),
+        number(settings.tw_buckets_max),
+        number(settings.somaxconn)
+    )
 }
 
 /// What was seen while the client ran.
@@ -287,6 +301,7 @@ pub(super) mod tests {
             requests: 10_000,
             requests_per_second: 10_000.0,
             failed: 0,
+            causes: std::collections::BTreeMap::new(),
             latency_ms_mean: None,
             latency_ms_p99: 2.0,
             void: Vec::new(),
@@ -311,6 +326,7 @@ pub(super) mod tests {
             time_waits_reused: Some(0),
             time_wait_overflows: Some(0),
             listen_overflows: Some(0),
+            settings: "28232 local ports".to_owned(),
         }
     }
 

@@ -8,6 +8,7 @@ use super::programs::Placement;
 use super::sample::{Sample, Side};
 use serde::Serialize;
 use sockdiag::State;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// One load with all its samples.
@@ -30,9 +31,10 @@ impl Measured {
     /// Both tables and what follows from them.
     pub(super) fn markdown(&self, rounds: u64) -> String {
         let seconds = self.load.seconds;
-        let title =
-            format!("\n### {}; {rounds} rounds of {seconds} s, median [min–max]; {}\n\n", self.title, self.placement);
-        title + &self.costs() + &self.sockets() + "\n" + &self.conclusions()
+        let title = format!("\n### {}; {rounds} rounds of {seconds} s, median [min–max]\n\n", self.title);
+        let settings = self.samples.first().map_or("", |sample| &sample.settings);
+        let place = format!("{}; in each namespace {settings}\n\n", self.placement);
+        title + &place + &self.costs() + &self.sockets() + "\n" + &self.conclusions()
     }
 
     fn costs(&self) -> String {
@@ -42,7 +44,7 @@ impl Measured {
         );
         for arm in &self.load.arms {
             let rows = || self.of_arm(*arm);
-            let failed: u64 = rows().map(|sample| sample.figures.failed).sum();
+            let failed = self.failed(*arm);
             let cpu = |side: fn(&Sample) -> Option<Side>| {
                 spread(&rows().filter_map(|sample| Some(side(sample)?.cpu_us_per_request)).collect::<Vec<_>>(), 1)
             };
@@ -62,17 +64,28 @@ impl Measured {
         text
     }
 
+    /// All rounds together, with the client's words for why.
+    fn failed(&self, arm: Arm) -> String {
+        let mut causes = BTreeMap::<&str, u64>::new();
+        for (cause, count) in self.of_arm(arm).flat_map(|sample| &sample.figures.causes) {
+            *causes.entry(cause).or_default() += count;
+        }
+        let all: u64 = self.of_arm(arm).map(|sample| sample.figures.failed).sum();
+        let causes: Vec<String> = causes.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+        if causes.is_empty() { all.to_string() } else { format!("{all} ({})", causes.join(", ")) }
+    }
+
     fn sockets(&self) -> String {
         let mut text = String::from(
             "\n| arm | gateway's port: ESTABLISHED | TIME_WAIT | other | origin's port: ESTABLISHED | TIME_WAIT | other | \
-             opened upstream | for requests | reused, % | TIME_WAIT at the end / requests, % |\n\
-             |---|---|---|---|---|---|---|---|---|---|---|\n",
+             opened upstream | for requests | reused, % | TIME_WAIT at the end / requests, % | of it the origin's, % |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
         for arm in &self.load.arms {
             let count = |value: fn(&Sample) -> f64| self.spread(*arm, value, 0);
             let _ = writeln!(
                 text,
-                "| {arm} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {arm} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 count(|sample| of(&sample.sockets.gateway, State::Established)),
                 count(|sample| of(&sample.sockets.gateway, State::TimeWait)),
                 count(|sample| others(&sample.sockets.gateway)),
@@ -83,6 +96,7 @@ impl Measured {
                 count(|sample| sample.requests_at_origin_all as f64),
                 self.spread(*arm, |sample| reused(sample) * 100.0, 2),
                 self.spread(*arm, |sample| time_wait(sample) * 100.0, 3),
+                spread(&self.of_arm(*arm).filter_map(origin_first).map(|part| part * 100.0).collect::<Vec<_>>(), 0),
             );
         }
         text
@@ -214,23 +228,36 @@ impl Measured {
 }
 
 fn others(states: &super::census::States) -> f64 {
-    all(states) - of(states, State::Established) - of(states, State::TimeWait)
+    let told = [State::Established.name(), State::TimeWait.name()];
+    let rest = states.iter().filter(|(state, _)| !told.contains(&state.as_str()));
+    rest.fold(0.0, |sum, (_, count)| sum + count)
 }
 
 /// The part of the requests at the origin that came on a connection that was there, what filled the pool included.
 fn reused(sample: &Sample) -> f64 {
-    1.0 - sample.opened_all as f64 / sample.requests_at_origin_all as f64
+    kept(sample.opened_all, sample.requests_at_origin_all)
 }
 
 /// The same without what came before the load.
 fn reused_under_load(sample: &Sample) -> f64 {
-    1.0 - sample.opened as f64 / sample.requests_at_origin as f64
+    kept(sample.opened, sample.requests_at_origin)
+}
+
+/// A connection that was opened and never asked anything, as when a load ends, makes no request less than new.
+fn kept(opened: u64, requests: u64) -> f64 {
+    (1.0 - opened as f64 / requests as f64).max(0.0)
 }
 
 /// TIME_WAIT sockets on the origin's port when the load had ended, for each request since the proxy was started. Two
 /// sides that close at the same time have one each, so an arm without a pool may have more than one for each request.
 fn time_wait(sample: &Sample) -> f64 {
     of(&sample.sockets_end.origin, State::TimeWait) / sample.requests_at_origin_all as f64
+}
+
+/// The part of those that the origin has, since it closed first; `None` of nothing.
+fn origin_first(sample: &Sample) -> Option<f64> {
+    let all = of(&sample.sockets_end.origin, State::TimeWait);
+    (all > 0.0).then(|| sample.sockets_end.origin_closed_first / all)
 }
 
 #[cfg(test)]
