@@ -18,6 +18,7 @@ use reactor::{ConnectOptions, PeerAddress};
 use rules::defined::Definitions;
 use rules::location::Locations;
 use rules::mime::MimeTypes;
+use rules::program::Program;
 use rules::redirect::Redirects;
 use rules::reply::ErrorPages;
 use rules::server_name::ServerNames;
@@ -122,8 +123,10 @@ pub(crate) struct ServerPlan {
     pub(crate) name: Box<[u8]>,
     pub(crate) locations: Locations,
     pub(crate) merge_slashes: bool,
-    /// `return` at server level: it answers before a location is sought.
+    /// `return` as the first thing at server level: it answers before a location is sought.
     pub(crate) answer: Option<ReturnPlan>,
+    /// What else is done before a location is sought.
+    pub(crate) program: Option<Box<ProgramPlan>>,
     /// The server's own settings, for requests that no location matches.
     pub(crate) own: LocationId,
 }
@@ -132,6 +135,8 @@ pub(crate) struct ServerPlan {
 pub(crate) struct LocationPlan {
     /// The prefix, for replacing it; empty for expressions and named locations.
     pub(crate) name: Box<[u8]>,
+    /// What is done before the content; `None` for nothing.
+    pub(crate) program: Option<Box<ProgramPlan>>,
     pub(crate) content: Content,
     pub(crate) client: ClientPlan,
     pub(crate) access_logs: Vec<AccessLog>,
@@ -249,6 +254,14 @@ impl Content {
             _ => None,
         }
     }
+}
+
+/// A rewrite program, with what its numbers stand for.
+pub(crate) struct ProgramPlan {
+    pub(crate) program: Program,
+    pub(crate) answers: Vec<ReturnPlan>,
+    /// The settings of each `if`.
+    pub(crate) places: Vec<LocationId>,
 }
 
 /// `return`.

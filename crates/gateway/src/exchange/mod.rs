@@ -21,6 +21,7 @@ mod redirect;
 mod relay;
 mod reply;
 mod request_body;
+mod rewrite;
 mod send_file;
 mod settle;
 mod status_page;
@@ -115,6 +116,12 @@ pub(crate) struct Target {
     pub(crate) uri_replaced: bool,
     /// It has brought arguments, which are in `Request::args`.
     pub(crate) has_args: bool,
+    /// Nevertheless its bytes are those that the client sent: only arguments were set.
+    pub(crate) uri_verbatim: bool,
+    /// A program has rewritten the URI, and a location is to be sought for it.
+    pub(crate) moved: bool,
+    /// `rewrite … break`: the URI has nothing to do with the location's name any more.
+    pub(crate) name_is_stale: bool,
 }
 
 /// One exchange.
@@ -168,8 +175,12 @@ pub(crate) struct Exchange {
 
 /// What a phase of an exchange came to.
 pub(crate) enum Step {
-    /// A location was found: its content is next.
+    /// The server's program is next.
+    Rules,
+    /// A location was found: its program and its content are next.
     Content,
+    /// A program has rewritten the URI: a location is sought for it.
+    Moved,
     /// This is the answer.
     Reply(Reply),
     /// The request goes on elsewhere.
@@ -281,15 +292,22 @@ impl Exchange {
         loop {
             step = match step {
                 Step::Served(served) => return served,
+                Step::Rules => self.server_rules().await,
                 Step::Content => self.content().await,
-                Step::Redirect(_) if redirects == REDIRECTS_MAX => {
-                    self.error_log("rewrite or internal redirection cycle");
+                Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
+                    let uri = self.uri().escape_ascii();
+                    self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
                     self.error_pages_done = true;
                     Step::Reply(Reply::error(500))
                 }
                 Step::Redirect(redirect) => {
                     redirects += 1;
                     self.redirect(redirect)
+                }
+                Step::Moved => {
+                    redirects += 1;
+                    self.target.location = None;
+                    self.route_location()
                 }
                 Step::Reply(reply) => match self.error_page(&reply) {
                     Some(page) => page,
@@ -310,9 +328,18 @@ impl Exchange {
     /// From the present URI to a location.
     fn route_uri(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
-        if let Some(plan) = &generation.server(self.target.server).answer {
+        let server = generation.server(self.target.server);
+        if let Some(plan) = &server.answer {
             return self.return_step(plan);
         }
+        if server.program.is_some() {
+            return Step::Rules;
+        }
+        self.route_location()
+    }
+
+    /// From the present URI to a location, where the server has no more to say.
+    fn route_location(&mut self) -> Step {
         if let Err(reply) = self.find_location() {
             return Step::Reply(reply);
         }
@@ -326,7 +353,14 @@ impl Exchange {
     async fn content(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
-        let location = generation.location(location);
+        let mut location = generation.location(location);
+        if let Some(program) = &location.program {
+            if let Some(step) = self.location_rules(program).await {
+                return step;
+            }
+            // An `if` may have led to other settings.
+            location = generation.location(self.target.location.unwrap_or(generation.server(self.target.server).own));
+        }
         if !matches!(location.content, Content::Return(_)) {
             if let Some(plan) = &location.limits
                 && let Some(refusal) = self.limit(plan).await

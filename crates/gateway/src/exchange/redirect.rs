@@ -93,6 +93,8 @@ impl Exchange {
     /// Routes the request anew.
     pub(super) fn redirect(&mut self, redirect: Redirect) -> Step {
         self.target.internal = true;
+        self.target.name_is_stale = false;
+        self.target.uri_verbatim = false;
         match redirect {
             Redirect::Uri { uri, args } => {
                 self.request.uri = uri;

@@ -8,6 +8,7 @@ mod keeping;
 mod limits;
 mod proxying;
 mod responses;
+mod rewriting;
 mod variables;
 
 /// One conversation on one connection.
@@ -44,6 +45,12 @@ pub(crate) fn suites() -> Vec<Suite> {
             text: include_str!("responses.conf"),
             cases: responses::cases(),
             files: responses::files(),
+        },
+        Suite {
+            name: "rewriting",
+            text: include_str!("rewriting.conf"),
+            cases: rewriting::cases(),
+            files: rewriting::files(),
         },
         Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
         Suite { name: "limits", text: include_str!("limits.conf"), cases: limits::cases(), files: limits::files() },
