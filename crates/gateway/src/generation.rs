@@ -207,6 +207,10 @@ pub(crate) struct ClientPlan {
     pub(crate) lingering_time: Duration,
     pub(crate) lingering_timeout: Duration,
     pub(crate) chunked_transfer_encoding: bool,
+    /// `tcp_nodelay`
+    pub(crate) nodelay: bool,
+    /// `reset_timedout_connection`
+    pub(crate) reset_timed_out: bool,
 }
 
 /// `try_files`
@@ -299,6 +303,10 @@ pub(crate) struct ProxyPlan {
     pub(crate) limit_rate: Option<SizePlan>,
     /// The upstream may say how fast its response goes to the client.
     pub(crate) obeys_limit_rate: bool,
+    /// The same where `X-Accel-Buffering: no`, and where it says `yes`; both are `buffer_bytes` where it has no say.
+    pub(crate) accel_buffer_bytes: [usize; 2],
+    /// `X-Accel-Redirect` is followed.
+    pub(crate) accel_redirect: bool,
     pub(crate) request_buffering: bool,
     pub(crate) ignore_client_abort: bool,
     /// `proxy_intercept_errors`: `error_page` has a say in what the upstream answers.

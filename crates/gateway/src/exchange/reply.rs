@@ -208,7 +208,7 @@ impl Exchange {
         for (name, value) in &reply.fields {
             encode_field(name, value, head);
         }
-        self.encode_challenges(head);
+        self.encode_carried(head);
         self.encode_connection(head);
         self.encode_added(reply.status, head);
         encode_head_end(head);

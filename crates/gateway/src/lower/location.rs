@@ -211,6 +211,8 @@ impl Lowering<'_> {
             lingering_time: if lingers { client.lingering_time } else { Duration::ZERO },
             lingering_timeout: client.lingering_timeout,
             chunked_transfer_encoding: client.chunked_transfer_encoding,
+            nodelay: client.tcp_nodelay,
+            reset_timed_out: client.reset_timedout_connection,
         }
     }
 }

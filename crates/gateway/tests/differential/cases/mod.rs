@@ -9,6 +9,7 @@ mod limits;
 mod proxying;
 mod responses;
 mod rewriting;
+mod steering;
 mod variables;
 
 /// One conversation on one connection.
@@ -51,6 +52,12 @@ pub(crate) fn suites() -> Vec<Suite> {
             text: include_str!("rewriting.conf"),
             cases: rewriting::cases(),
             files: rewriting::files(),
+        },
+        Suite {
+            name: "steering",
+            text: include_str!("steering.conf"),
+            cases: steering::cases(),
+            files: steering::files(),
         },
         Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
         Suite { name: "limits", text: include_str!("limits.conf"), cases: limits::cases(), files: limits::files() },
