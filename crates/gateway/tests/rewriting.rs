@@ -48,6 +48,18 @@ fn a_variable_without_a_value_is_warned_of_unless_that_is_off() {
 }
 
 #[test]
+fn a_rate_can_be_set_by_a_program() {
+    let gateway = Gateway::start(
+        "location / { if ($arg_slow) { set $limit_rate $arg_slow; } return 200 \"[$limit_rate]\"; }",
+        "",
+    );
+    assert_eq!(gateway.get("/").body, b"[0]");
+    assert_eq!(gateway.get("/?slow=64k").body, b"[65536]");
+    assert_eq!(gateway.get("/?slow=nonsense").body, b"[0]");
+    gateway.expect_error("invalid $limit_rate \"nonsense\"");
+}
+
+#[test]
 fn a_cycle_ends_with_500_and_says_so() {
     let gateway = Gateway::start("location /loop { rewrite ^/loop(.*)$ /loop$1x last; }", "");
     let answer = gateway.get("/loop");

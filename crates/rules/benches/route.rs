@@ -155,6 +155,8 @@ impl Machine for Request {
 
     fn set_args(&mut self, _: &[u8]) {}
 
+    fn set_rate(&mut self, _: &[u8]) {}
+
     fn rewrite(&mut self, uri: Vec<u8>, _: Option<Vec<u8>>, _: bool) {
         black_box(uri);
     }

@@ -16,6 +16,8 @@ pub enum Step {
     Set(Slot, Template),
     /// `set $args`
     SetArgs(Template),
+    /// `set $limit_rate`
+    SetRate(Template),
     /// `rewrite`
     Rewrite(Box<Rewrite>),
     /// `return`; the number is the caller's.
@@ -104,6 +106,8 @@ pub trait Machine: Surroundings {
     fn was_quoted(&self) -> bool;
     /// `set $args`
     fn set_args(&mut self, args: &[u8]);
+    /// `set $limit_rate`: a size, or something that is none.
+    fn set_rate(&mut self, size: &[u8]);
     /// The request is about another URI from now on. `args` of `None` leaves the arguments; `stays` is `rewrite … break`.
     fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool);
     /// `break`: no location is sought for the URI as it is.
@@ -150,6 +154,7 @@ pub struct Program {
 enum Instruction {
     Set(Slot, Template),
     SetArgs(Template),
+    SetRate(Template),
     Rewrite(Box<Rewrite>),
     Return(u32),
     Break,
@@ -187,6 +192,11 @@ impl Program {
                     value.write(machine, &mut text);
                     machine.set_args(&text);
                 }
+                Instruction::SetRate(value) => {
+                    let mut text = Vec::new();
+                    value.write(machine, &mut text);
+                    machine.set_rate(&text);
+                }
                 Instruction::Rewrite(rewrite) => match rewrite.run(machine, self.logs) {
                     Ok(None) => {}
                     Ok(Some(stop)) => return stop,
@@ -221,6 +231,7 @@ fn flatten(steps: Vec<Step>, list: &mut Vec<Instruction>) {
         match step {
             Step::Set(slot, value) => list.push(Instruction::Set(slot, value)),
             Step::SetArgs(value) => list.push(Instruction::SetArgs(value)),
+            Step::SetRate(value) => list.push(Instruction::SetRate(value)),
             Step::Rewrite(rewrite) => list.push(Instruction::Rewrite(rewrite)),
             Step::Return(number) => list.push(Instruction::Return(number)),
             Step::Break => list.push(Instruction::Break),

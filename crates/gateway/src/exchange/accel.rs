@@ -23,6 +23,7 @@ impl Exchange {
     pub(super) fn follow_accel_redirect(&mut self, plan: &ProxyPlan) -> Step {
         let uri = self.accel_redirect(plan).unwrap_or_default().to_vec();
         self.carry(&CARRIED);
+        self.take_limit_rate(plan);
         self.carried_type = self
             .answer()
             .and_then(|answer| answer.head.value(FieldId::ContentType, &answer.bytes))

@@ -6,6 +6,7 @@ use super::reply::Reply;
 use super::{Exchange, ExchangeView, Step};
 use crate::error_log::{Level, errno};
 use crate::generation::{LocationId, ProgramPlan};
+use conf::value::size::parse_size_text;
 use reactor::{FileKind, c_path, open_file_cached};
 use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
@@ -169,6 +170,13 @@ impl Machine for Rewriting<'_> {
         }
         exchange.target.has_args = true;
         exchange.request.args = args.to_vec();
+    }
+
+    fn set_rate(&mut self, size: &[u8]) {
+        match parse_size_text(size) {
+            Some(rate) => self.exchange.limit_rate = Some(rate),
+            None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", size.escape_ascii())),
+        }
     }
 
     fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool) {

@@ -57,8 +57,9 @@ impl Lowering<'_> {
                     match self.users.declare_assignable(variable) {
                         Ok(Assignable::Slot(slot)) => Some(Step::Set(slot, value)),
                         Ok(Assignable::Args) => Some(Step::SetArgs(value)),
+                        Ok(Assignable::LimitRate) => Some(Step::SetRate(value)),
                         // Declaring it has said so.
-                        Ok(Assignable::LimitRate) | Err(_) => None,
+                        Err(_) => None,
                     }
                 }
                 Instruction::Rewrite(rewrite) => self.rewrite(rewrite).map(|rewrite| Step::Rewrite(Box::new(rewrite))),

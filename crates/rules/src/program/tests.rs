@@ -77,6 +77,10 @@ impl Machine for Exchange {
         self.args = args.to_vec();
     }
 
+    fn set_rate(&mut self, size: &[u8]) {
+        self.notes.borrow_mut().push(format!("rate {}", size.escape_ascii()));
+    }
+
     fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool) {
         self.uri = uri;
         self.args = args.unwrap_or(std::mem::take(&mut self.args));
