@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     pub(crate) serial: u64,
     /// `$connection_requests`, the present one included.
     pub(crate) requests: u32,
+    /// Small writes leave at once: on, unless `tcp_nodelay` of the last location has said otherwise.
+    pub(crate) nodelay: bool,
     pub(crate) accepted_at: Millis,
     /// When the last exchange ended, or the connection was accepted.
     pub(crate) idle_since: Millis,

@@ -18,6 +18,7 @@ use reactor::{ConnectOptions, PeerAddress};
 use rules::defined::Definitions;
 use rules::location::Locations;
 use rules::mime::MimeTypes;
+use rules::program::Program;
 use rules::redirect::Redirects;
 use rules::reply::ErrorPages;
 use rules::server_name::ServerNames;
@@ -124,8 +125,10 @@ pub(crate) struct ServerPlan {
     pub(crate) name: Box<[u8]>,
     pub(crate) locations: Locations,
     pub(crate) merge_slashes: bool,
-    /// `return` at server level: it answers before a location is sought.
+    /// `return` as the first thing at server level: it answers before a location is sought.
     pub(crate) answer: Option<ReturnPlan>,
+    /// What else is done before a location is sought.
+    pub(crate) program: Option<Box<ProgramPlan>>,
     /// The server's own settings, for requests that no location matches.
     pub(crate) own: LocationId,
 }
@@ -134,6 +137,8 @@ pub(crate) struct ServerPlan {
 pub(crate) struct LocationPlan {
     /// The prefix, for replacing it; empty for expressions and named locations.
     pub(crate) name: Box<[u8]>,
+    /// What is done before the content; `None` for nothing.
+    pub(crate) program: Option<Box<ProgramPlan>>,
     pub(crate) content: Content,
     pub(crate) client: ClientPlan,
     pub(crate) access_logs: Vec<AccessLog>,
@@ -206,6 +211,10 @@ pub(crate) struct ClientPlan {
     pub(crate) lingering_time: Duration,
     pub(crate) lingering_timeout: Duration,
     pub(crate) chunked_transfer_encoding: bool,
+    /// `tcp_nodelay`
+    pub(crate) nodelay: bool,
+    /// `reset_timedout_connection`
+    pub(crate) reset_timed_out: bool,
 }
 
 /// `try_files`
@@ -255,6 +264,14 @@ impl Content {
     }
 }
 
+/// A rewrite program, with what its numbers stand for.
+pub(crate) struct ProgramPlan {
+    pub(crate) program: Program,
+    pub(crate) answers: Vec<ReturnPlan>,
+    /// The settings of each `if`.
+    pub(crate) places: Vec<LocationId>,
+}
+
 /// `return`.
 pub(crate) struct ReturnPlan {
     pub(crate) status: u16,
@@ -290,6 +307,10 @@ pub(crate) struct ProxyPlan {
     pub(crate) limit_rate: Option<SizePlan>,
     /// The upstream may say how fast its response goes to the client.
     pub(crate) obeys_limit_rate: bool,
+    /// The same where `X-Accel-Buffering: no`, and where it says `yes`; both are `buffer_bytes` where it has no say.
+    pub(crate) accel_buffer_bytes: [usize; 2],
+    /// `X-Accel-Redirect` is followed.
+    pub(crate) accel_redirect: bool,
     pub(crate) request_buffering: bool,
     pub(crate) ignore_client_abort: bool,
     /// `proxy_intercept_errors`: `error_page` has a say in what the upstream answers.

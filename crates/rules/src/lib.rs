@@ -18,6 +18,7 @@ pub mod mime;
 mod name_table;
 pub mod pace;
 pub mod pattern;
+pub mod program;
 pub mod redirect;
 pub mod reply;
 pub mod server_name;

@@ -33,10 +33,10 @@ directives! {
         "if ($request_method = POST) { return 405; }";
     "set" (2) "$variable value" in Server | Location | IfInServer | IfInLocation, No + REPEATABLE, Planned =>
         "Gives a variable a value.", "set $tier gold;";
-    "rewrite_log" (flag) "on | off" = "off" in Http | Server | Location | IfInServer | IfInLocation, Value, No =>
+    "rewrite_log" (flag) "on | off" = "off" in Http | Server | Location | IfInServer | IfInLocation, Value, Planned =>
         "Whether rewrite steps are logged at notice level.", "rewrite_log on;";
     "uninitialized_variable_warn" (flag) "on | off" = "on"
-        in Http | Server | Location | IfInServer | IfInLocation, Value since "0.3.39", No =>
+        in Http | Server | Location | IfInServer | IfInLocation, Value since "0.3.39", Planned =>
         "Whether the use of a variable without a value is logged.", "uninitialized_variable_warn on;";
 
     module "ngx_http_split_clients_module";

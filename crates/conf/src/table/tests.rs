@@ -23,7 +23,7 @@ const CORE: &[&str] = &[
     "etag if_modified_since",
     "expires add_header add_header_inherit add_trailer add_trailer_inherit limit_rate limit_rate_after",
     // rewrite
-    "return rewrite break set if map geo split_clients",
+    "return rewrite break set if rewrite_log uninitialized_variable_warn map geo split_clients",
     // logs
     "log_format access_log log_not_found open_log_file_cache stub_status",
     // limits, real client

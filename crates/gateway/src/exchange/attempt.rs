@@ -1,7 +1,6 @@
 //! One attempt of a proxied exchange: a connection is leased or opened, the request is sent, the response head is awaited,
 //! and the response is relayed.
 
-use super::Exchange;
 use super::body::BodyRead;
 use super::patience::Patience;
 use super::proxied_head::HeadStep;
@@ -10,6 +9,7 @@ use super::relay::{Relay, RelayEnd, RelayPlan, Source};
 use super::reply::Reply;
 use super::request_body::OutgoingBody;
 use super::unsent::send_in_two;
+use super::{Exchange, Step};
 use crate::buffer::Spill;
 use crate::close::CloseReason;
 use crate::error_log::errno;
@@ -46,8 +46,8 @@ pub(super) enum AttemptEnd {
     Tunnel(Box<TunnelStart>),
     /// The client's body cannot be had: the answer to that.
     Reply(Reply),
-    /// The peer has answered, and an error page is shown for what it says.
-    Intercepted(u16),
+    /// The peer has answered, and something else is shown for what it says.
+    Intercepted(Box<Step>),
     Failed {
         failure: Failure,
         sent: Sent,
@@ -233,7 +233,7 @@ impl Exchange {
                 // that answer is worth more than the news that it did not listen to the end.
                 HeadStep::Waiting => {}
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
-                HeadStep::Intercepted(whole) => return self.intercept(up, whole, &sending),
+                HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
                 HeadStep::Failed(failure, reason, discard) => {
                     let lost_race = failure == Failure::ClosedBeforeHead && interims == 0;
@@ -361,7 +361,7 @@ impl Exchange {
     /// Relays the body and settles the upstream connection.
     async fn finish(&mut self, plan: &ProxyPlan, up: Leased, mut relay: Relay, sending: &Sending) -> AttemptEnd {
         let relay_plan = RelayPlan {
-            buffer_bytes: plan.buffer_bytes,
+            buffer_bytes: self.buffer_bytes(plan),
             read_timeout: plan.read_timeout,
             send_timeout: self.client_plan().send_timeout,
         };
@@ -396,8 +396,9 @@ impl Exchange {
         AttemptEnd::Served
     }
 
-    /// `proxy_intercept_errors`: what is not read of the response costs its connection, which no later response may follow.
-    fn intercept(&mut self, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
+    /// `proxy_intercept_errors` and `X-Accel-Redirect`: what is not read of the response costs its connection, which no later
+    /// response may follow.
+    fn intercept(&mut self, plan: &ProxyPlan, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
         let now = self.worker.reactor.now();
         if let Some(record) = self.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
@@ -412,8 +413,14 @@ impl Exchange {
             }
             up.discard(reason);
         }
-        self.carry_challenges();
-        AttemptEnd::Intercepted(self.answer().map_or(502, |answer| answer.head.status))
+        let status = self.answer().map_or(502, |answer| answer.head.status);
+        let step = if self.shows_error_page(plan, status) {
+            self.carry_challenges();
+            Step::Reply(Reply::error(status))
+        } else {
+            self.follow_accel_redirect(plan)
+        };
+        AttemptEnd::Intercepted(Box::new(step))
     }
 
     fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {

@@ -1,6 +1,6 @@
 //! What the variables of a configuration (`set`, `map`, `geo`, `split_clients`) are made of besides other variables.
 
-use super::ExchangeView;
+use super::{Exchange, ExchangeView};
 use crate::error_log::Level;
 use http1::FieldId;
 use reactor::PeerAddress;
@@ -20,28 +20,45 @@ impl Surroundings for ExchangeView<'_> {
     }
 
     fn client(&self) -> Option<IpAddr> {
-        match self.exchange.client() {
+        self.exchange.client_ip()
+    }
+
+    fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
+        self.exchange.forwarded_for(values);
+    }
+
+    fn trouble(&self, trouble: Trouble<'_>) {
+        self.exchange.variable_trouble(&trouble);
+    }
+}
+
+impl Exchange {
+    /// The address of the client, as trusted proxies name it; none on a Unix socket.
+    pub(super) fn client_ip(&self) -> Option<IpAddr> {
+        match self.client() {
             PeerAddress::Ip(address) => Some(address.ip()),
             PeerAddress::Unix(_) => None,
         }
     }
 
-    fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
-        let request = &self.exchange.request;
+    /// The values of `X-Forwarded-For`.
+    pub(super) fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
+        let request = &self.request;
         let fields = request.head.fields.iter().filter(|field| field.id == FieldId::XForwardedFor);
         values.extend(fields.map(|field| field.value.of(&request.bytes)));
     }
 
-    fn trouble(&self, trouble: Trouble<'_>) {
+    /// Says what went wrong while a variable was made.
+    pub(super) fn variable_trouble(&self, trouble: &Trouble<'_>) {
         match trouble {
-            Trouble::Uninitialized(name) if self.exchange.location().warns_uninitialized => {
-                self.exchange.log_at(Level::Warn, &format!("using uninitialized \"{name}\" variable"));
+            Trouble::Uninitialized(name) if self.location().warns_uninitialized => {
+                self.log_at(Level::Warn, &format!("using uninitialized \"{name}\" variable"));
             }
             Trouble::Uninitialized(_) => {}
             Trouble::Cycle(name) => {
-                self.exchange.error_log(&format!("cycle while evaluating variable \"{name}\""));
+                self.error_log(&format!("cycle while evaluating variable \"{name}\""));
             }
-            Trouble::Match(error) => self.exchange.error_log(&error.message),
+            Trouble::Match(error) => self.error_log(&error.message),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One request and its response: from a complete head to settle. A future exists only for this; it returns what becomes of
 //! the connection.
 
+mod accel;
 mod access;
 mod added_fields;
 mod attempt;
@@ -23,10 +24,12 @@ mod redirect;
 mod relay;
 mod reply;
 mod request_body;
+mod rewrite;
 mod send_file;
 mod settle;
 mod status_page;
 mod sticky;
+mod target;
 mod try_files;
 mod unsent;
 mod view;
@@ -38,6 +41,7 @@ pub(crate) use rate::{RatePlan, SizePlan};
 pub(crate) use real_client::{RealIpPlan, RealIpSource};
 pub(crate) use settle::log_tunnel;
 pub(crate) use sticky::is_same_site;
+pub(crate) use target::Target;
 pub(crate) use view::{ExchangeView, is_served};
 
 use crate::close::CloseReason;
@@ -51,7 +55,7 @@ use crate::worker::{LingerPlan, Worker};
 use body::RequestBody;
 use downstream::Downstream;
 use files::Prefetched;
-use http1::{BodyFraming, Method, RequestError, TargetForm};
+use http1::{BodyFraming, Method, RequestError};
 use proxy::Attempts;
 use reactor::{Millis, PeerAddress, TaskId};
 use redirect::Redirect;
@@ -60,7 +64,6 @@ use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
 use rules::slots::VarSlots;
-use rules::uri::{ParsedTarget, parse_target};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -106,20 +109,6 @@ pub(crate) enum Next {
     Close(Box<Connection>, CloseReason),
 }
 
-/// Where the request is going: changed by rewrites and internal redirects.
-#[derive(Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) parsed: Option<ParsedTarget>,
-    pub(crate) server: u32,
-    pub(crate) location: Option<LocationId>,
-    /// An internal redirect leads here: `internal` locations are open to it.
-    pub(crate) internal: bool,
-    /// An internal redirect has replaced the client's target: `$uri` is in `Request::uri`.
-    pub(crate) uri_replaced: bool,
-    /// It has brought arguments, which are in `Request::args`.
-    pub(crate) has_args: bool,
-}
-
 /// One exchange.
 pub(crate) struct Exchange {
     pub(crate) worker: Rc<Worker>,
@@ -144,8 +133,10 @@ pub(crate) struct Exchange {
     pub(crate) method: Method,
     /// The status under which an error page is sent, whatever its own.
     pub(crate) shown_status: Option<u16>,
-    /// What the client is asked for by a 401 whose page is another one's.
-    challenges: Vec<Box<[u8]>>,
+    /// Encoded fields of an upstream's response that go with the response that the client gets instead of it.
+    carried: Vec<u8>,
+    /// The type that the upstream gave what `X-Accel-Redirect` leads to.
+    carried_type: Option<Box<[u8]>>,
     /// `error_page` has no more say.
     pub(crate) error_pages_done: bool,
     /// The request's body was refused: it is neither measured again nor passed on.
@@ -173,8 +164,12 @@ pub(crate) struct Exchange {
 
 /// What a phase of an exchange came to.
 pub(crate) enum Step {
-    /// A location was found: its content is next.
+    /// The server's program is next.
+    Rules,
+    /// A location was found: its program and its content are next.
     Content,
+    /// A program has rewritten the URI: a location is sought for it.
+    Moved,
     /// This is the answer.
     Reply(Reply),
     /// The request goes on elsewhere.
@@ -236,7 +231,8 @@ impl Exchange {
             computed: None,
             method: head.method,
             shown_status: None,
-            challenges: Vec::new(),
+            carried: Vec::new(),
+            carried_type: None,
             error_pages_done: false,
             body_refused: false,
             replay: ReplayBody::None,
@@ -287,15 +283,22 @@ impl Exchange {
         loop {
             step = match step {
                 Step::Served(served) => return served,
+                Step::Rules => self.server_rules().await,
                 Step::Content => self.content().await,
-                Step::Redirect(_) if redirects == REDIRECTS_MAX => {
-                    self.error_log("rewrite or internal redirection cycle");
+                Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
+                    let uri = self.uri().escape_ascii();
+                    self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
                     self.error_pages_done = true;
                     Step::Reply(Reply::error(500))
                 }
                 Step::Redirect(redirect) => {
                     redirects += 1;
                     self.redirect(redirect)
+                }
+                Step::Moved => {
+                    redirects += 1;
+                    self.target.location = None;
+                    self.route_location()
                 }
                 Step::Reply(reply) => match self.error_page(&reply) {
                     Some(page) => page,
@@ -322,9 +325,18 @@ impl Exchange {
     /// From the present URI to a location.
     fn route_uri(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
-        if let Some(plan) = &generation.server(self.target.server).answer {
+        let server = generation.server(self.target.server);
+        if let Some(plan) = &server.answer {
             return self.return_step(plan);
         }
+        if server.program.is_some() {
+            return Step::Rules;
+        }
+        self.route_location()
+    }
+
+    /// From the present URI to a location, where the server has no more to say.
+    fn route_location(&mut self) -> Step {
         if let Err(reply) = self.find_location() {
             return Step::Reply(reply);
         }
@@ -338,7 +350,14 @@ impl Exchange {
     async fn content(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
-        let location = generation.location(location);
+        let mut location = generation.location(location);
+        if let Some(program) = &location.program {
+            if let Some(step) = self.location_rules(program).await {
+                return step;
+            }
+            // An `if` may have led to other settings.
+            location = generation.location(self.target.location.unwrap_or(generation.server(self.target.server).own));
+        }
         if !matches!(location.content, Content::Return(_)) {
             if let Some(plan) = &location.real_ip {
                 self.find_client(plan);
@@ -435,62 +454,6 @@ impl Exchange {
         }
     }
 
-    fn parse_uri(&mut self) -> Result<(), Reply> {
-        let generation = Rc::clone(&self.generation);
-        let Request { bytes, head, uri, .. } = &mut *self.request;
-        if head.target.form == TargetForm::Asterisk {
-            // `OPTIONS *` asks about the server as a whole.
-            return Err(Reply::empty(204));
-        }
-        let raw = bytes.get(path_start(&head.target)..head.target.raw.end()).unwrap_or_default();
-        let merge_slashes = generation.server(self.target.server).merge_slashes;
-        match parse_target(raw, merge_slashes, uri) {
-            Ok(parsed) => {
-                self.target.parsed = Some(parsed);
-                Ok(())
-            }
-            Err(error) => {
-                self.client_log(&format!("client sent invalid request: {}", error.explain()));
-                self.close = Some(CloseReason::BadRequest);
-                self.down.keepalive = false;
-                Err(Reply::error(400))
-            }
-        }
-    }
-
-    /// `$uri`: the normalised path.
-    pub(crate) fn uri(&self) -> &[u8] {
-        if self.target.uri_replaced {
-            return &self.request.uri;
-        }
-        let Some(parsed) = &self.target.parsed else { return b"" };
-        parsed.path(self.raw_target(), &self.request.uri)
-    }
-
-    /// The target from its path on, as the client sent it.
-    pub(crate) fn raw_target(&self) -> &[u8] {
-        let target = &self.request.head.target;
-        self.request.bytes.get(path_start(target)..target.raw.end()).unwrap_or_default()
-    }
-
-    /// `$request_uri`: the target, without the host of an absolute one.
-    pub(crate) fn request_uri(&self) -> &[u8] {
-        let target = &self.request.head.target;
-        match target.form {
-            TargetForm::Absolute if self.raw_target().is_empty() => b"/",
-            TargetForm::Absolute => self.raw_target(),
-            _ => target.raw.of(&self.request.bytes),
-        }
-    }
-
-    /// `$args`.
-    pub(crate) fn args(&self) -> Option<&[u8]> {
-        if self.target.uri_replaced {
-            return self.target.has_args.then_some(&self.request.args[..]);
-        }
-        self.target.parsed.as_ref()?.args(self.raw_target())
-    }
-
     /// The method that the location sees.
     pub(crate) fn method_name(&self) -> &[u8] {
         if self.method == Method::Other || self.method == self.request.head.method {
@@ -541,15 +504,6 @@ impl Exchange {
         self.close.get_or_insert(CloseReason::BodyUnread);
         self.error_log(&format!("client intended to send too large body: {length} bytes"));
         Some(Reply::error(413))
-    }
-}
-
-/// Where path and query begin; an absolute target may have no path (`http://host?query`).
-fn path_start(target: &http1::Target) -> usize {
-    match target.query {
-        _ if !target.path.is_empty() => target.path.start as usize,
-        Some(query) => (query.start as usize).saturating_sub(1),
-        None => target.raw.end(),
     }
 }
 

@@ -31,7 +31,8 @@ pub(super) enum HeadStep {
     Waiting,
     /// It was sent to the client; the body follows.
     Relaying(Relay),
-    /// An error page is shown in its place; the body is not passed on. `true`: it has come whole already.
+    /// An error page is shown in its place, or what it redirects to; the body is not passed on. `true`: it has come whole
+    /// already.
     Intercepted(bool),
     /// 101: the bytes that came behind it.
     Switched(Vec<u8>),
@@ -175,7 +176,7 @@ impl Exchange {
                 return HeadStep::Failed(Failure::Status(status), String::new(), DiscardReason::ResponseBodyUnread);
             }
         }
-        if plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some() {
+        if self.shows_error_page(plan, status) || self.accel_redirect(plan).is_some() {
             return HeadStep::Intercepted(is_whole(framing, rest));
         }
         let source = match framing {
@@ -211,6 +212,11 @@ impl Exchange {
         }
     }
 
+    /// `proxy_intercept_errors`
+    pub(super) fn shows_error_page(&self, plan: &ProxyPlan, status: u16) -> bool {
+        plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some()
+    }
+
     /// How the response's end is marked for the client.
     fn response_framing(&mut self, framing: ResponseFraming) -> Framing {
         match framing {
@@ -242,6 +248,7 @@ impl Exchange {
             out.extend_from_slice(b"\r\n");
         }
         self.encode_sticky(plan, out);
+        self.encode_carried(out);
         if plan.redirects.0.is_empty()
             || !(response.seen.contains(FieldId::Location) || response.seen.contains(FieldId::Refresh))
         {
@@ -301,6 +308,7 @@ impl Exchange {
     /// Passes the 101 on; the connections are joined when the exchange settles.
     pub(super) fn open_tunnel(&mut self, plan: &ProxyPlan, up: Leased, early: Vec<u8>) -> AttemptEnd {
         self.status = 101;
+        self.settle_keepalive();
         let mut out = self.worker.take_scratch();
         let Some(Answer { bytes, head: response }) = self.answer.as_deref() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };

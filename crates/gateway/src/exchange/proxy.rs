@@ -192,9 +192,9 @@ impl Exchange {
                     start.seat = self.seat.take().map(Seat::into_tunnel).unwrap_or_default();
                     return Step::Served(Served::Tunnel(start));
                 }
-                AttemptEnd::Intercepted(status) => {
+                AttemptEnd::Intercepted(step) => {
                     self.report(plan, tries, index, Outcome::Succeeded);
-                    return Step::Reply(Reply::error(status));
+                    return *step;
                 }
                 AttemptEnd::Failed { failure, sent } => {
                     if let (Some(record), Some(status)) = (self.attempts.last_mut(), failed_status(failure)) {

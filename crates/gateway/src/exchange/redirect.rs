@@ -69,19 +69,36 @@ impl Exchange {
 
     /// Keeps what an intercepted 401 asks the client for: the page that is shown for it says it too, as in nginx.
     pub(super) fn carry_challenges(&mut self) {
-        let Some(answer) = self.answer().filter(|answer| answer.head.status == 401) else { return };
-        let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(CHALLENGE);
-        let fields = answer.head.fields.iter().filter(named);
-        let challenges = fields.map(|field| field.value.of(&answer.bytes).into()).collect();
-        self.challenges = challenges;
+        let mut carried = Vec::new();
+        if let Some(answer) = self.answer().filter(|answer| answer.head.status == 401) {
+            let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(CHALLENGE);
+            for field in answer.head.fields.iter().filter(named) {
+                encode_field(CHALLENGE, field.value.of(&answer.bytes), &mut carried);
+            }
+        }
+        self.carried = carried;
     }
 
-    /// The fields that [`Self::carry_challenges`] has kept.
-    pub(super) fn encode_challenges(&self, head: &mut Vec<u8>) {
-        self.challenges.iter().for_each(|value| encode_field(CHALLENGE, value, head));
+    /// Keeps fields of the upstream's response for whatever response the client gets instead.
+    pub(super) fn carry(&mut self, names: &[&[u8]]) {
+        let mut carried = std::mem::take(&mut self.carried);
+        if let Some(answer) = self.answer() {
+            let named =
+                |field: &&Field| names.iter().any(|name| field.name.of(&answer.bytes).eq_ignore_ascii_case(name));
+            for field in answer.head.fields.iter().filter(named) {
+                encode_field(field.name.of(&answer.bytes), field.value.of(&answer.bytes), &mut carried);
+            }
+        }
+        self.carried = carried;
     }
 
-    /// Sends the client elsewhere. A line end in the URL, which a variable may bring, would be a field of its own.
+    /// The fields that were kept.
+    pub(super) fn encode_carried(&self, head: &mut Vec<u8>) {
+        head.extend_from_slice(&self.carried);
+    }
+
+    /// Sends the client elsewhere; a path stays one. A line end in the URL, which a variable may bring, would be a field of
+    /// its own.
     fn redirect_reply(&self, status: u16, location: &[u8]) -> Reply {
         if super::proxied_head::has_line_end(location) {
             self.error_log("a line end in the URL of an error page; it is not sent");
@@ -93,6 +110,8 @@ impl Exchange {
     /// Routes the request anew.
     pub(super) fn redirect(&mut self, redirect: Redirect) -> Step {
         self.target.internal = true;
+        self.target.name_is_stale = false;
+        self.target.uri_verbatim = false;
         match redirect {
             Redirect::Uri { uri, args } => {
                 self.request.uri = uri;

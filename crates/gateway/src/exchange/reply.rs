@@ -70,9 +70,7 @@ impl Exchange {
             template.write(&ExchangeView::of(self), &mut text);
         }
         match plan.status {
-            301 | 302 | 303 | 307 | 308 => {
-                Reply { fields: vec![(b"Location", self.absolute_location(text))], ..Reply::error(plan.status) }
-            }
+            301 | 302 | 303 | 307 | 308 => self.client_redirect(plan.status, text),
             status if plan.text.is_some() || status < 400 => Reply {
                 status,
                 content_type: Some(plan.types.type_of(self.uri()))
@@ -210,7 +208,7 @@ impl Exchange {
         for (name, value) in &reply.fields {
             encode_field(name, value, head);
         }
-        self.encode_challenges(head);
+        self.encode_carried(head);
         self.encode_connection(head);
         self.encode_added(reply.status, head);
         encode_head_end(head);

@@ -349,8 +349,9 @@ impl Exchange {
             uri: self.uri(),
             args: self.args(),
             location: &self.location().name,
-            location_is_valid: true,
-            needs_escape: self.target.uri_replaced || parsed.is_some_and(|parsed| parsed.quoted),
+            location_is_valid: !self.target.name_is_stale,
+            needs_escape: (self.target.uri_replaced && !self.target.uri_verbatim)
+                || parsed.is_some_and(|parsed| parsed.quoted),
         };
         uri.write(
             match &plan.uri {

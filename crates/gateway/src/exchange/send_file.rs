@@ -40,6 +40,11 @@ impl Exchange {
         if let Some(status) = self.shown_status.filter(|_| !matches!(reply.body, ReplyBody::ErrorPage)) {
             reply.status = status;
         }
+        if matches!(reply.body, ReplyBody::File(_) | ReplyBody::Bytes(_))
+            && let Some(carried) = &self.carried_type
+        {
+            reply.content_type = Some(carried.clone());
+        }
         match std::mem::take(&mut reply.body) {
             // A page that is shown under a status that has no body (`error_page 304 /page`).
             ReplyBody::File(_) if is_bodiless(reply.status) => self.respond(&reply),
@@ -244,7 +249,7 @@ impl Exchange {
         if matches!(reply.status, 200 | 206) {
             encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
         }
-        self.encode_challenges(head);
+        self.encode_carried(head);
         if let Some(tag) = &file.tag {
             encode_field(b"ETag", tag.as_bytes(), head);
         }

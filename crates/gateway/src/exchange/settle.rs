@@ -31,6 +31,12 @@ impl Exchange {
         let within_limits = !plan.keepalive_timeout.is_zero()
             && connection.requests < plan.keepalive_requests
             && u128::from(age) < plan.keepalive_time.as_millis();
+        if connection.nodelay != plan.nodelay {
+            let nodelay = plan.nodelay;
+            self.down.connection.nodelay = nodelay;
+            // A Unix socket has no such option, and no small packets either.
+            let _ = self.down.connection.stream.as_socket().set_tcp_nodelay(nodelay);
+        }
         if self.down.keepalive && self.worker.is_draining() {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::Shutdown);
@@ -89,7 +95,7 @@ impl Exchange {
         let plan = self.client_plan();
         let (timeout, linger) =
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
-        let keepalive_min = plan.keepalive_min;
+        let (keepalive_min, resets) = (plan.keepalive_min, plan.reset_timed_out);
         let now = self.worker.reactor.now();
         let Self { worker, request, answer, down, body, close, .. } = self;
         worker.recycle(request);
@@ -98,6 +104,13 @@ impl Exchange {
         let mut connection = down.into_parts().0;
         connection.idle_since = now;
         connection.kept_until = now.after(keepalive_min);
+        let unwanted = sent.err().or(close.filter(|reason| *reason == CloseReason::Unanswered));
+        if let Some(reason @ (CloseReason::SendTimeout | CloseReason::Unanswered)) = unwanted.filter(|_| resets) {
+            // `reset_timedout_connection`: no memory of the kernel's waits for a client that is not worth it.
+            let task = connection.task;
+            connection.stream.reset();
+            return Next::Gone(task, reason);
+        }
         if let Err(reason) = sent {
             return Next::Close(connection, reason);
         }

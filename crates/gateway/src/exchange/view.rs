@@ -122,7 +122,8 @@ impl ExchangeView<'_> {
         let exchange = self.exchange;
         let connection = &exchange.down.connection;
         match variable {
-            Variable::Status => number(u64::from(exchange.status), out),
+            // While an error page is made, the status that it will be sent under.
+            Variable::Status => number(u64::from(exchange.shown_status.unwrap_or(exchange.status)), out),
             Variable::BytesSent => number(exchange.down.bytes_sent, out),
             Variable::BodyBytesSent => number(exchange.down.body_bytes, out),
             Variable::Connection => number(connection.serial, out),

@@ -11,7 +11,7 @@ use rules::geo::{Geo, GeoBlock};
 use rules::map::{Map, MapKey};
 use rules::pattern::Pattern;
 use rules::split::{Part, Split};
-use rules::variable::{Assignable, Slot, UserVariables, Variable};
+use rules::variable::{Slot, UserVariables, Variable};
 
 impl Lowering<'_> {
     /// Declares every name that something gives a value.
@@ -48,14 +48,9 @@ impl Lowering<'_> {
         for step in program {
             match step {
                 Instruction::Set { variable, span, .. } => {
-                    let refused = match self.users.declare_assignable(variable) {
-                        Ok(Assignable::LimitRate) => {
-                            "variable \"$limit_rate\" is known but not supported by holdfast yet".into()
-                        }
-                        Ok(Assignable::Args | Assignable::Slot(_)) => continue,
-                        Err(message) => message,
-                    };
-                    self.found.push(Diagnostic::error(*span, refused));
+                    if let Err(message) = self.users.declare_assignable(variable) {
+                        self.found.push(Diagnostic::error(*span, message));
+                    }
                 }
                 Instruction::Rewrite(rewrite) => self.declare_groups(&rewrite.regex),
                 Instruction::If(block) => {

@@ -10,7 +10,7 @@ use crate::generation::{
 };
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    self, BodyInFile, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher, Program,
+    self, BodyInFile, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher, Program, Return,
     ReturnBody, Server, ServerTokens, TryFallback, TryFiles,
 };
 use conf::value::words::MethodSet;
@@ -46,6 +46,7 @@ impl Lowering<'_> {
         let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
         let try_files = location.try_files.as_deref().map(|plan| self.try_files_plan(plan));
         let id = self.add(name, &location.settings, content, try_files);
+        self.locations[id.0 as usize].program = self.program(&location.program, &location.settings, Some(name));
         if let Some(except) = &location.limit_except {
             let plan = self.limit_except(except, name);
             self.locations[id.0 as usize].limit_except = Some(Box::new(plan));
@@ -62,7 +63,7 @@ impl Lowering<'_> {
         LimitExceptPlan { methods, others: self.add(name, &except.settings, content, None) }
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         name: &[u8],
         settings: &Arc<LocationSettings>,
@@ -83,6 +84,7 @@ impl Lowering<'_> {
         let id = LocationId(self.locations.len() as u32);
         self.locations.push(LocationPlan {
             name: name.into(),
+            program: None,
             content,
             client: self.client_plan(settings),
             access_logs,
@@ -141,7 +143,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn content(
+    pub(super) fn content(
         &mut self,
         content: Option<&model::Content>,
         program: &Program,
@@ -163,6 +165,10 @@ impl Lowering<'_> {
     /// The answer of a program that begins with `return`.
     pub(super) fn program_return(&mut self, program: &Program, settings: &LocationSettings) -> Option<ReturnPlan> {
         let Some(Instruction::Return(answer)) = program.first() else { return None };
+        Some(self.return_plan(answer, settings))
+    }
+
+    pub(super) fn return_plan(&mut self, answer: &Return, settings: &LocationSettings) -> ReturnPlan {
         if answer.status < RETURN_STATUS_MIN {
             let message = format!("invalid return code \"{}\"", answer.status);
             let hint = "a final status: 200 to 999, or 444 to close without an answer";
@@ -172,7 +178,7 @@ impl Lowering<'_> {
             ReturnBody::None => None,
             ReturnBody::Text(text) | ReturnBody::Redirect(text) => Some(self.template(text)),
         };
-        Some(ReturnPlan { status: answer.status, text, types: self.mime_types(&settings.files) })
+        ReturnPlan { status: answer.status, text, types: self.mime_types(&settings.files) }
     }
 }
 
@@ -207,6 +213,8 @@ impl Lowering<'_> {
             lingering_time: if lingers { client.lingering_time } else { Duration::ZERO },
             lingering_timeout: client.lingering_timeout,
             chunked_transfer_encoding: client.chunked_transfer_encoding,
+            nodelay: client.tcp_nodelay,
+            reset_timed_out: client.reset_timedout_connection,
         }
     }
 }

@@ -11,6 +11,7 @@ mod limits;
 mod listener;
 mod location;
 mod logs;
+mod program;
 mod proxy;
 mod rate;
 mod real_ip;
@@ -212,6 +213,7 @@ impl Lowering<'_> {
             locations,
             merge_slashes: server.settings.head.merge_slashes,
             answer: self.program_return(&server.program, &server.location),
+            program: self.program(&server.program, &server.location, None),
             own,
         }
     }

@@ -94,6 +94,10 @@ impl Lowering<'_> {
         let http_1_1 = settings.proxy.http_version != HttpVersion::Http10;
         let (set_fields, replaced) = self.set_fields(&settings.proxy, http_1_1);
         let client = &settings.client;
+        let unbuffered_bytes = transport.buffer_size as usize;
+        let buffered_bytes = transport.buffers.total() as usize;
+        let buffer_bytes = if transport.buffering { buffered_bytes } else { unbuffered_bytes };
+        let ignored = settings.proxy.ignore_headers;
         ProxyPlan {
             group,
             uri,
@@ -109,13 +113,15 @@ impl Lowering<'_> {
             send_timeout: transport.send_timeout,
             read_timeout: transport.read_timeout,
             limits: Limits::response(transport.buffer_size as usize),
-            buffer_bytes: if transport.buffering {
-                transport.buffers.total() as usize
+            buffer_bytes,
+            accel_buffer_bytes: if ignored.contains(IgnoredHeaders::X_ACCEL_BUFFERING) {
+                [buffer_bytes; 2]
             } else {
-                transport.buffer_size as usize
+                [unbuffered_bytes, buffered_bytes]
             },
             limit_rate: self.proxy_rate(transport),
             obeys_limit_rate: !settings.proxy.ignore_headers.contains(IgnoredHeaders::X_ACCEL_LIMIT_RATE),
+            accel_redirect: !ignored.contains(IgnoredHeaders::X_ACCEL_REDIRECT),
             request_buffering: transport.request_buffering,
             intercept_errors: settings.proxy.intercept_errors,
             ignore_client_abort: transport.ignore_client_abort,

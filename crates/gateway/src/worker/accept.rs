@@ -169,6 +169,7 @@ impl Worker {
             peer: accepted.from,
             serial,
             requests: 0,
+            nodelay: true,
             accepted_at: now,
             idle_since: now,
             kept_until: now,

@@ -1,3 +1,5 @@
+//! Values in the making: what is kept, what is made anew, and what ends badly, over an exchange of the test's own.
+
 use super::*;
 use crate::map::MapKey;
 use crate::pattern::Pattern;

@@ -9,6 +9,8 @@ mod keeping;
 mod limits;
 mod proxying;
 mod responses;
+mod rewriting;
+mod steering;
 mod variables;
 
 /// One conversation on one connection.
@@ -45,6 +47,18 @@ pub(crate) fn suites() -> Vec<Suite> {
             text: include_str!("responses.conf"),
             cases: responses::cases(),
             files: responses::files(),
+        },
+        Suite {
+            name: "rewriting",
+            text: include_str!("rewriting.conf"),
+            cases: rewriting::cases(),
+            files: rewriting::files(),
+        },
+        Suite {
+            name: "steering",
+            text: include_str!("steering.conf"),
+            cases: steering::cases(),
+            files: steering::files(),
         },
         Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
         Suite { name: "clients", text: include_str!("clients.conf"), cases: clients::cases(), files: clients::files() },

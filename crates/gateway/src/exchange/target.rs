@@ -1,0 +1,97 @@
+//! Where a request is going: the target as the client sent it, and what rewrites and internal redirects have made of it.
+
+use super::Exchange;
+use super::reply::Reply;
+use crate::close::CloseReason;
+use crate::generation::LocationId;
+use crate::request::Request;
+use http1::TargetForm;
+use rules::uri::{ParsedTarget, parse_target};
+use std::rc::Rc;
+
+/// Where the request is going: changed by rewrites and internal redirects.
+#[derive(Debug, Default)]
+pub(crate) struct Target {
+    pub(crate) parsed: Option<ParsedTarget>,
+    pub(crate) server: u32,
+    pub(crate) location: Option<LocationId>,
+    /// An internal redirect leads here: `internal` locations are open to it.
+    pub(crate) internal: bool,
+    /// An internal redirect has replaced the client's target: `$uri` is in `Request::uri`.
+    pub(crate) uri_replaced: bool,
+    /// It has brought arguments, which are in `Request::args`.
+    pub(crate) has_args: bool,
+    /// Nevertheless its bytes are those that the client sent: only arguments were set.
+    pub(crate) uri_verbatim: bool,
+    /// A program has rewritten the URI, and a location is to be sought for it.
+    pub(crate) moved: bool,
+    /// `rewrite … break`: the URI has nothing to do with the location's name any more.
+    pub(crate) name_is_stale: bool,
+}
+
+impl Exchange {
+    pub(super) fn parse_uri(&mut self) -> Result<(), Reply> {
+        let generation = Rc::clone(&self.generation);
+        let Request { bytes, head, uri, .. } = &mut *self.request;
+        if head.target.form == TargetForm::Asterisk {
+            // `OPTIONS *` asks about the server as a whole.
+            return Err(Reply::empty(204));
+        }
+        let raw = bytes.get(path_start(&head.target)..head.target.raw.end()).unwrap_or_default();
+        let merge_slashes = generation.server(self.target.server).merge_slashes;
+        match parse_target(raw, merge_slashes, uri) {
+            Ok(parsed) => {
+                self.target.parsed = Some(parsed);
+                Ok(())
+            }
+            Err(error) => {
+                self.client_log(&format!("client sent invalid request: {}", error.explain()));
+                self.close = Some(CloseReason::BadRequest);
+                self.down.keepalive = false;
+                Err(Reply::error(400))
+            }
+        }
+    }
+
+    /// `$uri`: the normalised path.
+    pub(crate) fn uri(&self) -> &[u8] {
+        if self.target.uri_replaced {
+            return &self.request.uri;
+        }
+        let Some(parsed) = &self.target.parsed else { return b"" };
+        parsed.path(self.raw_target(), &self.request.uri)
+    }
+
+    /// The target from its path on, as the client sent it.
+    pub(crate) fn raw_target(&self) -> &[u8] {
+        let target = &self.request.head.target;
+        self.request.bytes.get(path_start(target)..target.raw.end()).unwrap_or_default()
+    }
+
+    /// `$request_uri`: the target, without the host of an absolute one.
+    pub(crate) fn request_uri(&self) -> &[u8] {
+        let target = &self.request.head.target;
+        match target.form {
+            TargetForm::Absolute if self.raw_target().is_empty() => b"/",
+            TargetForm::Absolute => self.raw_target(),
+            _ => target.raw.of(&self.request.bytes),
+        }
+    }
+
+    /// `$args`.
+    pub(crate) fn args(&self) -> Option<&[u8]> {
+        if self.target.uri_replaced {
+            return self.target.has_args.then_some(&self.request.args[..]);
+        }
+        self.target.parsed.as_ref()?.args(self.raw_target())
+    }
+}
+
+/// Where path and query begin; an absolute target may have no path (`http://host?query`).
+fn path_start(target: &http1::Target) -> usize {
+    match target.query {
+        _ if !target.path.is_empty() => target.path.start as usize,
+        Some(query) => (query.start as usize).saturating_sub(1),
+        None => target.raw.end(),
+    }
+}

@@ -1,0 +1,307 @@
+//! Rewrite programs: `set`, `rewrite`, `if`, `return` and `break`, compiled to a list of instructions and run step by step. The
+//! order of everything, down to what becomes of captures and of the arguments, is nginx's. Whoever runs a program
+//! (`gateway`) gives it a [`Machine`] to act on, and does what it stops for: answers, redirects, and looking for files.
+
+mod replace;
+
+use crate::defined::Surroundings;
+use crate::pattern::{MatchError, Pattern};
+use crate::template::Template;
+use crate::variable::{Slot, Variable};
+
+/// One step, as it was written.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// `set`
+    Set(Slot, Template),
+    /// `set $args`
+    SetArgs(Template),
+    /// `set $limit_rate`
+    SetRate(Template),
+    /// `rewrite`
+    Rewrite(Box<Rewrite>),
+    /// `return`; the number is the caller's.
+    Return(u32),
+    /// `break`
+    Break,
+    /// `if`
+    If {
+        /// When.
+        condition: Condition,
+        /// The caller's number of the settings that hold from then on; `None` where they stay.
+        place: Option<u32>,
+        /// What is done then.
+        steps: Vec<Step>,
+    },
+}
+
+/// A condition of `if`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// The variable is neither empty nor `0`.
+    True(Variable),
+    /// The variable equals the text.
+    Equal(Variable, Template),
+    /// It does not.
+    NotEqual(Variable, Template),
+    /// The variable matches the expression.
+    Match(Variable, Pattern),
+    /// It does not.
+    NoMatch(Variable, Pattern),
+    /// The path is there as this.
+    File(FileTest, Template),
+    /// It is not.
+    NoFile(FileTest, Template),
+}
+
+/// What a path is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileTest {
+    /// `-f`
+    Regular,
+    /// `-d`
+    Directory,
+    /// `-e`
+    Exists,
+    /// `-x`
+    Executable,
+}
+
+/// A compiled `rewrite`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Compared with the URI.
+    pub pattern: Pattern,
+    /// The new URI, or the URL that the client is sent to.
+    pub uri: Template,
+    /// The new arguments; `None` where the replacement has no `?`. Of a redirect they are a part of its URL.
+    pub args: Option<Template>,
+    /// The request's arguments go behind them.
+    pub append_args: bool,
+    /// How the program goes on.
+    pub then: Then,
+}
+
+/// How a program goes on after a rewrite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// With the next step; at the end a location is sought.
+    Next,
+    /// `last`: a location is sought.
+    Last,
+    /// `break`: this location's content.
+    Break,
+    /// The client is sent elsewhere with this status.
+    Redirect(u16),
+}
+
+/// What a program acts on.
+pub trait Machine: Surroundings {
+    /// `$uri`
+    fn uri(&self) -> &[u8];
+    /// `$args`; empty for none.
+    fn args(&self) -> &[u8];
+    /// Whether the path that the client sent has escapes or plus signs: then captures are escaped where they become
+    /// arguments or a redirect.
+    fn was_quoted(&self) -> bool;
+    /// `set $args`
+    fn set_args(&mut self, args: &[u8]);
+    /// `set $limit_rate`: a size, or something that is none.
+    fn set_rate(&mut self, size: &[u8]);
+    /// The request is about another URI from now on. `args` of `None` leaves the arguments; `stays` is `rewrite … break`.
+    fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool);
+    /// `break`: no location is sought for the URI as it is.
+    fn stay(&mut self);
+    /// An `if` was true: its settings hold.
+    fn enter(&mut self, place: u32);
+    /// `rewrite_log`: what was done.
+    fn notice(&self, message: &str);
+}
+
+/// Why a program stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Nothing is left to do.
+    End,
+    /// `return`, by the caller's number.
+    Return(u32),
+    /// The client is sent to this URL.
+    Redirect(u16, Vec<u8>),
+    /// Somebody has to look for a file; the program goes on at `yes` or `no`.
+    Look {
+        /// What for.
+        test: FileTest,
+        /// Where.
+        path: Vec<u8>,
+        /// Where to go on if it is there.
+        yes: usize,
+        /// Where to go on otherwise.
+        no: usize,
+    },
+    /// It cannot go on, for this reason: the answer is 500.
+    Failed(String),
+}
+
+/// A compiled program.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    list: Box<[Instruction]>,
+    /// `rewrite_log`
+    logs: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Instruction {
+    Set(Slot, Template),
+    SetArgs(Template),
+    SetRate(Template),
+    Rewrite(Box<Rewrite>),
+    Return(u32),
+    Break,
+    /// Goes on at `otherwise` if the condition does not hold.
+    Test(Box<Condition>, usize),
+    Enter(u32),
+}
+
+impl Program {
+    /// Compiles the steps.
+    pub fn build(steps: Vec<Step>, logs: bool) -> Self {
+        let mut list = Vec::with_capacity(steps.len());
+        flatten(steps, &mut list);
+        Self { list: list.into(), logs }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Runs from instruction `at` on: 0 at first, then where [`Stop::Look`] said. Instructions only lead forward, so each
+    /// is run once at most.
+    pub fn run<M: Machine>(&self, mut at: usize, machine: &mut M) -> Stop {
+        while let Some(instruction) = self.list.get(at) {
+            at += 1;
+            match instruction {
+                Instruction::Set(slot, value) => {
+                    let mut text = Vec::new();
+                    value.write(machine, &mut text);
+                    machine.slots().set(*slot, &text);
+                }
+                Instruction::SetArgs(value) => {
+                    let mut text = Vec::new();
+                    value.write(machine, &mut text);
+                    machine.set_args(&text);
+                }
+                Instruction::SetRate(value) => {
+                    let mut text = Vec::new();
+                    value.write(machine, &mut text);
+                    machine.set_rate(&text);
+                }
+                Instruction::Rewrite(rewrite) => match rewrite.run(machine, self.logs) {
+                    Ok(None) => {}
+                    Ok(Some(stop)) => return stop,
+                    Err(error) => return Stop::Failed(error.message),
+                },
+                Instruction::Return(number) => return Stop::Return(*number),
+                Instruction::Break => {
+                    machine.stay();
+                    return Stop::End;
+                }
+                Instruction::Enter(place) => machine.enter(*place),
+                Instruction::Test(condition, otherwise) => match condition.test(machine, self.logs) {
+                    Ok(Tested::Holds(true)) => {}
+                    Ok(Tested::Holds(false)) => at = *otherwise,
+                    Ok(Tested::Look { test, path, negated: false }) => {
+                        return Stop::Look { test, path, yes: at, no: *otherwise };
+                    }
+                    Ok(Tested::Look { test, path, negated: true }) => {
+                        return Stop::Look { test, path, yes: *otherwise, no: at };
+                    }
+                    Err(error) => return Stop::Failed(error.message),
+                },
+            }
+        }
+        Stop::End
+    }
+}
+
+/// Puts blocks in line, with the way around each.
+fn flatten(steps: Vec<Step>, list: &mut Vec<Instruction>) {
+    for step in steps {
+        match step {
+            Step::Set(slot, value) => list.push(Instruction::Set(slot, value)),
+            Step::SetArgs(value) => list.push(Instruction::SetArgs(value)),
+            Step::SetRate(value) => list.push(Instruction::SetRate(value)),
+            Step::Rewrite(rewrite) => list.push(Instruction::Rewrite(rewrite)),
+            Step::Return(number) => list.push(Instruction::Return(number)),
+            Step::Break => list.push(Instruction::Break),
+            Step::If { condition, place, steps } => {
+                let test = list.len();
+                list.push(Instruction::Test(Box::new(condition), test + 1));
+                list.extend(place.map(Instruction::Enter));
+                flatten(steps, list);
+                let end = list.len();
+                if let Some(Instruction::Test(_, otherwise)) = list.get_mut(test) {
+                    *otherwise = end;
+                }
+            }
+        }
+    }
+}
+
+/// What a condition came to.
+enum Tested {
+    Holds(bool),
+    Look { test: FileTest, path: Vec<u8>, negated: bool },
+}
+
+impl Condition {
+    fn test<M: Machine>(&self, machine: &M, logs: bool) -> Result<Tested, MatchError> {
+        let (value, other) = (
+            |variable: &Variable| value_of(variable, machine),
+            |text: &Template| {
+                let mut out = Vec::new();
+                text.write(machine, &mut out);
+                out
+            },
+        );
+        Ok(match self {
+            Self::True(variable) => {
+                let value = value(variable);
+                Tested::Holds(!value.is_empty() && value != b"0")
+            }
+            Self::Equal(variable, text) => Tested::Holds(value(variable) == other(text)),
+            Self::NotEqual(variable, text) => Tested::Holds(value(variable) != other(text)),
+            Self::Match(variable, pattern) => Tested::Holds(matches(pattern, &value(variable), machine, logs)?),
+            Self::NoMatch(variable, pattern) => Tested::Holds(!matches(pattern, &value(variable), machine, logs)?),
+            Self::File(test, path) => Tested::Look { test: *test, path: other(path), negated: false },
+            Self::NoFile(test, path) => Tested::Look { test: *test, path: other(path), negated: true },
+        })
+    }
+}
+
+fn value_of<M: Machine>(variable: &Variable, machine: &M) -> Vec<u8> {
+    let mut out = Vec::new();
+    machine.write(variable, &mut out);
+    out
+}
+
+/// Tries an expression. Its groups replace those of the exchange; a miss leaves none, as in nginx.
+fn matches<M: Machine>(pattern: &Pattern, subject: &[u8], machine: &M, logs: bool) -> Result<bool, MatchError> {
+    let mut captures = machine.captures().borrow_mut();
+    let found = pattern.captures(subject, &mut captures)?;
+    if found {
+        machine.slots().store_groups(pattern, &captures);
+    } else {
+        captures.clear();
+    }
+    drop(captures);
+    if logs {
+        let verb = if found { "matches" } else { "does not match" };
+        machine.notice(&format!("\"{}\" {verb} \"{}\"", pattern.source(), subject.escape_ascii()));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;
