@@ -256,7 +256,7 @@ mod tests {
         (0..10).for_each(|_| tally.failure(Cause::Silent, 2_000_000_000));
         let options = Options::new(Target::new("http://127.0.0.1/".parse().unwrap()));
         let elapsed = Duration::from_secs(10);
-        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false, script: None }
+        Summary { record, elapsed, ..Summary::of_nothing(options) }
     }
 
     fn met(text: &str) -> bool {

@@ -21,12 +21,15 @@
 
 mod cause;
 mod choice;
+mod collect;
 mod expect;
 mod health;
 mod http;
 mod options;
 mod pace;
 mod plan;
+mod prepare;
+mod processes;
 mod record;
 mod request;
 mod run;
@@ -42,16 +45,18 @@ pub use cause::{Blame, Cause};
 pub use expect::{EXPECTATIONS, Expectation, ExpectationError, Verdict};
 pub use health::Health;
 pub use options::{
-    CONNECTIONS_MAX, LATENCY_NS_MAX, Options, OptionsError, PIPELINE_MAX, Pace, TARGETS_MAX, THREADS_MAX, Target,
-    Version,
+    CONNECTIONS_MAX, LATENCY_NS_MAX, Options, OptionsError, PIPELINE_MAX, PROCESSES_MAX, Pace, TARGETS_MAX,
+    THREADS_MAX, Target, Version,
 };
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
 pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
+pub use prepare::{Prepared, prepare, start};
+pub use processes::serve_part;
 pub use record::Record;
-pub use run::{Interval, Running, Stopper, Summary, start};
+pub use run::{Interval, Running, Stopper, Summary};
 pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, Sparse};
 pub use setup::StartError;
-pub use tally::{LATENCY_DIGITS, Latencies, Tally};
+pub use tally::{LATENCY_DIGITS, Latencies, SocketErrors, Tally};
 pub use template::{TEMPLATES, TemplateError};
 pub use url::{Url, UrlError};

@@ -26,6 +26,11 @@ pub(super) struct File {
     pub(super) r#loop: String,
     pub(super) connections: usize,
     pub(super) threads: usize,
+    #[serde(default = "one")]
+    pub(super) processes: usize,
+    /// The limit that would bind first, as it was known before the start.
+    #[serde(default)]
+    pub(super) first_limit: Option<Limit>,
     pub(super) elapsed_s: f64,
     pub(super) stopped: bool,
     pub(super) requests: u64,
@@ -59,6 +64,19 @@ pub(super) struct File {
     pub(super) void: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) verdicts: Vec<VerdictFigures>,
+}
+
+/// Files that were written before there could be several.
+fn one() -> usize {
+    1
+}
+
+/// A limit of the system beside what the load needs of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Limit {
+    pub(super) what: String,
+    pub(super) needed: u64,
+    pub(super) available: u64,
 }
 
 /// A distribution of latencies, in nanoseconds.
@@ -154,6 +172,12 @@ impl Results<'_> {
             r#loop: if open { "open" } else { "closed" }.to_owned(),
             connections: summary.options.connections,
             threads: summary.threads,
+            processes: summary.processes,
+            first_limit: summary.plan.scarcest().map(|need| Limit {
+                what: need.what.to_owned(),
+                needed: need.needed,
+                available: need.available,
+            }),
             elapsed_s: summary.elapsed.as_secs_f64(),
             stopped: summary.stopped,
             requests: whole.begun,

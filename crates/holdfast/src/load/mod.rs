@@ -37,7 +37,13 @@ const DESCRIPTORS_BESIDE: u64 = 64;
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
     Compare(compare::Args),
+    /// A part of a load: what another process of this program orders on the standard input
+    #[command(name = PART, hide = true)]
+    Part,
 }
+
+/// The command of a process that has a part of a load.
+const PART: &str = "part-of-a-load";
 
 /// Everything about a run that is not the load itself.
 #[derive(Debug)]
@@ -53,6 +59,7 @@ struct Show<'a> {
 pub(crate) fn run(args: &Args) -> u8 {
     let (options, show) = match &args.command {
         Some(Command::Compare(compare)) => return compare::run(compare),
+        Some(Command::Part) => return serve_part(),
         Some(Command::Ab(ab)) => {
             let show = Show {
                 style: Style::Ab,
@@ -91,6 +98,21 @@ pub(crate) fn run(args: &Args) -> u8 {
     }
 }
 
+/// Loads for another process. Nothing is printed here: what there is to say, that one says.
+fn serve_part() -> u8 {
+    match load::serve_part(std::io::stdin(), std::io::stdout().lock()) {
+        Ok(()) => exit::OK,
+        Err(error) => refuse(&format!("a part of a load: {error}"), exit::FAILED),
+    }
+}
+
+/// Another process of this program, for a part of the load.
+fn part() -> std::process::Command {
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.args(["load", PART]);
+    command
+}
+
 fn refuse(message: &str, code: u8) -> u8 {
     report::say(&format!("holdfast load: {message}"));
     code
@@ -99,14 +121,11 @@ fn refuse(message: &str, code: u8) -> u8 {
 /// Runs the load and reports it.
 fn execute(options: Options, show: &Show<'_>) -> Result<u8, String> {
     show.files.check()?;
-    // Whether that suffices is part of the plan, which is made when the addresses are known.
-    let wanted = options.connections as u64 + DESCRIPTORS_BESIDE;
-    reactor::raise_descriptor_limit(wanted).map_err(|error| error.to_string())?;
     // Before the first thread, so that all leave the signals to the one that waits for them.
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let interval = options.interval;
     let mut series = Series::new(interval);
-    let summary = observed(options, &signals, |each, whole| {
+    let summary = observed(options, show.quiet, &signals, |each, whole| {
         series.add(each);
         show.files.during(each, whole);
         if !show.quiet {
@@ -158,15 +177,20 @@ fn code(results: &Results<'_>, show: &Show<'_>, written: bool) -> u8 {
 
 /// Runs to the end, or until a signal asks for it. The start resolves names, which can take long, so it too is waited for
 /// together with the signals.
-fn observed(options: Options, signals: &Signals, mut each: impl FnMut(&Interval, &Record)) -> Result<Summary, String> {
+fn observed(
+    options: Options,
+    quiet: bool,
+    signals: &Signals,
+    mut each: impl FnMut(&Interval, &Record),
+) -> Result<Summary, String> {
     let (sender, started) = channel();
     std::thread::spawn(move || {
         // The receiver is gone where somebody did not want to wait for the names any longer.
-        let _ = sender.send(load::start(options));
+        let _ = sender.send(start(options, quiet));
     });
     let running: Running = loop {
         match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
-            Ok(running) => break running.map_err(|error| error.to_string())?,
+            Ok(running) => break running?,
             Err(RecvTimeoutError::Timeout) if is_told_to_end(signals)? => {
                 return Err("stopped before the first request".to_owned());
             }
@@ -196,6 +220,22 @@ fn observed(options: Options, signals: &Signals, mut each: impl FnMut(&Interval,
         let failure = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         failure.map_or(Ok(summary), Err)
     })
+}
+
+/// Says what the load needs, and starts it.
+fn start(options: Options, quiet: bool) -> Result<Running, String> {
+    let connections = options.connections as u64;
+    let prepared = load::prepare(options).map_err(|error| error.to_string())?;
+    let plan = prepared.plan();
+    if !quiet {
+        report::say(&style::plan_line(plan));
+    }
+    if plan.processes == 1 {
+        // Whether that suffices, the plan has said.
+        let wanted = connections + DESCRIPTORS_BESIDE;
+        reactor::raise_descriptor_limit(wanted).map_err(|error| error.to_string())?;
+    }
+    prepared.start_with(part).map_err(|error| error.to_string())
 }
 
 fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Result<(), String> {

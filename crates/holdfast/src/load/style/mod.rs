@@ -8,6 +8,8 @@ mod siege;
 mod wrk;
 
 use super::data::Results;
+use super::units::grouped;
+use load::Plan;
 
 /// Whose words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -36,4 +38,14 @@ impl Style {
             Self::K6 => k6::render(results),
         }
     }
+}
+
+/// What is said before the first socket: in how many processes, and which limit would bind first.
+pub(super) fn plan_line(plan: &Plan) -> String {
+    let processes = if plan.processes == 1 { String::new() } else { format!("{} processes; ", plan.processes) };
+    let scarcest = plan.scarcest().map_or_else(String::new, |need| {
+        let (needed, available) = (grouped(need.needed), grouped(need.available));
+        format!("first limit: {}, {needed} of {available} ({:.2} %)", need.what, need.share() * 100.0)
+    });
+    format!("plan        {processes}{scarcest}")
 }

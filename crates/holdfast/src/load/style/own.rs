@@ -55,13 +55,19 @@ fn asked(results: &Results<'_>, text: &mut String) {
     let depth = if options.pipeline > 1 { format!(", {} in flight on each", options.pipeline) } else { String::new() };
     let _ = writeln!(
         text,
-        "load        {pace}; {} connections ({kept}{depth}), {} thread{}, {:.2} s{}\n",
+        "load        {pace}; {} connections ({kept}{depth}), {} thread{}{}, {:.2} s{}",
         grouped(options.connections as u64),
         results.summary.threads,
         if results.summary.threads == 1 { "" } else { "s" },
+        if results.summary.processes > 1 {
+            format!(" in {} processes", results.summary.processes)
+        } else {
+            String::new()
+        },
         results.summary.elapsed.as_secs_f64(),
         if results.summary.stopped { ", stopped by hand" } else { "" },
     );
+    let _ = writeln!(text, "{}\n", super::plan_line(&results.summary.plan));
 }
 
 fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {

@@ -1,7 +1,7 @@
 //! wrk's report with `--latency`. Requests per second of a thread are those of an interval, by threads.
 
 use super::super::data::Results;
-use load::{Cause, Latencies};
+use load::{Latencies, SocketErrors};
 use std::fmt::Write as _;
 
 pub(super) fn render(results: &Results<'_>) -> String {
@@ -37,19 +37,7 @@ pub(super) fn render(results: &Results<'_>) -> String {
     }
     let received = whole.bytes_received as f64;
     let _ = writeln!(text, "  {} requests in {}, {} read", whole.responses, duration(seconds), binary(received));
-    let of = |causes: &[Cause]| causes.iter().map(|cause| whole.failed_by(*cause)).sum::<u64>();
-    let connect = of(&[
-        Cause::Refused,
-        Cause::Unreachable,
-        Cause::ConnectReset,
-        Cause::ConnectFailed,
-        Cause::NoPorts,
-        Cause::NoDescriptors,
-        Cause::NoMemory,
-    ]);
-    let timeout =
-        of(&[Cause::ConnectTimeout, Cause::SendTimeout, Cause::Silent, Cause::ReadTimeout, Cause::Unanswered]);
-    let read = whole.failed() - connect - timeout;
+    let SocketErrors { connect, read, timeout } = whole.socket_errors();
     if whole.failed() > 0 {
         let _ = writeln!(text, "  Socket errors: connect {connect}, read {read}, write 0, timeout {timeout}");
     }
