@@ -57,11 +57,12 @@ impl Prepared {
             return Err(StartError::Process("cannot be started: this program loads from one alone".to_owned()));
         }
         let crew = Crew::start(&self.options, &self.setup, Part::WHOLE)?;
-        crew.together.begin(Instant::now());
+        let begun = Instant::now();
+        crew.together.begin(begun);
         let Crew { together, threads, messages, workers, script } = crew;
         let stop = Arc::clone(&together.stop);
         let Self { options, setup } = self;
-        Ok(Running { options, setup, stop, threads, messages, workers, processes: 1, script })
+        Ok(Running { options, setup, stop, threads, begun, messages, workers, processes: 1, script })
     }
 
     /// Starts it in as many processes as the plan says. Each is made by a command of `command`'s that calls [`crate::serve_part`]

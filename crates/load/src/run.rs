@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What all workers recorded in one interval.
 #[derive(Debug, Clone)]
@@ -113,6 +113,7 @@ pub struct Running {
     pub(crate) stop: Arc<AtomicBool>,
     /// Workers, or those that speak with the processes which have them.
     pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) begun: Instant,
     pub(crate) messages: Receiver<Message>,
     /// Of all processes.
     pub(crate) workers: usize,
@@ -124,6 +125,16 @@ impl Running {
     /// For ending it early.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.stop))
+    }
+
+    /// When it began: schedules and intervals count from here.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// The address of each target, in the order of the options.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.setup.addresses()
     }
 
     /// Threads that load, of all processes.

@@ -159,7 +159,13 @@ pub(super) struct LoadArgs {
     /// Load a page of the built-in origin, to see what the generator can do on this machine
     #[arg(long, conflicts_with = "script")]
     pub(super) self_test: bool,
-    /// No progress lines
+    /// Do not ask the kernel for the sockets towards the targets: states, who closed first, segments sent again
+    #[arg(long)]
+    pub(super) no_sockets: bool,
+    /// Lines of progress, also on a terminal
+    #[arg(long, conflicts_with = "quiet")]
+    pub(super) plain: bool,
+    /// Nothing but the report
     #[arg(short, long)]
     pub(super) quiet: bool,
     #[command(flatten)]

@@ -67,6 +67,7 @@ pub(crate) fn start(
         }
     }
     let begin = Begin { monotonic_ns: monotonic_ns() + BEGIN_AHEAD.as_nanos() as u64 };
+    let begun = Instant::now() + BEGIN_AHEAD;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, messages) = channel();
     let (mut threads, mut leashes) = (Vec::new(), Vec::new());
@@ -81,7 +82,8 @@ pub(crate) fn start(
     }
     let told = Arc::clone(&stop);
     std::thread::spawn(move || hold(leashes, &told));
-    Ok(Running { options, setup, stop, threads, messages, workers: processes * each, processes, script: None })
+    let workers = processes * each;
+    Ok(Running { options, setup, stop, threads, begun, messages, workers, processes, script: None })
 }
 
 fn cannot(index: usize, error: &io::Error) -> StartError {
