@@ -60,6 +60,14 @@ enum Operator {
 }
 
 /// One threshold.
+///
+/// ```
+/// use load::Expectation;
+///
+/// assert!("p99<50ms".parse::<Expectation>().is_ok());
+/// let unmeant = "p99<50".parse::<Expectation>().unwrap_err();
+/// assert_eq!(unmeant.to_string(), "`50` is no bound for `p99`: a time with its unit: us, ms, s or m");
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
     text: String,

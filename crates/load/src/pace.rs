@@ -48,6 +48,18 @@ pub enum Spacing {
 }
 
 /// The stages of a run, one after the other.
+///
+/// ```
+/// use load::{Schedule, Stage};
+/// use std::time::Duration;
+///
+/// let ramp = Stage { duration: Duration::from_secs(10), from: 0.0, to: 100.0 };
+/// let hold = Stage { duration: Duration::from_secs(5), from: 100.0, to: 100.0 };
+/// let schedule = Schedule::new(vec![ramp, hold]);
+/// assert_eq!(schedule.requests(), 1_000.0);
+/// assert_eq!(schedule.time_ns(500.0), Some(10_000_000_000), "the first of the second stage");
+/// assert_eq!(schedule.time_ns(1_000.0), None);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     stages: Vec<Stage>,

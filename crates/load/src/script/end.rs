@@ -30,7 +30,7 @@ impl Statistics {
 
     /// Of requests per second and thread, one value for each interval.
     fn rates(rows: &[Row], threads: usize) -> Self {
-        let rates: Vec<f64> = rows.iter().map(|row| row.rate() / threads.max(1) as f64).collect();
+        let rates: Vec<f64> = Row::rates(rows).map(|rate| rate / threads.max(1) as f64).collect();
         let mut values = Sparse::default();
         values.add(&Sparse(rates.iter().map(|rate| (rate.round() as u64, 1)).collect()));
         let count = rates.len().max(1) as f64;

@@ -49,3 +49,36 @@ pub(super) fn plan_line(plan: &Plan) -> String {
     });
     format!("plan        {processes}{scarcest}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::{Cause, Health, Options, Record, Summary, Tally, Target};
+    use std::time::Duration;
+
+    /// 200 responses of a millisecond in two seconds, and one connection refused.
+    pub(super) fn with_results<T>(render: impl FnOnce(&Results<'_>) -> T) -> T {
+        let mut tally = Tally { begun: 201, responses: 200, statuses: vec![(200, 200)], ..Tally::default() };
+        (0..200).for_each(|_| tally.latency.record(1_000_000));
+        tally.failures[Cause::Refused as usize] = 1;
+        let record = Record { targets: vec![tally], ..Record::default() };
+        let options = Options::new(Target::new("http://127.0.0.1:8080/".parse().expect("a URL")));
+        let summary = Summary { record, elapsed: Duration::from_secs(2), ..Summary::of_nothing(options) };
+        let health: Health = summary.health();
+        render(&Results { summary: &summary, health: &health, verdicts: &[], rows: &[], sockets: None })
+    }
+
+    #[test]
+    fn each_style_says_how_many_were_answered_and_failed() {
+        for (style, words) in [
+            (Style::Own, ["201 begun, 200 answered, 1 failed", "connection refused"]),
+            (Style::Wrk, ["200 requests in", "connect 1"]),
+            (Style::Ab, ["Complete requests:      201", "Failed requests:        1"]),
+            (Style::Siege, ["Successful transactions:         200", "Failed transactions:"]),
+            (Style::K6, ["http_reqs......................: 201", "0.50% 1 out of 201"]),
+        ] {
+            let said = with_results(|results| style.render(results));
+            assert!(words.iter().all(|word| said.contains(word)), "{style:?}: {said}");
+        }
+    }
+}
