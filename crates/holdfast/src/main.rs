@@ -15,6 +15,7 @@ mod quick;
 mod report;
 mod serve;
 mod signals;
+mod terminal;
 mod verdict;
 mod version;
 mod watch;

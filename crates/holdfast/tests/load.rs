@@ -133,8 +133,12 @@ fn an_interrupt_ends_the_run_with_its_summary() {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
+    // The plan, and the first interval.
     let mut line = String::new();
-    progress.read_line(&mut line).expect("it shows progress");
+    while !line.contains("responses/s") {
+        line.clear();
+        assert!(progress.read_line(&mut line).expect("it shows progress") > 0, "it has ended");
+    }
     kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
     until("the load has ended", || child.try_wait().expect("it is ours").is_some());
     let output = child.wait_with_output().expect("it has ended");

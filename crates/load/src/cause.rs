@@ -13,6 +13,14 @@ pub enum Blame {
     Generator,
 }
 
+/// What wrk tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Connect,
+    Read,
+    Timeout,
+}
+
 macro_rules! causes {
     ($( $variant:ident $key:literal $blame:ident $text:literal )*) => {
         /// Why a request failed.
@@ -92,6 +100,21 @@ impl Cause {
             io::ErrorKind::TimedOut => Self::ConnectTimeout,
             io::ErrorKind::OutOfMemory => Self::NoMemory,
             _ => Self::ConnectFailed,
+        }
+    }
+
+    /// Its kind in wrk's words.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Refused
+            | Self::Unreachable
+            | Self::ConnectReset
+            | Self::ConnectFailed
+            | Self::NoPorts
+            | Self::NoDescriptors
+            | Self::NoMemory => Kind::Connect,
+            _ if self.is_waited_for() => Kind::Timeout,
+            _ => Kind::Read,
         }
     }
 

@@ -60,6 +60,14 @@ enum Operator {
 }
 
 /// One threshold.
+///
+/// ```
+/// use load::Expectation;
+///
+/// assert!("p99<50ms".parse::<Expectation>().is_ok());
+/// let unmeant = "p99<50".parse::<Expectation>().unwrap_err();
+/// assert_eq!(unmeant.to_string(), "`50` is no bound for `p99`: a time with its unit: us, ms, s or m");
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
     text: String,
@@ -256,7 +264,7 @@ mod tests {
         (0..10).for_each(|_| tally.failure(Cause::Silent, 2_000_000_000));
         let options = Options::new(Target::new("http://127.0.0.1/".parse().unwrap()));
         let elapsed = Duration::from_secs(10);
-        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false, script: None }
+        Summary { record, elapsed, ..Summary::of_nothing(options) }
     }
 
     fn met(text: &str) -> bool {

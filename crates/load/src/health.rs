@@ -59,6 +59,9 @@ impl Summary {
             lag_ns_p999: lag.quantile_ns(0.999),
             lag_ns_max: lag.max_ns(),
         };
+        health
+            .void
+            .extend(self.lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing")));
         self.judge_lag(&whole.latency, &mut health);
         for cause in Cause::ALL.iter().filter(|cause| cause.blame() == Blame::Generator) {
             let count = whole.failed_by(*cause);
@@ -118,7 +121,7 @@ mod tests {
             record.targets[0].response(200, 1, latency_ns);
         }
         let elapsed = Duration::from_secs(1);
-        Summary { options, addresses: Vec::new(), threads: 1, record, elapsed, stopped: false, script: None }
+        Summary { record, elapsed, ..Summary::of_nothing(options) }
     }
 
     #[test]

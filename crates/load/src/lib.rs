@@ -2,31 +2,86 @@
 //! codecs as the gateway. It tells the truth about time: in open loop latency counts from when a request was due, and what
 //! the generator itself was late by is measured apart. It prints nothing; the binary does.
 //!
-//! ```no_run
+//! # A load from start to end
+//!
+//! ```
+//! use load::{Options, Pace, Target};
 //! use std::time::Duration;
 //!
-//! let target = load::Target::new("http://127.0.0.1:8080/".parse()?);
-//! let options = load::Options {
-//!     pace: load::Pace::constant(200.0, Duration::from_secs(10)),
-//!     ..load::Options::new(target)
-//! };
-//! let summary = load::start(options)?.wait()?;
+//! let origin = origin::Origin::bind(origin::Options::default())?.start()?;
+//! let target = Target::new(format!("http://{}/", origin.address()).parse()?);
+//! // Open loop: a request every 10 ms, whether or not the last one is answered.
+//! let pace = Pace::constant(100.0, Duration::from_millis(300));
+//! let summary = load::start(Options { pace, ..Options::new(target) })?.wait()?;
 //! let whole = summary.record.whole();
-//! println!("{} responses, p99 {} ns", whole.responses, whole.latency.quantile_ns(0.99));
+//! assert_eq!((whole.responses, whole.failed()), (30, 0));
+//! // Latencies are nanoseconds, and count from when a request was due.
+//! assert!(whole.latency.quantile_ns(0.99) > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # While it runs
+//!
+//! [`Running::watch`] hands out each interval when all workers have finished it; a [`Series`] keeps them in bounded memory.
+//! [`Stopper`] ends a run from another thread.
+//!
+//! ```
+//! use load::{Options, Series, Target};
+//! use std::time::Duration;
+//!
+//! let origin = origin::Origin::bind(origin::Options::default())?.start()?;
+//! let options = Options {
+//!     connections: 2,
+//!     duration: Some(Duration::from_millis(350)),
+//!     interval: Duration::from_millis(100),
+//!     ..Options::new(Target::new(format!("http://{}/", origin.address()).parse()?))
+//! };
+//! let mut series = Series::new(options.interval);
+//! let summary = load::start(options)?.watch(|interval| series.add(interval))?;
+//! let responses: u64 = series.rows().iter().map(|row| row.responses).sum();
+//! assert_eq!(responses, summary.record.whole().responses);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Before it runs, and after it
+//!
+//! [`prepare`] resolves names and makes the [`Plan`] without a socket. [`Summary::health`] says whether the generator was in the
+//! way, and an [`Expectation`] whether the target did what was wanted.
+//!
+//! ```
+//! use load::{Expectation, Options, Target};
+//!
+//! let origin = origin::Origin::bind(origin::Options::default())?.start()?;
+//! let target = Target::new(format!("http://{}/status/503", origin.address()).parse()?);
+//! let options = Options { requests: Some(20), connections: 4, ..Options::new(target) };
+//! let prepared = load::prepare(options)?;
+//! let first = prepared.plan().scarcest().expect("there is always one");
+//! assert!(first.is_met(), "{} {} of {}", first.what, first.needed, first.available);
+//! let summary = prepared.start()?.wait()?;
+//! let verdict = "errors<1%".parse::<Expectation>()?.judge(&summary);
+//! assert_eq!((verdict.met, verdict.measured.as_str()), (false, "20 of 20 (100.000 %)"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # In several processes
+//!
+//! Where one process may have too few descriptors, [`Prepared::start_with`] starts as many as the plan says, by a command that
+//! calls [`serve_part`]; what they count is merged without loss. Without [`Options::processes`] set to `None` it is one.
+//!
 //! Parts: `pace` says when, `http` is the protocol (a driver of the worker; others can stand beside it), `record` what was seen,
-//! `worker` the thread that brings them together, `run` all threads.
+//! `worker` the thread that brings them together, `prepare` starts all threads, `processes` those of other processes, `run` adds up.
 
 mod cause;
 mod choice;
+mod collect;
 mod expect;
 mod health;
 mod http;
 mod options;
 mod pace;
 mod plan;
+mod prepare;
+mod processes;
 mod record;
 mod request;
 mod run;
@@ -42,16 +97,18 @@ pub use cause::{Blame, Cause};
 pub use expect::{EXPECTATIONS, Expectation, ExpectationError, Verdict};
 pub use health::Health;
 pub use options::{
-    CONNECTIONS_MAX, LATENCY_NS_MAX, Options, OptionsError, PIPELINE_MAX, Pace, TARGETS_MAX, THREADS_MAX, Target,
-    Version,
+    CONNECTIONS_MAX, LATENCY_NS_MAX, Options, OptionsError, PIPELINE_MAX, PROCESSES_MAX, Pace, TARGETS_MAX,
+    THREADS_MAX, Target, Version,
 };
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
 pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
+pub use prepare::{Prepared, prepare, start};
+pub use processes::serve_part;
 pub use record::Record;
-pub use run::{Interval, Running, Stopper, Summary, start};
+pub use run::{Interval, Running, Stopper, Summary};
 pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, Sparse};
 pub use setup::StartError;
-pub use tally::{LATENCY_DIGITS, Latencies, Tally};
+pub use tally::{LATENCY_DIGITS, Latencies, SocketErrors, Tally};
 pub use template::{TEMPLATES, TemplateError};
 pub use url::{Url, UrlError};

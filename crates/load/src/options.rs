@@ -5,10 +5,13 @@ use crate::pace::{Spacing, Stage};
 use crate::script::Script;
 use crate::template::{Template, TemplateError};
 use crate::url::Url;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
 use thiserror::Error;
 
+/// Processes at most: each has threads and pipes of its own, and a million connections need a handful.
+pub const PROCESSES_MAX: usize = 256;
 /// Threads at most: more than the cores of any machine, few enough that a slip of the finger starts no million.
 pub const THREADS_MAX: usize = 1024;
 /// Connections of one process at most: task indices and rings are 32 bits wide, and a machine has fewer tuples anyway.
@@ -23,7 +26,7 @@ pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// One URL and what is sent to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// Where.
     pub url: Url,
@@ -45,7 +48,7 @@ impl Target {
 }
 
 /// What decides when a request begins.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
     /// Closed loop: a connection sends its next request when the last one is answered and it has thought. A slow answer
     /// delays what would have come behind it, so the latencies flatter a target that stalls.
@@ -81,7 +84,7 @@ impl Pace {
 }
 
 /// HTTP version of the requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Version {
     /// As `ab` sends.
     Http10,
@@ -91,7 +94,7 @@ pub enum Version {
 }
 
 /// Everything that can be chosen for a load.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// What is asked, at least one.
     pub targets: Vec<Target>,
@@ -99,8 +102,12 @@ pub struct Options {
     pub pace: Pace,
     /// Connections, all threads together. In open loop at most so many; they are opened as they are needed.
     pub connections: usize,
-    /// Threads with an event loop each; no more than there are connections are started.
+    /// Threads with an event loop each, all processes together; no more than there are connections are started, and at least
+    /// one in each process.
     pub threads: usize,
+    /// Processes that share the load, or `None` for as many as the limit of descriptors makes necessary. More than one needs
+    /// [`crate::Prepared::start_with`].
+    pub processes: Option<usize>,
     /// The run ends after so many requests,
     pub requests: Option<u64>,
     /// … or after this time, whichever comes first. In open loop the stages say how long.
@@ -143,6 +150,7 @@ impl Options {
             pace: Pace::closed(),
             connections: 10,
             threads: 1,
+            processes: Some(1),
             requests: None,
             duration: Some(Duration::from_secs(10)),
             keepalive: true,
@@ -176,6 +184,12 @@ impl Options {
         }
         if self.threads == 0 || self.threads > THREADS_MAX {
             return wrong("a load has 1 to 1024 threads");
+        }
+        if self.processes.is_some_and(|processes| processes == 0 || processes > PROCESSES_MAX) {
+            return wrong("a load has 1 to 256 processes");
+        }
+        if self.script.is_some() && self.processes != Some(1) {
+            return wrong("a script's threads share values with its `done`, so they belong to one process");
         }
         if self.pipeline == 0 || self.pipeline > PIPELINE_MAX {
             return wrong("1 to 256 requests can be in flight on a connection");
@@ -269,11 +283,13 @@ mod tests {
     #[test]
     fn contradictions_are_found() {
         assert_eq!(options().check(), Ok(()));
-        let changes: [fn(&mut Options); 9] = [
+        let changes: [fn(&mut Options); 11] = [
             |options| options.targets.clear(),
             |options| options.targets[0].weight = 0,
             |options| options.connections = 0,
             |options| options.threads = 0,
+            |options| options.processes = Some(0),
+            |options| (options.processes, options.script) = (None, Some(Script::default())),
             |options| options.duration = None,
             |options| (options.pipeline, options.keepalive) = (2, false),
             |options| options.pace = Pace::constant(0.0, Duration::from_secs(1)),

@@ -4,6 +4,7 @@
 //! All arrivals of a run are one sequence. Worker k of n takes every n-th of them, so that the workers together keep the
 //! rate however many they are; of a random sequence each has its own with an n-th of the rate, which add up to the same.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 const NS: f64 = 1e9;
 
 /// A part of a run: the rate goes from one value to another in a straight line.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// How long it lasts.
     pub duration: Duration,
@@ -37,7 +38,7 @@ impl Stage {
 }
 
 /// How the arrivals of a rate are spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Spacing {
     /// At even distances.
     #[default]
@@ -47,6 +48,18 @@ pub enum Spacing {
 }
 
 /// The stages of a run, one after the other.
+///
+/// ```
+/// use load::{Schedule, Stage};
+/// use std::time::Duration;
+///
+/// let ramp = Stage { duration: Duration::from_secs(10), from: 0.0, to: 100.0 };
+/// let hold = Stage { duration: Duration::from_secs(5), from: 100.0, to: 100.0 };
+/// let schedule = Schedule::new(vec![ramp, hold]);
+/// assert_eq!(schedule.requests(), 1_000.0);
+/// assert_eq!(schedule.time_ns(500.0), Some(10_000_000_000), "the first of the second stage");
+/// assert_eq!(schedule.time_ns(1_000.0), None);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     stages: Vec<Stage>,

@@ -5,7 +5,7 @@
 //! connection that this side closed first keeps its tuple for a minute in `TIME_WAIT`, unless `tcp_tw_reuse` lets `connect` take
 //! it again after a second (by default on loopback only).
 
-use crate::options::{Options, Pace};
+use crate::options::{Options, PROCESSES_MAX, Pace};
 use crate::pace::Schedule;
 use serde::Serialize;
 use std::fs;
@@ -87,6 +87,8 @@ impl Need {
 /// What a load will need.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
+    /// Processes that share it: as many as were asked for, or as the limit of descriptors makes necessary.
+    pub processes: usize,
     /// Everything that was computed, the scarcest first.
     pub needs: Vec<Need>,
 }
@@ -100,12 +102,13 @@ impl Plan {
         destinations.sort_unstable();
         destinations.dedup();
         let tuples = sources * limits.port_count() * destinations.len().max(1) as u64;
+        let processes = options.processes.unwrap_or_else(|| processes_needed(options, limits));
         let mut needs = vec![
             Need {
-                what: "descriptors",
-                needed: connections + options.threads as u64 * DESCRIPTORS_PER_THREAD + DESCRIPTORS_BESIDE,
+                what: if processes == 1 { "descriptors" } else { "descriptors in each process" },
+                needed: descriptors_needed(options, processes),
                 available: limits.descriptors,
-                cure: "raise the hard limit of open files (ulimit -Hn), or load from several processes",
+                cure: "raise the hard limit of open files (ulimit -Hn), or load from several processes (--processes auto)",
             },
             Need {
                 what: "tuples of source address and port towards the target",
@@ -124,7 +127,7 @@ impl Plan {
             });
         }
         needs.sort_by(|one, other| other.share().total_cmp(&one.share()));
-        Self { needs }
+        Self { processes, needs }
     }
 
     /// The limit that would bind first.
@@ -136,6 +139,18 @@ impl Plan {
     pub fn unmet(&self) -> impl Iterator<Item = &Need> {
         self.needs.iter().filter(|need| !need.is_met())
     }
+}
+
+/// Descriptors of the process that has most connections.
+pub(crate) fn descriptors_needed(options: &Options, processes: usize) -> u64 {
+    let share = |whole: usize| whole.div_ceil(processes.max(1)) as u64;
+    share(options.connections) + share(options.threads) * DESCRIPTORS_PER_THREAD + DESCRIPTORS_BESIDE
+}
+
+/// The fewest processes of which each has enough descriptors; as many as there may be where none suffices.
+fn processes_needed(options: &Options, limits: &Limits) -> usize {
+    let most = PROCESSES_MAX.min(options.connections.max(1));
+    (1..most).find(|processes| descriptors_needed(options, *processes) <= limits.descriptors).unwrap_or(most)
 }
 
 /// Tuples that stand in `TIME_WAIT` while a connection per request is opened at a known rate, should the load close first. A
@@ -187,6 +202,24 @@ mod tests {
         assert_eq!(plan(&million, &few).scarcest().unwrap().what, "descriptors");
         let small = Limits { memory_bytes: Some(1 << 30), ..limits() };
         assert_eq!(plan(&million, &small).scarcest().unwrap().what, "bytes of memory, the kernel's included");
+    }
+
+    #[test]
+    fn where_one_process_has_too_few_descriptors_several_share_them() {
+        let mut options = Options { threads: 4, ..options(100_000) };
+        let few = Limits { descriptors: 20_000, ..limits() };
+        let descriptors =
+            |plan: &Plan| plan.needs.iter().find(|need| need.what.starts_with("descriptors")).unwrap().clone();
+        let one = plan(&options, &few);
+        assert_eq!((one.processes, descriptors(&one).needed, descriptors(&one).is_met()), (1, 100_048, false));
+        options.processes = None;
+        // Five would need 20,036 each.
+        let several = plan(&options, &few);
+        assert_eq!((several.processes, descriptors(&several).needed), (6, 16_667 + 4 + 32));
+        assert!(descriptors(&several).is_met());
+        assert_eq!(plan(&options, &limits()).processes, 1);
+        let none = plan(&options, &Limits { descriptors: 10, ..limits() });
+        assert_eq!((none.processes, descriptors(&none).is_met()), (PROCESSES_MAX, false));
     }
 
     #[test]

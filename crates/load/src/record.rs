@@ -4,11 +4,12 @@ use crate::options::Options;
 use crate::tally::{Latencies, Tally};
 use crate::template::Values;
 use reactor::Reactor;
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::time::Instant;
 
 /// Everything that a worker counts in one interval; merged, everything that all workers have counted in all.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Record {
     /// By target, in the order of the options.
     pub targets: Vec<Tally>,

@@ -1,18 +1,18 @@
-//! A load from start to end: threads, intervals, what they add up to. The API of this crate.
+//! A load that runs: its intervals, and what they add up to. `prepare` starts it, in this process or in several.
 
-use crate::http::Http;
+use crate::collect::Collected;
 use crate::options::Options;
+use crate::plan::Plan;
 use crate::record::Record;
-use crate::script::{self, Finished};
-use crate::setup::{Setup, StartError};
+use crate::script::Finished;
+use crate::setup::Setup;
 use crate::tally::Latencies;
-use crate::worker::{self, Message, Together};
-use std::collections::BTreeMap;
+use crate::worker::Message;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,14 @@ pub struct Summary {
     pub options: Options,
     /// Address of each target, in the order of the options.
     pub addresses: Vec<SocketAddr>,
-    /// Threads that ran.
+    /// Threads that ran, of all processes.
     pub threads: usize,
+    /// Processes that ran.
+    pub processes: usize,
+    /// What it was known to need.
+    pub plan: Plan,
+    /// What is missing in the record: processes that ended without a word, each in a phrase.
+    pub lost: Vec<String>,
     /// Everything that was recorded.
     pub record: Record,
     /// From the start to the last response, or to the end of the duration, whichever came later.
@@ -49,6 +55,23 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Of a load that has done nothing, to be filled in: by tests, and by whoever has figures from elsewhere.
+    pub fn of_nothing(options: Options) -> Self {
+        let plan = Plan { processes: 1, needs: Vec::new() };
+        Self {
+            record: Record::new(options.targets.len()),
+            options,
+            addresses: Vec::new(),
+            threads: 1,
+            processes: 1,
+            plan,
+            lost: Vec::new(),
+            elapsed: Duration::ZERO,
+            stopped: false,
+            script: None,
+        }
+    }
+
     /// Complete responses per second.
     pub fn rate(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
@@ -81,60 +104,20 @@ impl Stopper {
     }
 }
 
-/// A load that runs. Dropping it stops it and waits for its threads.
+/// A load that runs. Dropping it stops it and waits for its threads and processes.
 #[derive(Debug)]
 pub struct Running {
-    options: Options,
-    setup: Arc<Setup>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-    messages: Receiver<Message>,
-    script: Option<Finished>,
-}
-
-/// Starts a load.
-pub fn start(options: Options) -> Result<Running, StartError> {
-    let setup = Arc::new(Setup::new(&options)?);
-    // A thread without a connection to an address could not keep its share of the rate.
-    let least = setup.groups.iter().map(|group| group.connections).min().unwrap_or(1);
-    let workers = options.threads.min(least).max(1);
-    let stop = Arc::new(AtomicBool::new(false));
-    let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::clone(&stop) });
-    let (sender, messages) = channel();
-    let mut script = None;
-    let mut scripts = Vec::new();
-    if let Some(given) = &options.script {
-        let addresses: Vec<SocketAddr> = setup.groups.iter().map(|group| group.address).collect();
-        let (host, prepared) = script::prepare(given, &options, &addresses, workers, &stop)?;
-        (script, scripts) = (Some(Finished(host)), prepared);
-    }
-    let mut scripts = scripts.into_iter();
-    let mut running = Running { options, setup, stop, threads: Vec::new(), messages, script };
-    let mut failure = None;
-    for index in 0..workers {
-        let (setup, together, sender) = (Arc::clone(&running.setup), Arc::clone(&together), sender.clone());
-        let (options, script) = (running.options.clone(), scripts.next());
-        let work = move || {
-            worker::run(&options, index, workers, &together, &sender, |bench| {
-                Http::new(setup, &options, script, index, workers, bench)
-            });
-        };
-        match std::thread::Builder::new().name(format!("load-{index}")).spawn(work) {
-            Ok(thread) => running.threads.push(thread),
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    for _ in 0..running.threads.len() {
-        // Each worker says so once; the channel cannot end before, as a sender is held here.
-        let _ = running.messages.recv();
-    }
-    drop(sender);
-    if failure.is_some() {
-        running.stop.store(true, Ordering::Relaxed);
-    }
-    // From here on the workers run, if only to see that they are to stop.
-    let _ = together.begun.set(Instant::now());
-    failure.map_or(Ok(running), |error| Err(StartError::Worker(error)))
+    pub(crate) options: Options,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) stop: Arc<AtomicBool>,
+    /// Workers, or those that speak with the processes which have them.
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) begun: Instant,
+    pub(crate) messages: Receiver<Message>,
+    /// Of all processes.
+    pub(crate) workers: usize,
+    pub(crate) processes: usize,
+    pub(crate) script: Option<Finished>,
 }
 
 impl Running {
@@ -143,9 +126,24 @@ impl Running {
         Stopper(Arc::clone(&self.stop))
     }
 
-    /// Threads that run.
+    /// When it began: schedules and intervals count from here.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// The address of each target, in the order of the options.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.setup.addresses()
+    }
+
+    /// Threads that load, of all processes.
     pub fn threads(&self) -> usize {
-        self.threads.len()
+        self.workers
+    }
+
+    /// Processes that load.
+    pub fn processes(&self) -> usize {
+        self.processes
     }
 
     /// Waits for the end.
@@ -155,7 +153,7 @@ impl Running {
 
     /// Waits for the end, and shows each interval when all workers have finished it.
     pub fn watch(mut self, mut show: impl FnMut(&Interval)) -> io::Result<Summary> {
-        let mut collected = Collected::new(self.threads.len(), self.options.targets.len());
+        let mut collected = Collected::new(self.workers, self.options.targets.len());
         let mut failure = None;
         while let Ok(message) = self.messages.recv() {
             if let Message::Failed(error) = message {
@@ -201,14 +199,13 @@ impl Running {
             // By number of requests: to the last response.
             _ => completed,
         };
-        let addresses = (0..self.options.targets.len())
-            .filter_map(|target| self.setup.groups.get(self.setup.group_of(target as u16)))
-            .map(|group| group.address)
-            .collect();
         Summary {
             options: self.options.clone(),
-            addresses,
-            threads: collected.progress.len(),
+            addresses: self.setup.addresses(),
+            threads: self.workers,
+            processes: self.processes,
+            plan: self.setup.plan.clone(),
+            lost: collected.lost,
             record: collected.whole,
             elapsed,
             stopped,
@@ -224,66 +221,5 @@ impl Drop for Running {
             // Nobody is left to be told.
             let _ = thread.join();
         }
-    }
-}
-
-/// Records as they come from the workers, whose intervals end at slightly different times.
-#[derive(Debug)]
-struct Collected {
-    whole: Record,
-    /// Intervals that some worker has not finished.
-    open: BTreeMap<u64, Record>,
-    /// By worker: the first interval that it has not finished.
-    progress: Vec<u64>,
-    ended_ns: u64,
-    completed_ns: u64,
-}
-
-impl Collected {
-    fn new(workers: usize, targets: usize) -> Self {
-        Self {
-            whole: Record::new(targets),
-            open: BTreeMap::new(),
-            progress: vec![0; workers],
-            ended_ns: 0,
-            completed_ns: 0,
-        }
-    }
-
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Interval { worker, interval, record, last } => {
-                self.whole.add(&record);
-                self.open.entry(interval).or_default().add(&record);
-                // The last interval is shown when it is known how long it was.
-                if !last {
-                    self.move_on(worker, interval + 1);
-                }
-            }
-            Message::Done { worker, ended_ns, completed_ns } => {
-                self.ended_ns = self.ended_ns.max(ended_ns);
-                self.completed_ns = self.completed_ns.max(completed_ns);
-                self.move_on(worker, u64::MAX);
-            }
-            Message::Ready | Message::Failed(_) => {}
-        }
-    }
-
-    /// Whether all workers have ended.
-    fn is_over(&self) -> bool {
-        self.progress.iter().all(|progress| *progress == u64::MAX)
-    }
-
-    fn move_on(&mut self, worker: usize, interval: u64) {
-        if let Some(progress) = self.progress.get_mut(worker) {
-            *progress = interval;
-        }
-    }
-
-    /// The next interval that all workers have finished.
-    fn finished(&mut self) -> Option<(u64, Record)> {
-        let entry = self.open.first_entry()?;
-        let all = self.progress.iter().min()?;
-        (entry.key() < all).then(|| entry.remove_entry())
     }
 }

@@ -108,6 +108,14 @@ impl Row {
         self.responses as f64 / self.length.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
+    /// The rate of each row. A last one of less than half the length of the first is left out: a run that ends right behind
+    /// an interval leaves a row of nearly nothing, and no rate can be told from that.
+    pub fn rates(rows: &[Self]) -> impl Iterator<Item = f64> + '_ {
+        let least = rows.first().map_or(Duration::ZERO, |first| first.length / 2);
+        let last = rows.len().saturating_sub(1);
+        rows.iter().enumerate().filter(move |(at, row)| *at != last || row.length >= least).map(|(_, row)| row.rate())
+    }
+
     fn add(&mut self, other: &Self) {
         self.begun_requests += other.begun_requests;
         self.responses += other.responses;
@@ -197,6 +205,19 @@ mod tests {
         }
         assert_eq!(again.histogram(), one.histogram());
         assert_eq!(Sparse::default().quantile(0.5), 0);
+    }
+
+    #[test]
+    fn a_row_of_nearly_nothing_has_no_rate() {
+        let mut series = Series::new(Duration::from_secs(1));
+        for (number, ms) in [(0, 1_000), (1, 1_000), (2, 3)] {
+            let mut record = Record::new(1);
+            (0..ms / 10).for_each(|_| record.targets[0].response(200, 1, 1));
+            let (begun, length) = (Duration::from_secs(number), Duration::from_millis(ms));
+            series.add(&Interval { number, begun, length, record });
+        }
+        assert_eq!(Row::rates(series.rows()).map(f64::round).collect::<Vec<_>>(), [100.0, 100.0]);
+        assert_eq!(Row::rates(&series.rows()[2..]).count(), 1, "alone it is all that there is");
     }
 
     #[test]

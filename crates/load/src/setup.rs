@@ -3,7 +3,7 @@
 
 use crate::options::{Options, OptionsError};
 use crate::plan::{Limits, Need, Plan};
-use crate::request::Prepared;
+use crate::request::Prepared as Request;
 use crate::script::ScriptError;
 use reactor::{ConnectOptions, PeerAddress};
 use std::collections::HashMap;
@@ -38,6 +38,15 @@ pub enum StartError {
         /// Addresses of the targets.
         addresses: usize,
     },
+    /// There are more processes than connections to some address.
+    #[error("{processes} processes need at least as many connections to each address")]
+    TooManyProcesses {
+        /// Processes asked for.
+        processes: usize,
+    },
+    /// Another process that was to take a share could not.
+    #[error("a process of the load {0}")]
+    Process(String),
     /// The system does not have what the load needs.
     #[error("{}", starved(.0))]
     Starved(Vec<Need>),
@@ -70,7 +79,8 @@ pub(crate) struct Group {
 /// What the workers share.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    requests: Vec<Prepared>,
+    pub(crate) plan: Plan,
+    requests: Vec<Request>,
     group_of: Vec<u16>,
     pub(crate) groups: Vec<Group>,
     pub(crate) keepalive: bool,
@@ -80,8 +90,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Resolves names and prepares requests.
-    pub(crate) fn new(options: &Options) -> Result<Self, StartError> {
+    /// Resolves names, or takes the addresses of the targets as they are known already, and prepares requests.
+    pub(crate) fn new(options: &Options, known_addresses: Option<&[SocketAddr]>) -> Result<Self, StartError> {
         options.check()?;
         for &address in &options.sources {
             // Afterwards "cannot assign requested address" can only mean that no port is free.
@@ -89,16 +99,19 @@ impl Setup {
         }
         let mut requests = Vec::new();
         for target in &options.targets {
-            requests.push(Prepared::new(target, options)?);
+            requests.push(Request::new(target, options)?);
         }
         let mut known: HashMap<(String, u16), u16> = HashMap::new();
         let (mut group_of, mut addresses, mut weights) = (Vec::new(), Vec::<SocketAddr>::new(), Vec::<u64>::new());
-        for target in &options.targets {
+        for (index, target) in options.targets.iter().enumerate() {
             let key = (target.url.host.clone(), target.url.port);
             let group = if let Some(&group) = known.get(&key) {
                 group
             } else {
-                let address = resolve(&target.url.host, target.url.port)?;
+                let address = match known_addresses.and_then(|addresses| addresses.get(index)) {
+                    Some(address) => *address,
+                    None => resolve(&target.url.host, target.url.port)?,
+                };
                 let group = addresses.iter().position(|other| *other == address).unwrap_or_else(|| {
                     addresses.push(address);
                     weights.push(0);
@@ -116,7 +129,8 @@ impl Setup {
             return Err(StartError::TooFewConnections { connections: options.connections, addresses: addresses.len() });
         }
         let plan = Plan::new(options, &addresses, &Limits::read());
-        if options.plan && plan.unmet().next().is_some() {
+        // Whoever gives the addresses has made the plan.
+        if options.plan && known_addresses.is_none() && plan.unmet().next().is_some() {
             return Err(StartError::Starved(plan.unmet().cloned().collect()));
         }
         let shares = divide(options.connections, &weights);
@@ -127,6 +141,7 @@ impl Setup {
             ways: ways(options, address),
         });
         Ok(Self {
+            plan,
             requests,
             group_of,
             groups: groups.collect(),
@@ -137,9 +152,20 @@ impl Setup {
         })
     }
 
+    /// The address of each target.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let groups = self.group_of.iter().filter_map(|group| self.groups.get(usize::from(*group)));
+        groups.map(|group| group.address).collect()
+    }
+
+    /// The fewest connections that there are to an address: a worker without one could not keep its share of the rate.
+    pub(crate) fn connections_least(&self) -> usize {
+        self.groups.iter().map(|group| group.connections).min().unwrap_or(1)
+    }
+
     /// The request of a target.
     #[inline]
-    pub(crate) fn request(&self, target: u16) -> &Prepared {
+    pub(crate) fn request(&self, target: u16) -> &Request {
         &self.requests[usize::from(target)]
     }
 
@@ -148,10 +174,10 @@ impl Setup {
         self.group_of.get(usize::from(target)).copied().map_or(0, usize::from)
     }
 
-    /// How the n-th connection of a worker is opened.
-    pub(crate) fn way(&self, group: u16, at: u32) -> Option<(&PeerAddress, &ConnectOptions)> {
+    /// How a connection is opened, given by its number among those of all workers.
+    pub(crate) fn way(&self, group: u16, number: usize) -> Option<(&PeerAddress, &ConnectOptions)> {
         let group = self.groups.get(usize::from(group))?;
-        group.ways.get(at as usize % group.ways.len().max(1)).map(|way| (&group.peer, way))
+        group.ways.get(number % group.ways.len().max(1)).map(|way| (&group.peer, way))
     }
 }
 

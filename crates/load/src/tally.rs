@@ -1,15 +1,18 @@
 //! What is counted: per target and interval, in the worker that sees it; merged without loss by `run`. Memory does not grow
 //! with the number of requests: latencies are histograms (HDR, three digits), statuses a short list.
 
-use crate::cause::Cause;
+use crate::cause::{Cause, Kind};
 use crate::options::LATENCY_NS_MAX;
+use crate::series::Sparse;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// Significant decimal digits of a latency.
 pub const LATENCY_DIGITS: u8 = 3;
 
 /// Latencies in nanoseconds. It grows to the largest value it has seen, at most to one hour.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Counted", into = "Counted")]
 pub struct Latencies {
     histogram: Histogram<u64>,
     /// Exact, where the histogram has three digits.
@@ -20,6 +23,41 @@ impl Default for Latencies {
     fn default() -> Self {
         let histogram = Histogram::new(LATENCY_DIGITS).expect("three digits are within what a histogram can have");
         Self { histogram, sum_ns: 0 }
+    }
+}
+
+/// Latencies as another process sends them. Nothing is lost: each value is the upper end of its bucket and falls into the
+/// same one again, and the exact sum goes along.
+#[derive(Serialize, Deserialize)]
+struct Counted {
+    /// Upper and lower 64 bits: JSON readers have no integers of 128.
+    sum_ns: (u64, u64),
+    counts: Sparse,
+}
+
+impl From<Latencies> for Counted {
+    fn from(latencies: Latencies) -> Self {
+        let sum_ns = ((latencies.sum_ns >> 64) as u64, latencies.sum_ns as u64);
+        Self { sum_ns, counts: Sparse::from(&latencies) }
+    }
+}
+
+impl TryFrom<Counted> for Latencies {
+    type Error = &'static str;
+
+    fn try_from(counted: Counted) -> Result<Self, Self::Error> {
+        let mut latencies = Self::default();
+        let highest = latencies.histogram.highest_equivalent(LATENCY_NS_MAX);
+        for (latency_ns, count) in counted.counts.0 {
+            // The histogram would grow to any value, and saturate at any count.
+            if latency_ns > highest || latencies.count().checked_add(count).is_none() {
+                return Err("a latency beyond an hour, or more of them than can be counted");
+            }
+            latencies.histogram.record_n(latency_ns, count).map_err(|_| "a latency that cannot be counted")?;
+        }
+        let (high, low) = counted.sum_ns;
+        latencies.sum_ns = u128::from(high) << 64 | u128::from(low);
+        Ok(latencies)
     }
 }
 
@@ -98,8 +136,20 @@ impl Latencies {
     }
 }
 
+/// Failures in wrk's words: each is one of the three. A write that fails is a read that fails here, since what the target
+/// said before it reset is read first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SocketErrors {
+    /// No connection came to be.
+    pub connect: u64,
+    /// The connection broke, or what came over it is no response.
+    pub read: u64,
+    /// It was waited for in vain.
+    pub timeout: u64,
+}
+
 /// Counts of one target.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Requests that were sent, or should have been.
     pub begun: u64,
@@ -110,6 +160,7 @@ pub struct Tally {
     /// Responses by status, in the order of their first appearance.
     pub statuses: Vec<(u16, u64)>,
     /// Failures by [`Cause`] as index.
+    #[serde(with = "by_cause")]
     pub failures: [u64; Cause::ALL.len()],
     /// Bytes of complete and incomplete responses, heads included.
     pub bytes_received: u64,
@@ -124,6 +175,24 @@ pub struct Tally {
     /// Open loop: from the intended time. Closed loop: from when the connection could send. To the end of the response;
     /// of those that were waited for in vain, to the end of the waiting.
     pub latency: Latencies,
+}
+
+/// Counts by cause as a list: serde has no arrays of every length.
+mod by_cause {
+    use super::Cause;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    type Counts = [u64; Cause::ALL.len()];
+
+    pub(super) fn serialize<S: Serializer>(counts: &Counts, out: S) -> Result<S::Ok, S::Error> {
+        counts.as_slice().serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Counts, D::Error> {
+        let counts = Vec::<u64>::deserialize(from)?;
+        counts.try_into().map_err(|_| D::Error::custom("another number of causes than this program knows"))
+    }
 }
 
 impl Tally {
@@ -203,6 +272,20 @@ impl Tally {
     pub fn ended(&self) -> u64 {
         self.responses + self.failed()
     }
+
+    /// Failures in the three kinds that wrk and its scripts know.
+    pub fn socket_errors(&self) -> SocketErrors {
+        let mut errors = SocketErrors::default();
+        for cause in Cause::ALL {
+            let sum = match cause.kind() {
+                Kind::Connect => &mut errors.connect,
+                Kind::Read => &mut errors.read,
+                Kind::Timeout => &mut errors.timeout,
+            };
+            *sum += self.failed_by(*cause);
+        }
+        errors
+    }
 }
 
 #[cfg(test)]
@@ -219,6 +302,29 @@ mod tests {
         }
         one.add(&other);
         assert_eq!(one, whole);
+    }
+
+    #[test]
+    fn what_another_process_sends_is_what_it_counted() {
+        let mut sent = Tally::default();
+        for value in 1..3_000u64 {
+            sent.response(200, value % 7, value * value * value);
+        }
+        sent.response(503, 1, LATENCY_NS_MAX);
+        sent.failure(Cause::Silent, 0);
+        let text = serde_json::to_string(&sent).unwrap();
+        let read: Tally = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, sent);
+        // To the last bit: the same bytes, whatever is written from it.
+        assert_eq!(read.latency.histogram().encode(), sent.latency.histogram().encode());
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        for damaged in [
+            r#"{"sum_ns":[0,1],"counts":[[18446744073709551615,1]]}"#,
+            r#"{"sum_ns":[0,1],"counts":[[1,18446744073709551615],[2,1]]}"#,
+            r#"{"sum_ns":[0,1]}"#,
+        ] {
+            assert!(serde_json::from_str::<Latencies>(damaged).is_err(), "{damaged}");
+        }
     }
 
     #[test]
@@ -242,6 +348,7 @@ mod tests {
         tally.failure(Cause::Silent, 30);
         assert_eq!(tally.statuses, [(200, 2), (503, 1)]);
         assert_eq!((tally.errors(), tally.failed(), tally.lengths_other), (3, 2, 1));
+        assert_eq!(tally.socket_errors(), SocketErrors { connect: 1, read: 0, timeout: 1 });
         // A refused request has no latency, one that was waited for has.
         assert_eq!(tally.latency.count(), 4);
         let mut sum = tally.clone();

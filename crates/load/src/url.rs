@@ -1,13 +1,13 @@
 //! The part of URLs that a load needs: where to connect, what to send as Host and as target. Not a general URL library: no
 //! relative references, nothing is normalised, since the target must see what was typed.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// An `http://` URL, split.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Url {
     /// Name or address, an IPv6 address without its brackets.
     pub host: String,

@@ -1,5 +1,7 @@
-//! `cargo xtask bench load`: what a request costs the tool that sends it. Each generator in turn, pinned to one core, against
-//! the built-in origin on the other; every round runs all of them, in rotating order.
+//! `cargo xtask bench load`: what a request costs the tool that sends it, and how late ours is at a rate. Each generator in turn,
+//! pinned to one core, against the built-in origin on the other; every round runs all of them, in rotating order.
+
+mod lag;
 
 use super::process::{Cpu, Started, cpu_of_tree, pause, pinned, wait_without_reaping};
 use super::results::{median, now_utc, spread};
@@ -33,6 +35,12 @@ pub(super) struct Args {
     /// Core of the origin.
     #[arg(long, default_value_t = 1)]
     origin_core: usize,
+    /// A program `oha` (`cargo install oha`), which no Debian package has; left out without one.
+    #[arg(long)]
+    oha: Option<PathBuf>,
+    /// Rates of the open loop, in percent of what our closed loop did at the first number of connections.
+    #[arg(long, value_delimiter = ',', default_value = "10,25,50")]
+    rates: Vec<u32>,
     /// Where the raw results go; otherwise target/bench.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -53,7 +61,7 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| (*word).to_owned()).collect()
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     Tool {
         name: "holdfast",
         marker: " requests in ",
@@ -88,7 +96,15 @@ const TOOLS: [Tool; 6] = [
         marker: "[200]",
         words: |c, s, url| words(&["-cpus", "1", "-c", &c.to_string(), "-z", &format!("{s}s"), url]),
     },
+    Tool {
+        name: OHA,
+        marker: "[200]",
+        words: |c, s, url| words(&["--no-tui", "-c", &c.to_string(), "-z", &format!("{s}s"), url]),
+    },
 ];
+
+/// The one that is not always there.
+const OHA: &str = "oha";
 
 /// One generator in one round.
 #[derive(Debug, Clone, Serialize)]
@@ -111,6 +127,7 @@ struct Results<'a> {
     rounds: u64,
     seconds: u32,
     samples: &'a [Sample],
+    open_loop: &'a [lag::Sample],
 }
 
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
@@ -131,18 +148,37 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let url = format!("http://{address}/");
     let load_average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mut samples = Vec::new();
+    let tools: Vec<&Tool> = TOOLS.iter().filter(|tool| tool.name != OHA || args.oha.is_some()).collect();
     for &connections in &args.connections {
         heading(&format!("{connections} connections"));
         for round in 0..args.rounds {
-            for turn in 0..TOOLS.len() {
-                let tool = &TOOLS[(turn + round as usize) % TOOLS.len()];
-                let program = if tool.name == "holdfast" { holdfast.clone() } else { peers.join(tool.name) };
+            for turn in 0..tools.len() {
+                let tool = tools[(turn + round as usize) % tools.len()];
+                let program = match (tool.name, &args.oha) {
+                    ("holdfast", _) => holdfast.clone(),
+                    (OHA, Some(oha)) => oha.clone(),
+                    (name, _) => peers.join(name),
+                };
                 let mut command = pinned(args.load_core, &program);
                 command.args((tool.words)(connections, args.seconds, &url));
                 samples.push(measure(tool, &mut command, &home, connections, round, args.seconds)?);
             }
         }
         print!("{}", table(&samples, connections));
+    }
+    let mut open_loop = Vec::new();
+    if let Some(&connections) = args.connections.first() {
+        let ours = samples.iter().filter(|sample| sample.tool == "holdfast" && sample.connections == connections);
+        let most = median(&ours.map(|sample| sample.responses_per_second).collect::<Vec<_>>());
+        heading(&format!("at a rate, {connections} connections"));
+        for _ in 0..args.rounds {
+            for percent in &args.rates {
+                let rate = most * f64::from(*percent) / 100.0;
+                let mut command = pinned(args.load_core, &holdfast);
+                open_loop.push(lag::measure(&mut command, &home, connections, rate, args.seconds, &url)?);
+            }
+        }
+        print!("{}", lag::table(&open_loop));
     }
     let results = Results {
         experiment: "load",
@@ -151,6 +187,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         rounds: args.rounds,
         seconds: args.seconds,
         samples: &samples,
+        open_loop: &open_loop,
     };
     let out = args.out.clone().unwrap_or_else(|| home.join("load.json"));
     fs::write(&out, serde_json::to_string_pretty(&results)? + "\n")?;
@@ -204,7 +241,7 @@ fn table(samples: &[Sample], connections: usize) -> String {
         let mine = samples.iter().filter(|sample| sample.tool == tool && sample.connections == connections);
         mine.map(value).collect()
     };
-    for tool in &TOOLS {
+    for tool in TOOLS.iter().filter(|tool| samples.iter().any(|sample| sample.tool == tool.name)) {
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} |",

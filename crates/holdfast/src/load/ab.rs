@@ -101,6 +101,7 @@ impl Args {
             pace: Pace::closed(),
             connections: self.concurrency,
             threads: 1,
+            processes: None,
             requests: Some(if with_time { REQUESTS_WITH_TIME } else { self.requests }),
             duration: self.time_limit.map(Duration::from_secs),
             keepalive: self.keepalive,

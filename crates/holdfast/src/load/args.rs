@@ -2,7 +2,7 @@
 
 use super::sources;
 use super::units::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
-use load::{EXPECTATIONS, Expectation, Options, Pace, Script, Spacing, Stage, TEMPLATES, Target};
+use load::{EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +39,31 @@ fn after_help() -> String {
     )
 }
 
+/// How many processes share the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Processes {
+    Auto,
+    Exactly(usize),
+}
+
+impl Processes {
+    fn count(self, with_script: bool) -> Option<usize> {
+        match self {
+            // A script's threads belong to one process; whether that one has enough is then the plan's to say.
+            Self::Auto => with_script.then_some(1),
+            Self::Exactly(count) => Some(count),
+        }
+    }
+}
+
+fn parse_processes(text: &str) -> Result<Processes, String> {
+    if text == "auto" {
+        return Ok(Processes::Auto);
+    }
+    let count = text.parse().ok().filter(|count| (1..=PROCESSES_MAX).contains(count));
+    count.map(Processes::Exactly).ok_or_else(|| format!("auto, or a number from 1 to {PROCESSES_MAX}"))
+}
+
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
     /// What to load; `3*http://…` is asked three times as often as its neighbours
@@ -50,9 +75,12 @@ pub(super) struct LoadArgs {
     /// How long
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) duration: Option<Duration>,
-    /// Threads
+    /// Threads, all processes together
     #[arg(short, long, value_name = "N")]
     pub(super) threads: Option<usize>,
+    /// Processes: a number, or auto for as many as the limit of descriptors makes necessary
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
+    processes: Processes,
     /// A script of wrk's: setup, init, delay, request, response, done
     #[arg(short, long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -131,7 +159,13 @@ pub(super) struct LoadArgs {
     /// Load a page of the built-in origin, to see what the generator can do on this machine
     #[arg(long, conflicts_with = "script")]
     pub(super) self_test: bool,
-    /// No progress lines
+    /// Do not ask the kernel for the sockets towards the targets: states, who closed first, segments sent again
+    #[arg(long)]
+    pub(super) no_sockets: bool,
+    /// Lines of progress, also on a terminal
+    #[arg(long, conflicts_with = "quiet")]
+    pub(super) plain: bool,
+    /// Nothing but the report
     #[arg(short, long)]
     pub(super) quiet: bool,
     #[command(flatten)]
@@ -157,6 +191,7 @@ impl LoadArgs {
             pace: self.pace(),
             connections,
             threads: self.threads.unwrap_or_else(|| THREADS_DEFAULT.min(cores).min(connections.max(1))),
+            processes: self.processes.count(self.script.is_some()),
             requests: self.requests,
             duration: self.duration.or_else(|| self.requests.is_none().then_some(DURATION_DEFAULT)),
             keepalive: !self.no_keepalive,

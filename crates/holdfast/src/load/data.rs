@@ -1,6 +1,9 @@
 //! The results of a run as data: what `--json` writes and `compare` reads. Latencies are nanoseconds; histograms are complete,
 //! as pairs of value and count, so that files can be merged and compared without loss.
 
+use super::sockets::Sockets;
+use super::sockets::account::Look;
+use crate::watch::model::tally::Histogram;
 use load::{Cause, Health, Latencies, Pace, Row, Sparse, Summary, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +15,8 @@ pub(crate) struct Results<'a> {
     pub(super) health: &'a Health,
     pub(super) verdicts: &'a [Verdict],
     pub(super) rows: &'a [Row],
+    /// What the kernel said of the sockets; none if it was not asked.
+    pub(super) sockets: Option<&'a Sockets>,
 }
 
 /// Version of the form; a reader refuses others.
@@ -26,6 +31,11 @@ pub(super) struct File {
     pub(super) r#loop: String,
     pub(super) connections: usize,
     pub(super) threads: usize,
+    #[serde(default = "one")]
+    pub(super) processes: usize,
+    /// The limit that would bind first, as it was known before the start.
+    #[serde(default)]
+    pub(super) first_limit: Option<Limit>,
     pub(super) elapsed_s: f64,
     pub(super) stopped: bool,
     pub(super) requests: u64,
@@ -56,9 +66,25 @@ pub(super) struct File {
     pub(super) lag: Latency,
     pub(super) targets: Vec<TargetFigures>,
     pub(super) intervals: Vec<IntervalFigures>,
+    /// What the kernel said of the sockets towards the targets.
+    #[serde(default)]
+    pub(super) sockets: Option<SocketFigures>,
     pub(super) void: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) verdicts: Vec<VerdictFigures>,
+}
+
+/// Files that were written before there could be several.
+fn one() -> usize {
+    1
+}
+
+/// A limit of the system beside what the load needs of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Limit {
+    pub(super) what: String,
+    pub(super) needed: u64,
+    pub(super) available: u64,
 }
 
 /// A distribution of latencies, in nanoseconds.
@@ -97,6 +123,78 @@ pub(super) struct IntervalFigures {
     pub(super) errors: u64,
     pub(super) opened: u64,
     pub(super) latency: Sparse,
+}
+
+/// Sockets towards the targets, as the kernel told of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SocketFigures {
+    /// How the kernel was asked.
+    pub(super) source: String,
+    /// Looks while the load went on.
+    pub(super) looks: u64,
+    /// Longest time that a look took.
+    pub(super) look_s_max: f64,
+    /// Of each state the most at one time.
+    pub(super) most: BTreeMap<String, u64>,
+    /// When all was over.
+    pub(super) end: Option<LookFigures>,
+    /// Most at one time whose target did not read, and with bytes that the load had not read.
+    pub(super) window_zero_most: u64,
+    pub(super) unread_most: u64,
+    pub(super) over_time: Vec<LookFigures>,
+    pub(super) notes: Vec<String>,
+}
+
+/// One look. Closes and segments are counted from the start of the run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LookFigures {
+    pub(super) at_s: f64,
+    pub(super) states: BTreeMap<String, u64>,
+    pub(super) window_zero: u64,
+    pub(super) unread: u64,
+    pub(super) no_answer: u64,
+    pub(super) sent_again: u64,
+    pub(super) closed_first_by_target: u64,
+    pub(super) closed_first_by_load: u64,
+    pub(super) closed_first_by_unknown: u64,
+}
+
+impl From<&Look> for LookFigures {
+    fn from(look: &Look) -> Self {
+        Self {
+            at_s: look.at.as_secs_f64(),
+            states: by_state(&look.states),
+            window_zero: look.window_zero,
+            unread: look.unread,
+            no_answer: look.no_answer,
+            sent_again: look.sent_again,
+            closed_first_by_target: look.closes.peer,
+            closed_first_by_load: look.closes.this_side,
+            closed_first_by_unknown: look.closes.unknown,
+        }
+    }
+}
+
+impl From<&Sockets> for SocketFigures {
+    fn from(sockets: &Sockets) -> Self {
+        let looks = &sockets.looks;
+        let (window_zero_most, unread_most) = looks.most_stuck();
+        Self {
+            source: sockets.source.clone(),
+            looks: looks.count(),
+            look_s_max: sockets.took_max.as_secs_f64(),
+            most: by_state(looks.most()),
+            end: looks.after().map(LookFigures::from),
+            window_zero_most,
+            unread_most,
+            over_time: looks.kept().iter().map(LookFigures::from).collect(),
+            notes: sockets.notes.clone(),
+        }
+    }
+}
+
+fn by_state(states: &Histogram) -> BTreeMap<String, u64> {
+    states.present().map(|(state, count)| (state.name().to_owned(), count)).collect()
 }
 
 /// One threshold.
@@ -154,6 +252,12 @@ impl Results<'_> {
             r#loop: if open { "open" } else { "closed" }.to_owned(),
             connections: summary.options.connections,
             threads: summary.threads,
+            processes: summary.processes,
+            first_limit: summary.plan.scarcest().map(|need| Limit {
+                what: need.what.to_owned(),
+                needed: need.needed,
+                available: need.available,
+            }),
             elapsed_s: summary.elapsed.as_secs_f64(),
             stopped: summary.stopped,
             requests: whole.begun,
@@ -181,6 +285,7 @@ impl Results<'_> {
             lag: Latency::from(&record.lag),
             targets: self.targets(),
             intervals: self.rows.iter().map(interval).collect(),
+            sockets: self.sockets.map(SocketFigures::from),
             void: self.health.void.clone(),
             notes: self.health.notes.clone(),
             verdicts: self.verdicts.iter().map(verdict).collect(),

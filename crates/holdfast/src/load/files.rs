@@ -2,11 +2,14 @@
 //! written is said and does not take the summary away.
 
 use super::data::Results;
+use super::sockets::account::{Look, Looks};
 use super::{page, units};
 use crate::report as terminal;
 use load::{Cause, Interval, Latencies, Record, Row};
+use sockdiag::State;
 use std::fmt::Write as _;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The spectrum is in milliseconds, as its tools expect.
@@ -29,7 +32,10 @@ pub(crate) struct Files {
     html: Option<PathBuf>,
     /// Write metrics in Prometheus' text format during the run, for the textfile collector
     #[arg(long, value_name = "FILE")]
-    prometheus: Option<PathBuf>,
+    pub(super) prometheus: Option<PathBuf>,
+    /// Serve the same at /metrics during the run
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(super) listen: Option<SocketAddr>,
 }
 
 impl Files {
@@ -51,15 +57,19 @@ impl Files {
         Ok(())
     }
 
-    /// Writes what is known after an interval.
-    pub(super) fn during(&self, interval: &Interval, whole: &Record) {
-        let Some(path) = &self.prometheus else { return };
-        // The collector must never read half a file.
-        let beside = path.with_extension("part");
-        let text = metrics(interval, whole);
-        if let Err(error) = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)) {
-            terminal::say(&format!("holdfast load: {}: {error}", path.display()));
-        }
+    /// Writes the metrics after an interval.
+    pub(super) fn during(&self, page: &str) -> Result<(), String> {
+        let Some(path) = &self.prometheus else { return Ok(()) };
+        // The collector must never read half a file; but a device, a pipe or a link keeps its place.
+        let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+        let written = if is_file {
+            let mut beside = path.clone().into_os_string();
+            beside.push(".part");
+            fs::write(&beside, page).and_then(|()| fs::rename(&beside, path))
+        } else {
+            fs::write(path, page)
+        };
+        written.map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Writes the rest; whether all went well.
@@ -77,22 +87,23 @@ impl Files {
         };
         write(&self.json, &|| results.json());
         write(&self.html, &|| report::html::render(&page::document(results)));
-        write(&self.csv, &|| csv(results.rows));
+        write(&self.csv, &|| csv(results.rows, results.sockets.map(|sockets| &sockets.looks)));
         write(&self.hgrm, &|| results.summary.record.whole().latency.histogram().encode_hgrm(NS_PER_MS));
         ok
     }
 }
 
 /// One line per interval: times in seconds, latencies in milliseconds.
-fn csv(rows: &[Row]) -> String {
+fn csv(rows: &[Row], looks: Option<&Looks>) -> String {
     let mut text = "begun_s,length_s,requests,responses,errors,rate,bytes_received,connections_opened,waiting_max,\
-                    p50_ms,p90_ms,p99_ms,p999_ms,max_ms,generator_cpu_s\n"
+                    p50_ms,p90_ms,p99_ms,p999_ms,max_ms,generator_cpu_s"
         .to_owned();
+    text.push_str(if looks.is_some() { SOCKET_COLUMNS } else { "\n" });
     for row in rows {
         let ms = |quantile: f64| row.latency.quantile(quantile) as f64 / 1e6;
         let _ = writeln!(
             text,
-            "{:.3},{:.3},{},{},{},{:.1},{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.3}",
+            "{:.3},{:.3},{},{},{},{:.1},{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.3}{}",
             row.begun.as_secs_f64(),
             row.length.as_secs_f64(),
             row.begun_requests,
@@ -108,13 +119,39 @@ fn csv(rows: &[Row]) -> String {
             ms(0.999),
             ms(1.0),
             row.cpu_ns as f64 / 1e9,
+            looks.map_or_else(String::new, |looks| socket_cells(looks.at(row.begun + row.length))),
         );
     }
     text
 }
 
+/// What `socket_cells` writes: the last look in the interval. Closes and segments are counted from the start of the run.
+const SOCKET_COLUMNS: &str = ",syn_sent,established,fin_wait,close_wait,last_ack,closing,time_wait,closed_first_by_target,\
+                              closed_first_by_load,segments_sent_again,window_zero,unread\n";
+
+fn socket_cells(look: Option<&Look>) -> String {
+    // Before the first look nothing is known.
+    let Some(look) = look else { return ",".repeat(SOCKET_COLUMNS.matches(',').count()) };
+    let of = |state| look.states.of(state);
+    let cells = [
+        of(State::SynSent),
+        of(State::Established),
+        of(State::FinWait1) + of(State::FinWait2),
+        of(State::CloseWait),
+        of(State::LastAck),
+        of(State::Closing),
+        of(State::TimeWait),
+        look.closes.peer,
+        look.closes.this_side,
+        look.sent_again,
+        look.window_zero,
+        look.unread,
+    ];
+    cells.iter().fold(String::new(), |text, cell| text + "," + &cell.to_string())
+}
+
 /// Prometheus' text format, version 0.0.4: counters over the run so far, latencies of the last interval.
-fn metrics(interval: &Interval, whole: &Record) -> String {
+pub(super) fn metrics(interval: &Interval, whole: &Record, look: Option<&Look>) -> String {
     let (now, all) = (interval.record.whole(), whole.whole());
     let mut text = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, samples: &[(String, f64)]| {
@@ -144,6 +181,15 @@ fn metrics(interval: &Interval, whole: &Record) -> String {
         "How late the generator was in the last interval.",
         &quantiles(&interval.record.lag),
     );
+    let Some(look) = look else { return text };
+    let states = look.states.present().map(|(state, count)| (format!("{{state=\"{state}\"}}"), count as f64));
+    metric("sockets", "gauge", "Sockets towards the targets by TCP state.", &states.collect::<Vec<_>>());
+    let closes = [("target", look.closes.peer), ("load", look.closes.this_side), ("unknown", look.closes.unknown)];
+    let closes = closes.map(|(side, count)| (format!("{{by=\"{side}\"}}"), count as f64));
+    metric("closed_first_total", "counter", "Connections by who closed first.", &closes);
+    metric("segments_sent_again_total", "counter", "Segments sent again towards the targets.", &one(look.sent_again));
+    metric("sockets_window_zero", "gauge", "Sockets whose target does not read.", &one(look.window_zero));
+    metric("sockets_unread", "gauge", "Sockets with bytes that the load has not read.", &one(look.unread));
     text
 }
 

@@ -5,38 +5,34 @@ mod ab;
 mod args;
 mod compare;
 mod data;
+mod drive;
 mod files;
+mod live;
 mod page;
 mod self_test;
+mod sockets;
 mod sources;
 mod style;
 mod units;
 
 pub(crate) use args::Args;
 
-use crate::signals::{Ask, Signals};
+use crate::terminal::Terminal;
 use crate::{exit, report};
 use data::Results;
+use drive::Progress;
 use files::Files;
-use load::{Expectation, Interval, Options, Record, Running, Series, Stopper, Summary};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::io::IsTerminal as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use load::{Expectation, Options};
 use style::Style;
-
-/// How often the thread that waits for signals looks whether the run is over.
-const SIGNAL_LOOK_MS: u16 = 50;
-/// Descriptors beside the connections: epoll, timers, files, standard streams.
-const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// What can stand in place of a URL.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
     Compare(compare::Args),
+    /// A part of a load: what another process of this program orders on the standard input
+    #[command(name = drive::PART, hide = true)]
+    Part,
 }
 
 /// Everything about a run that is not the load itself.
@@ -44,6 +40,8 @@ pub(crate) enum Command {
 struct Show<'a> {
     style: Style,
     quiet: bool,
+    live: bool,
+    sockets: bool,
     expect: &'a [Expectation],
     allow_lag: bool,
     self_test: bool,
@@ -53,10 +51,13 @@ struct Show<'a> {
 pub(crate) fn run(args: &Args) -> u8 {
     let (options, show) = match &args.command {
         Some(Command::Compare(compare)) => return compare::run(compare),
+        Some(Command::Part) => return serve_part(),
         Some(Command::Ab(ab)) => {
             let show = Show {
                 style: Style::Ab,
                 quiet: ab.quiet,
+                live: false,
+                sockets: true,
                 expect: &[],
                 allow_lag: true,
                 self_test: false,
@@ -69,6 +70,8 @@ pub(crate) fn run(args: &Args) -> u8 {
             let show = Show {
                 style: load.style,
                 quiet: load.quiet,
+                live: !load.plain,
+                sockets: !load.no_sockets,
                 expect: &load.expect,
                 allow_lag: load.allow_lag,
                 self_test: load.self_test,
@@ -86,8 +89,18 @@ pub(crate) fn run(args: &Args) -> u8 {
         Ok(options)
     });
     match options {
-        Ok(options) => execute(options, &show).unwrap_or_else(|message| refuse(&message, exit::FAILED)),
+        Ok(options) => execute(&options, &show).unwrap_or_else(|message| refuse(&message, exit::FAILED)),
         Err(message) => refuse(&message, exit::USAGE),
+    }
+}
+
+/// Loads for another process. Nothing is printed here: what there is to say, that one says.
+fn serve_part() -> u8 {
+    match load::serve_part(std::io::stdin(), std::io::stdout().lock()) {
+        Ok(()) => exit::OK,
+        // The other process is gone: there is nobody to tell.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit::FAILED,
+        Err(error) => refuse(&format!("a part of a load: {error}"), exit::FAILED),
     }
 }
 
@@ -97,38 +110,26 @@ fn refuse(message: &str, code: u8) -> u8 {
 }
 
 /// Runs the load and reports it.
-fn execute(options: Options, show: &Show<'_>) -> Result<u8, String> {
+fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     show.files.check()?;
-    // Whether that suffices is part of the plan, which is made when the addresses are known.
-    let wanted = options.connections as u64 + DESCRIPTORS_BESIDE;
-    reactor::raise_descriptor_limit(wanted).map_err(|error| error.to_string())?;
-    // Before the first thread, so that all leave the signals to the one that waits for them.
-    let signals = Signals::open().map_err(|error| error.to_string())?;
-    let interval = options.interval;
-    let mut series = Series::new(interval);
-    let summary = observed(options, &signals, |each, whole| {
-        series.add(each);
-        show.files.during(each, whole);
-        if !show.quiet {
-            let line = files::progress(each);
-            if std::io::stderr().is_terminal() { report::overwrite(&line) } else { report::say(&line) }
-        }
-    })?;
-    if !show.quiet && std::io::stderr().is_terminal() {
-        report::overwrite("");
-    }
+    // What a script prints, and figures in place of the report, go where the view would be.
+    let live = show.live && Terminal::is_there() && options.script.is_none() && !show.files.json_on_stdout();
+    let progress = Progress { quiet: show.quiet, live: live && !show.quiet, sockets: show.sockets };
+    let driven = drive::drive(options, progress, show.files)?;
+    let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
-    let verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(&summary)).collect();
-    let results = Results { summary: &summary, health: &health, verdicts: &verdicts, rows: series.rows() };
-    let written = show.files.after(&results);
+    let verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary)).collect();
+    let sockets = driven.sockets.as_ref();
+    let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+    let written = show.files.after(&results) && driven.written;
     if !show.files.json_on_stdout() {
         report::print(show.style.render(&results).as_bytes());
     }
     if show.self_test {
-        report::print(self_test::explain(&summary).as_bytes());
+        report::print(self_test::explain(summary).as_bytes());
     }
     if let Some(script) = &summary.script {
-        script.done(&summary, series.rows()).map_err(|error| format!("the script failed: {error}"))?;
+        script.done(summary, rows).map_err(|error| format!("the script failed: {error}"))?;
     }
     if show.style != Style::Own {
         // Foreign styles have no words for these.
@@ -154,69 +155,4 @@ fn code(results: &Results<'_>, show: &Show<'_>, written: bool) -> u8 {
         (false, false) => exit::FAILED,
         (false, true) => exit::OK,
     }
-}
-
-/// Runs to the end, or until a signal asks for it. The start resolves names, which can take long, so it too is waited for
-/// together with the signals.
-fn observed(options: Options, signals: &Signals, mut each: impl FnMut(&Interval, &Record)) -> Result<Summary, String> {
-    let (sender, started) = channel();
-    std::thread::spawn(move || {
-        // The receiver is gone where somebody did not want to wait for the names any longer.
-        let _ = sender.send(load::start(options));
-    });
-    let running: Running = loop {
-        match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
-            Ok(running) => break running.map_err(|error| error.to_string())?,
-            Err(RecvTimeoutError::Timeout) if is_told_to_end(signals)? => {
-                return Err("stopped before the first request".to_owned());
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err("the start of the load panicked".to_owned()),
-        }
-    };
-    let stopper = running.stopper();
-    let over = AtomicBool::new(false);
-    let failure = Mutex::new(None);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            if let Err(message) = stop_when_told(signals, &stopper, &over) {
-                stopper.stop();
-                *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(message);
-            }
-        });
-        let mut whole = Record::default();
-        let summary = running.watch(|interval| {
-            whole.add(&interval.record);
-            each(interval, &whole);
-        });
-        over.store(true, Ordering::Relaxed);
-        summary.map_err(|error| error.to_string())
-    })
-    .and_then(|summary| {
-        let failure = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        failure.map_or(Ok(summary), Err)
-    })
-}
-
-fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Result<(), String> {
-    while !over.load(Ordering::Relaxed) {
-        let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
-        match poll(&mut watched, PollTimeout::from(SIGNAL_LOOK_MS)) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(format!("poll() failed: {error}")),
-        }
-        if is_told_to_end(signals)? {
-            stopper.stop();
-        }
-    }
-    Ok(())
-}
-
-fn is_told_to_end(signals: &Signals) -> Result<bool, String> {
-    while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
-        if matches!(ask, Ask::Interrupt | Ask::Terminate | Ask::Quit) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

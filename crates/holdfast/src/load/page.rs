@@ -2,6 +2,8 @@
 //! failures by cause, the generator's own condition.
 
 use super::data::Results;
+use super::sockets::Sockets;
+use super::sockets::account::Look;
 use load::{Cause, Latencies, Row};
 use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Severity, Table, Unit};
 
@@ -20,6 +22,9 @@ pub(super) fn document(results: &Results<'_>) -> Document {
         .fact("threads", summary.threads.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()));
     document = document.section(result(results)).section(over_time(results.rows));
+    if let Some(sockets) = results.sockets {
+        document = document.section(tcp(sockets));
+    }
     if !results.verdicts.is_empty() {
         document = document.section(verdicts(results));
     }
@@ -83,9 +88,54 @@ fn over_time(rows: &[Row]) -> Section {
         .series(line("p99", &|row| row.latency.quantile(0.99) as f64))
         .series(line("max", &|row| row.latency.quantile(1.0) as f64));
     let rate = Chart::new("Rate", Kind::Lines, time(), Axis::new("rate", Unit::of("1/s")), basis)
-        .series(line("responses", &Row::rate))
-        .series(line("errors", &|row| row.errors as f64 / row.length.as_secs_f64().max(f64::MIN_POSITIVE)));
-    Section::new("Over time").chart(latency).chart(rate)
+        .series(line("responses", &Row::rate));
+    let mut section = Section::new("Over time").chart(latency).chart(rate);
+    let per_second = |row: &Row, count: u64| count as f64 / row.length.as_secs_f64().max(f64::MIN_POSITIVE);
+    let basis = format!("n = {} intervals", rows.len());
+    let mut errors = Chart::new("Errors", Kind::Lines, time(), Axis::new("rate", Unit::of("1/s")), basis)
+        .series(line("failures and statuses from 400", &|row| per_second(row, row.errors)));
+    for cause in Cause::ALL.iter().filter(|cause| rows.iter().any(|row| row.failed_by(**cause) > 0)) {
+        errors = errors.series(line(cause.key(), &|row| per_second(row, row.failed_by(*cause))));
+    }
+    if rows.iter().any(|row| row.errors > 0) {
+        section = section.chart(errors);
+    }
+    section
+}
+
+/// The sockets towards the targets: states over time, who closed first, and what did not move.
+fn tcp(sockets: &Sockets) -> Section {
+    let looks = &sockets.looks;
+    let kept = looks.kept();
+    let basis = format!("n = {} looks, {}", kept.len(), sockets.source);
+    let axes = |unit: &str| (Axis::new("time", Unit::of("s")), Axis::new(unit, Unit::of(unit)));
+    let line = |name: &str, value: &dyn Fn(&Look) -> u64| {
+        Series::new(name, kept.iter().map(|look| (look.at.as_secs_f64(), value(look) as f64)))
+    };
+    let (x, y) = axes("sockets");
+    let mut states = Chart::new("Sockets by state", Kind::Stacked, x, y, basis.clone());
+    for (state, _) in looks.most().present() {
+        states = states.series(line(state.name(), &|look| look.states.of(state)));
+    }
+    let (x, y) = axes("sockets");
+    let stuck = Chart::new("Sockets that do not move", Kind::Lines, x, y, basis.clone())
+        .series(line("the target's window is zero", &|look| look.window_zero))
+        .series(line("sends again without an answer", &|look| look.no_answer))
+        .series(line("not read by the load", &|look| look.unread));
+    let (x, y) = axes("segments");
+    let again = Chart::new("Segments sent again since the start", Kind::Lines, x, y, basis)
+        .series(line("all sockets", &|look| look.sent_again));
+    let mut section = Section::new("TCP").chart(states);
+    if let Some(after) = looks.after() {
+        let count = |value: u64| Figure::exact(value as f64, Unit::of("connections")).into();
+        let table = Table::new("Who closed first", &["side", "connections"])
+            .row(vec!["the target".into(), count(after.closes.peer)])
+            .row(vec!["the load".into(), count(after.closes.this_side)])
+            .row(vec!["unknown: a reset leaves no trace of who began".into(), count(after.closes.unknown)]);
+        section = section.table(table);
+    }
+    section = section.chart(stuck).chart(again);
+    sockets.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
 }
 
 fn verdicts(results: &Results<'_>) -> Section {

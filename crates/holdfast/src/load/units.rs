@@ -1,5 +1,6 @@
 //! Times, rates and amounts as they are typed, and as they are shown.
 
+pub(super) use crate::watch::model::table::grouped;
 use load::Stage;
 use std::time::Duration;
 
@@ -73,19 +74,6 @@ pub(super) fn bytes(count: f64) -> String {
     format!("{value:.2} {unit}")
 }
 
-/// With a comma after every three digits.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +97,5 @@ mod tests {
     fn what_is_shown_has_three_digits() {
         assert_eq!([1.0, 12_345.0, 999_999.0, 1.5e9].map(time), ["1.00 ns", "12.3 us", "1000 us", "1.50 s"]);
         assert_eq!([5.0, 1234.0, 5e6].map(bytes), ["5 B", "1.23 kB", "5.00 MB"]);
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

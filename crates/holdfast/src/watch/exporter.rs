@@ -1,4 +1,4 @@
-//! `watch --listen`: the last look as a page for Prometheus. One thread, one connection at a time: a scraper comes every few
+//! `watch --listen` and `load --listen`: the last look, or interval, as a page for Prometheus. One thread, one connection at a time: a scraper comes every few
 //! seconds, and whoever is slow is cut off.
 
 use crate::report::errno;
@@ -15,23 +15,23 @@ const CLIENT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The page that is served.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Exporter(Arc<Mutex<String>>);
+pub(crate) struct Exporter(Arc<Mutex<String>>);
 
 /// A bound socket that nobody answers on yet. It is bound before another network namespace is entered.
 #[derive(Debug)]
-pub(super) struct Bound(TcpListener);
+pub(crate) struct Bound(TcpListener);
 
 impl Bound {
-    pub(super) fn to(address: SocketAddr) -> Result<Self, String> {
+    pub(crate) fn to(address: SocketAddr) -> Result<Self, String> {
         TcpListener::bind(address).map(Self).map_err(|error| format!("cannot listen on {address} {}", errno(&error)))
     }
 
-    pub(super) fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.0.local_addr().ok()
     }
 
     /// Answers from now on, until the process ends.
-    pub(super) fn serve(self) -> Exporter {
+    pub(crate) fn serve(self) -> Exporter {
         let exporter = Exporter::default();
         let page = exporter.clone();
         std::thread::spawn(move || {
@@ -49,7 +49,7 @@ impl Bound {
 }
 
 impl Exporter {
-    pub(super) fn show(&self, page: String) {
+    pub(crate) fn show(&self, page: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }
 

@@ -3,9 +3,9 @@
 //! `view` show looks; what is made of the sockets is `model`, which is pure.
 
 mod configured;
-mod exporter;
+pub(crate) mod exporter;
 mod log;
-mod model;
+pub(crate) mod model;
 mod plain;
 mod report;
 mod sampler;
@@ -15,13 +15,13 @@ mod view;
 use crate::exit;
 use crate::report::say;
 use crate::signals::Signals;
+use crate::terminal::Terminal;
 use exporter::{Bound, Exporter};
 use model::log_file::Format;
 use model::metrics;
 use model::tally::PORTS_MAX;
 use sampler::{Sampler, Wanted};
 use sockdiag::{Filter, Namespace};
-use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::os::linux::fs::MetadataExt as _;
@@ -149,8 +149,7 @@ fn look(
         asked.extend(configured::backlogs(file)?);
     }
     let wanted = Wanted { ports: args.port.clone(), asked, filter: filter.cloned() };
-    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
-    if !args.plain && exporter.is_none() && is_terminal {
+    if !args.plain && exporter.is_none() && Terminal::is_there() {
         return view::show(wanted, &args.filter.join(" "), args.interval, args.count, signals);
     }
     let mut sampler = Sampler::open(wanted)?;

@@ -58,6 +58,9 @@ pub(crate) struct Http {
     script_address: Option<PeerAddress>,
     /// Requests in flight on a connection in closed loop.
     depth: usize,
+    /// This worker among all.
+    index: usize,
+    workers: usize,
 }
 
 impl Http {
@@ -106,6 +109,8 @@ impl Http {
             script,
             script_address,
             depth,
+            index,
+            workers,
         }
     }
 
@@ -125,7 +130,9 @@ impl Http {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         bench.record.opened += 1;
         connection.opened_ns = bench.now_ns;
-        let Some((address, connect)) = self.setup.way(connection.group, at) else { return };
+        // The numbers of all workers together go once around the source addresses before one comes twice.
+        let number = at as usize * self.workers + self.index;
+        let Some((address, connect)) = self.setup.way(connection.group, number) else { return };
         let address = self.script_address.as_ref().unwrap_or(address);
         match bench.reactor.connect(address, connect, connection.task) {
             Ok(stream) => {

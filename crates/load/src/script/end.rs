@@ -1,10 +1,9 @@
 //! `done(summary, latency, requests)`: a run's figures as wrk's scripts expect them, in microseconds.
 
 use super::{Host, ScriptError};
-use crate::cause::Cause;
 use crate::run::Summary;
 use crate::series::{Row, Sparse};
-use crate::tally::Tally;
+use crate::tally::{SocketErrors, Tally};
 use mlua::{Function, MetaMethod, Table, UserData, UserDataFields, UserDataMethods};
 
 /// A script whose run is over.
@@ -31,7 +30,7 @@ impl Statistics {
 
     /// Of requests per second and thread, one value for each interval.
     fn rates(rows: &[Row], threads: usize) -> Self {
-        let rates: Vec<f64> = rows.iter().map(|row| row.rate() / threads.max(1) as f64).collect();
+        let rates: Vec<f64> = Row::rates(rows).map(|rate| rate / threads.max(1) as f64).collect();
         let mut values = Sparse::default();
         values.add(&Sparse(rates.iter().map(|rate| (rate.round() as u64, 1)).collect()));
         let count = rates.len().max(1) as f64;
@@ -84,21 +83,10 @@ impl Finished {
     }
 
     fn errors(&self, whole: &Tally) -> Result<Table, ScriptError> {
-        let of = |causes: &[Cause]| causes.iter().map(|cause| whole.failed_by(*cause)).sum::<u64>();
-        let connect = of(&[
-            Cause::Refused,
-            Cause::Unreachable,
-            Cause::ConnectReset,
-            Cause::ConnectFailed,
-            Cause::NoPorts,
-            Cause::NoDescriptors,
-            Cause::NoMemory,
-        ]);
-        let timeout =
-            of(&[Cause::ConnectTimeout, Cause::SendTimeout, Cause::Silent, Cause::ReadTimeout, Cause::Unanswered]);
+        let SocketErrors { connect, read, timeout } = whole.socket_errors();
         let errors = self.0.lua.create_table()?;
         errors.set("connect", connect)?;
-        errors.set("read", whole.failed() - connect - timeout)?;
+        errors.set("read", read)?;
         errors.set("write", 0)?;
         errors.set("status", whole.with_status(400..=999))?;
         errors.set("timeout", timeout)?;

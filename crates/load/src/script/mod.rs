@@ -11,6 +11,7 @@ pub use end::Finished;
 
 use crate::options::Options;
 use mlua::{Function, Lua, LuaString, Table, Value};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +28,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const WRK: &str = include_str!("wrk.lua");
 
 /// A script as it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Script {
     /// For error messages; usually the file.
     pub name: String,

@@ -9,6 +9,7 @@ use crate::record::{Bench, Record};
 use reactor::{Reactor, Ready, SourceId, TaskId};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
@@ -50,7 +51,15 @@ pub(crate) struct Together {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// What a worker tells the run.
+impl Together {
+    /// All begin; latencies and schedules count from this moment.
+    pub(crate) fn begin(&self, at: Instant) {
+        // Whoever comes second begins with the first.
+        let _ = self.begun.set(at);
+    }
+}
+
+/// What a worker tells the run. Workers are numbered through over all processes.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// It is built, or has failed to be, and waits for the start.
@@ -62,6 +71,8 @@ pub(crate) enum Message {
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
     /// It cannot go on.
     Failed(io::Error),
+    /// The process of these workers has ended without a word: how.
+    Lost { workers: Range<usize>, text: String },
 }
 
 /// One worker, with its driver.

@@ -57,6 +57,7 @@ pub(crate) fn read_head(stream: &mut TcpStream) -> bool {
 /// A server that answers at once, but for a time in which it answers nothing; requests of that time are answered at its end.
 pub(crate) struct Freezing {
     pub(crate) address: SocketAddr,
+    answered: Arc<Mutex<Vec<Instant>>>,
 }
 
 /// Longer than any freeze; a test does not end before its server.
@@ -67,6 +68,8 @@ impl Freezing {
     pub(crate) fn start(after: Duration, frozen: Duration) -> Self {
         let first: Arc<Mutex<Option<Instant>>> = Arc::default();
         let never = Arc::new((Mutex::new(()), Condvar::new()));
+        let answered: Arc<Mutex<Vec<Instant>>> = Arc::default();
+        let noted = Arc::clone(&answered);
         let address = server(move |mut stream| {
             stream.set_nodelay(true).unwrap();
             while read_head(&mut stream) {
@@ -80,11 +83,19 @@ impl Freezing {
                     let wait = (thaw - now).min(FREEZE_MAX);
                     drop(condition.wait_timeout_while(guard, wait, |()| true).unwrap());
                 }
+                noted.lock().unwrap().push(Instant::now());
                 if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
                     return;
                 }
             }
         });
-        Self { address }
+        Self { address, answered }
+    }
+
+    /// When it answered each request, in order.
+    pub(crate) fn answered(&self) -> Vec<Instant> {
+        let mut answered = self.answered.lock().unwrap().clone();
+        answered.sort_unstable();
+        answered
     }
 }

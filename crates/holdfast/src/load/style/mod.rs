@@ -8,6 +8,8 @@ mod siege;
 mod wrk;
 
 use super::data::Results;
+use super::units::grouped;
+use load::Plan;
 
 /// Whose words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -34,6 +36,49 @@ impl Style {
             Self::Ab => ab::render(results),
             Self::Siege => siege::render(results),
             Self::K6 => k6::render(results),
+        }
+    }
+}
+
+/// What is said before the first socket: in how many processes, and which limit would bind first.
+pub(super) fn plan_line(plan: &Plan) -> String {
+    let processes = if plan.processes == 1 { String::new() } else { format!("{} processes; ", plan.processes) };
+    let scarcest = plan.scarcest().map_or_else(String::new, |need| {
+        let (needed, available) = (grouped(need.needed), grouped(need.available));
+        format!("first limit: {}, {needed} of {available} ({:.2} %)", need.what, need.share() * 100.0)
+    });
+    format!("plan        {processes}{scarcest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::{Cause, Health, Options, Record, Summary, Tally, Target};
+    use std::time::Duration;
+
+    /// 200 responses of a millisecond in two seconds, and one connection refused.
+    pub(super) fn with_results<T>(render: impl FnOnce(&Results<'_>) -> T) -> T {
+        let mut tally = Tally { begun: 201, responses: 200, statuses: vec![(200, 200)], ..Tally::default() };
+        (0..200).for_each(|_| tally.latency.record(1_000_000));
+        tally.failures[Cause::Refused as usize] = 1;
+        let record = Record { targets: vec![tally], ..Record::default() };
+        let options = Options::new(Target::new("http://127.0.0.1:8080/".parse().expect("a URL")));
+        let summary = Summary { record, elapsed: Duration::from_secs(2), ..Summary::of_nothing(options) };
+        let health: Health = summary.health();
+        render(&Results { summary: &summary, health: &health, verdicts: &[], rows: &[], sockets: None })
+    }
+
+    #[test]
+    fn each_style_says_how_many_were_answered_and_failed() {
+        for (style, words) in [
+            (Style::Own, ["201 begun, 200 answered, 1 failed", "connection refused"]),
+            (Style::Wrk, ["200 requests in", "connect 1"]),
+            (Style::Ab, ["Complete requests:      201", "Failed requests:        1"]),
+            (Style::Siege, ["Successful transactions:         200", "Failed transactions:"]),
+            (Style::K6, ["http_reqs......................: 201", "0.50% 1 out of 201"]),
+        ] {
+            let said = with_results(|results| style.render(results));
+            assert!(words.iter().all(|word| said.contains(word)), "{style:?}: {said}");
         }
     }
 }

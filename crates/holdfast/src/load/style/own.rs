@@ -2,7 +2,9 @@
 //! was in the way.
 
 use super::super::data::Results;
+use super::super::sockets::Sockets;
 use super::super::units::{bytes, grouped, time};
+use crate::watch::model::tally::Histogram;
 use load::{Cause, Latencies, Pace, Spacing, Tally};
 use std::fmt::Write as _;
 
@@ -21,6 +23,9 @@ pub(super) fn render(results: &Results<'_>) -> String {
     failures(&whole, &mut text);
     if results.summary.record.targets.len() > 1 {
         targets(results, &mut text);
+    }
+    if let Some(sockets) = results.sockets {
+        tcp(sockets, &mut text);
     }
     generator(results, &mut text);
     for verdict in results.verdicts {
@@ -55,13 +60,19 @@ fn asked(results: &Results<'_>, text: &mut String) {
     let depth = if options.pipeline > 1 { format!(", {} in flight on each", options.pipeline) } else { String::new() };
     let _ = writeln!(
         text,
-        "load        {pace}; {} connections ({kept}{depth}), {} thread{}, {:.2} s{}\n",
+        "load        {pace}; {} connections ({kept}{depth}), {} thread{}{}, {:.2} s{}",
         grouped(options.connections as u64),
         results.summary.threads,
         if results.summary.threads == 1 { "" } else { "s" },
+        if results.summary.processes > 1 {
+            format!(" in {} processes", results.summary.processes)
+        } else {
+            String::new()
+        },
         results.summary.elapsed.as_secs_f64(),
         if results.summary.stopped { ", stopped by hand" } else { "" },
     );
+    let _ = writeln!(text, "{}\n", super::plan_line(&results.summary.plan));
 }
 
 fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
@@ -170,6 +181,43 @@ fn targets(results: &Results<'_>, text: &mut String) {
             target.method,
             target.url,
         );
+    }
+    text.push('\n');
+}
+
+/// What the kernel says of the sockets towards the targets.
+fn tcp(sockets: &Sockets, text: &mut String) {
+    let looks = &sockets.looks;
+    let states = |histogram: &Histogram| {
+        let states = histogram.present().map(|(state, count)| format!("{state} {}", grouped(count)));
+        let states: Vec<String> = states.collect();
+        if states.is_empty() { "none".to_owned() } else { states.join(", ") }
+    };
+    if let (Some(last), Some(after)) = (looks.last(), looks.after()) {
+        let _ = writeln!(text, "tcp         at most {}; in the end {}", states(looks.most()), states(&after.states));
+        let (during, all) = (last.closes, after.closes);
+        let _ = writeln!(
+            text,
+            "            closed first by the target {}, by the load {} (of them {} at the end), unknown {}",
+            grouped(all.peer),
+            grouped(all.this_side),
+            grouped(all.this_side.saturating_sub(during.this_side)),
+            grouped(all.unknown)
+        );
+        let (window_zero, unread) = looks.most_stuck();
+        let _ = writeln!(
+            text,
+            "            {} segments sent again; at most {} sockets with the target's window zero, {} not read here ({} looks, {} \
+             at most)",
+            grouped(after.sent_again),
+            grouped(window_zero),
+            grouped(unread),
+            grouped(looks.count()),
+            time(sockets.took_max.as_nanos() as f64)
+        );
+    }
+    for note in &sockets.notes {
+        let _ = writeln!(text, "            {note}");
     }
     text.push('\n');
 }

@@ -3,6 +3,10 @@
 use super::super::data::Results;
 use std::fmt::Write as _;
 
+/// Columns of a tab, and where values begin.
+const TAB: usize = 8;
+const VALUES_AT: usize = 24;
+
 pub(super) fn render(results: &Results<'_>) -> String {
     let summary = results.summary;
     let whole = summary.record.whole();
@@ -14,7 +18,9 @@ pub(super) fn render(results: &Results<'_>) -> String {
     let mean_s = whole.latency.mean_ns() / 1e9;
     let mut text = String::new();
     let mut line = |name: &str, value: String, unit: &str| {
-        let _ = writeln!(text, "{:<24}{value:>13} {unit}", format!("{name}:"));
+        // siege sets its values with tabs, behind the third stop.
+        let tabs = "\t".repeat(VALUES_AT.saturating_sub(name.len() + 1).div_ceil(TAB));
+        let _ = writeln!(text, "{name}:{tabs}{:>12}{}{unit}", value, if unit.is_empty() { "" } else { " " });
     };
     line("Transactions", whole.responses.to_string(), "hits");
     line("Availability", format!("{:.2}", served as f64 / all as f64 * 100.0), "%");
@@ -29,4 +35,25 @@ pub(super) fn render(results: &Results<'_>) -> String {
     line("Longest transaction", format!("{:.2}", whole.latency.max_ns() as f64 / 1e9), "");
     line("Shortest transaction", format!("{:.2}", whole.latency.min_ns() as f64 / 1e9), "");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::load::style::Style;
+    use crate::load::style::tests::with_results;
+
+    #[test]
+    fn a_report_has_siege_s_tabs() {
+        let said = with_results(|results| Style::Siege.render(results));
+        for line in [
+            "Transactions:\t\t         200 hits\n",
+            "Availability:\t\t       99.50 %\n",
+            "Data transferred:\t        0.00 MB\n",
+            "Successful transactions:         200\n",
+            "Failed transactions:\t           1\n",
+            "Shortest transaction:\t        0.00\n",
+        ] {
+            assert!(said.contains(line), "no {line:?} in {said}");
+        }
+    }
 }

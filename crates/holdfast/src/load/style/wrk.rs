@@ -1,7 +1,7 @@
 //! wrk's report with `--latency`. Requests per second of a thread are those of an interval, by threads.
 
 use super::super::data::Results;
-use load::{Cause, Latencies};
+use load::{Latencies, Row, SocketErrors};
 use std::fmt::Write as _;
 
 pub(super) fn render(results: &Results<'_>) -> String {
@@ -27,29 +27,17 @@ pub(super) fn render(results: &Results<'_>) -> String {
         time,
     );
     fix_share(&mut text, within(latency));
-    let rates: Vec<f64> = results.rows.iter().map(|row| row.rate() / summary.threads.max(1) as f64).collect();
+    let rates: Vec<f64> = Row::rates(results.rows).map(|rate| rate / summary.threads.max(1) as f64).collect();
     let (mean, deviation, max, share) = moments(&rates);
     line(&mut text, "Req/Sec", mean, deviation, max, metric);
     fix_share(&mut text, share);
     text.push_str("  Latency Distribution\n");
     for percent in [50.0, 75.0, 90.0, 99.0] {
-        let _ = writeln!(text, "  {percent:>5}%  {:>7}", time(latency.quantile_ns(percent / 100.0) as f64 / 1e3));
+        let _ = writeln!(text, "{percent:>7}%{}", padded(&time(latency.quantile_ns(percent / 100.0) as f64 / 1e3), 10));
     }
     let received = whole.bytes_received as f64;
     let _ = writeln!(text, "  {} requests in {}, {} read", whole.responses, duration(seconds), binary(received));
-    let of = |causes: &[Cause]| causes.iter().map(|cause| whole.failed_by(*cause)).sum::<u64>();
-    let connect = of(&[
-        Cause::Refused,
-        Cause::Unreachable,
-        Cause::ConnectReset,
-        Cause::ConnectFailed,
-        Cause::NoPorts,
-        Cause::NoDescriptors,
-        Cause::NoMemory,
-    ]);
-    let timeout =
-        of(&[Cause::ConnectTimeout, Cause::SendTimeout, Cause::Silent, Cause::ReadTimeout, Cause::Unanswered]);
-    let read = whole.failed() - connect - timeout;
+    let SocketErrors { connect, read, timeout } = whole.socket_errors();
     if whole.failed() > 0 {
         let _ = writeln!(text, "  Socket errors: connect {connect}, read {read}, write 0, timeout {timeout}");
     }
@@ -57,12 +45,21 @@ pub(super) fn render(results: &Results<'_>) -> String {
     if status_errors > 0 {
         let _ = writeln!(text, "  Non-2xx or 3xx responses: {status_errors}");
     }
-    let _ = writeln!(text, "Requests/sec: {:>9.2}\nTransfer/sec: {:>10}", summary.rate(), binary(received / seconds));
+    let _ = writeln!(text, "Requests/sec: {:>9.2}\nTransfer/sec: {:>11}", summary.rate(), binary(received / seconds));
     text
 }
 
 fn line(text: &mut String, name: &str, mean: f64, deviation: f64, max: f64, show: fn(f64) -> String) {
-    let _ = write!(text, "    {name:<10}{:>7}{:>10}{:>9}", show(mean), show(deviation), show(max));
+    let [mean, deviation, max] =
+        [(mean, 8), (deviation, 10), (max, 9)].map(|(value, width)| padded(&show(value), width));
+    let _ = write!(text, "    {name:<10}{mean}{deviation}{max}");
+}
+
+/// To the right in so many columns, of which the last two are for a unit's letters, whether it has them or not.
+fn padded(text: &str, width: usize) -> String {
+    let letters = text.bytes().rev().take(2).filter(u8::is_ascii_alphabetic).count();
+    let room = 2 - letters;
+    format!("{text:>0$}{1:2$}", width - room, "", room)
 }
 
 fn fix_share(text: &mut String, share: f64) {
@@ -117,4 +114,29 @@ fn scaled(value: f64, units: &[(&str, f64)]) -> String {
         value /= next;
     }
     format!("{value:.2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::style::Style;
+    use crate::load::style::tests::with_results;
+
+    #[test]
+    fn values_stand_where_wrk_puts_them() {
+        assert_eq!(
+            ["1.51ms", "27.60k", "183.14us", "0.00"].map(|text| padded(text, 8)),
+            ["  1.51ms", " 27.60k ", "183.14us", "  0.00  "]
+        );
+        let said = with_results(|results| Style::Wrk.render(results));
+        for line in [
+            "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n",
+            "     50%    1.00ms\n",
+            "  200 requests in 2s, ",
+            "  Socket errors: connect 1, read 0, write 0, timeout 0\n",
+            "Requests/sec:    100.00\n",
+        ] {
+            assert!(said.contains(line), "no {line:?} in {said}");
+        }
+    }
 }

@@ -3,18 +3,18 @@
 //! beside this folder hold the kernel, the clock and the terminal.
 
 pub(super) mod account;
-pub(super) mod closers;
+pub(crate) mod closers;
 pub(super) mod destinations;
 pub(super) mod listeners;
 pub(super) mod log_file;
 pub(super) mod metrics;
 pub(super) mod missed;
 pub(super) mod picture;
-pub(super) mod piles;
-pub(super) mod series;
-pub(super) mod table;
+pub(crate) mod piles;
+pub(crate) mod series;
+pub(crate) mod table;
 pub(super) mod tables;
-pub(super) mod tally;
+pub(crate) mod tally;
 
 #[cfg(test)]
 pub(crate) mod tests {

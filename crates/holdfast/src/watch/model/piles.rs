@@ -139,7 +139,7 @@ impl Piles {
 
 impl Pile {
     /// `None` if nothing waits. A FIN counts as a byte in either queue (`rcv_nxt` and `write_seq` pass over it) and is none.
-    fn of(socket: &Socket) -> Option<Self> {
+    pub(crate) fn of(socket: &Socket) -> Option<Self> {
         let peer_closed = matches!(socket.state, State::CloseWait | State::LastAck | State::Closing);
         let we_closed = matches!(socket.state, State::FinWait1 | State::LastAck | State::Closing);
         let recv = socket.recv_queue.saturating_sub(u32::from(peer_closed));

@@ -9,15 +9,13 @@ use super::parse_filter;
 use super::sampler::{Sampler, Wanted};
 use crate::report::errno;
 use crate::signals::Signals;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use crate::terminal::{TICK, Terminal};
 use screen::{Asks, Screen};
 use sockdiag::Filter;
 use std::num::NonZeroU64;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Keys are answered within this time, and so are signals.
-const TICK: Duration = Duration::from_millis(50);
 /// Looks that wait to be drawn: one, and the one being made.
 const WAITING_MAX: usize = 1;
 
@@ -41,8 +39,7 @@ pub(super) fn show(
     let (orders, ordered) = sync_channel(WAITING_MAX);
     std::thread::scope(|scope| {
         let looking = scope.spawn(move || look_on(sampler, wanted, interval, count, &pictures, &ordered));
-        let mut terminal =
-            ratatui::try_init().map_err(|error| format!("the terminal cannot be used {}", errno(&error)))?;
+        let mut terminal = Terminal::open()?;
         let mut screen = Screen::new(filter);
         let shown = loop {
             match drawn.try_recv() {
@@ -51,10 +48,10 @@ pub(super) fn show(
                 // The thread has ended: by its count, or with a reason.
                 Err(TryRecvError::Disconnected) => break Ok(()),
             }
-            if let Err(error) = terminal.draw(|frame| screen.draw(frame)) {
-                break Err(format!("the terminal cannot be drawn on {}", errno(&error)));
+            if let Err(problem) = terminal.draw(|frame| screen.draw(frame)) {
+                break Err(problem);
             }
-            match answer(&mut screen, signals) {
+            match answer(&terminal, &mut screen, signals) {
                 Ok(Asks::Nothing) => {}
                 Ok(Asks::Quit) => break Ok(()),
                 Ok(Asks::Filter(words)) => match parse_filter(&[words]) {
@@ -68,7 +65,7 @@ pub(super) fn show(
                 Err(problem) => break Err(problem),
             }
         };
-        ratatui::restore();
+        drop(terminal);
         let _ = orders.try_send(Order::Stop);
         drop((drawn, orders));
         let looked = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -77,18 +74,11 @@ pub(super) fn show(
 }
 
 /// Waits for a key or a tick.
-fn answer(screen: &mut Screen, signals: &Signals) -> Result<Asks, String> {
+fn answer(terminal: &Terminal, screen: &mut Screen, signals: &Signals) -> Result<Asks, String> {
     if signals.next().map_err(|error| errno(&error))?.is_some() {
         return Ok(Asks::Quit);
     }
-    let failed = |error: std::io::Error| format!("the terminal cannot be read {}", errno(&error));
-    if !event::poll(TICK).map_err(failed)? {
-        return Ok(Asks::Nothing);
-    }
-    match event::read().map_err(failed)? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => Ok(screen.press(key.code, key.modifiers)),
-        _ => Ok(Asks::Nothing),
-    }
+    Ok(terminal.key()?.map_or(Asks::Nothing, |(key, modifiers)| screen.press(key, modifiers)))
 }
 
 /// Looks at its beat until it is told to stop or nobody draws any more.

@@ -1,0 +1,222 @@
+//! A run with everything around it: the signals that end it, the thread that looks at its sockets, the live view or the lines of
+//! progress, and the metrics while it goes on. What comes of it is reported by `style`, `files` and `page`.
+
+use super::files::{self, Files};
+use super::live::{self, Screen};
+use super::sockets::{self, Shared, Sockets};
+use super::style;
+use crate::report;
+use crate::signals::{Ask, Signals};
+use crate::terminal::Terminal;
+use crate::watch::exporter::{Bound, Exporter};
+use load::{Interval, Options, Record, Row, Running, Series, Stopper, Summary};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::IsTerminal as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the thread that waits for signals looks whether the run is over.
+const SIGNAL_LOOK_MS: u16 = 50;
+/// Descriptors beside the connections: epoll, timers, files, standard streams.
+const DESCRIPTORS_BESIDE: u64 = 64;
+/// Of another process: both pipes, its own descriptor, and what its start takes for a moment.
+const DESCRIPTORS_PER_PROCESS: u64 = 4;
+/// The command of a process that has a part of a load.
+pub(super) const PART: &str = "part-of-a-load";
+
+/// What is shown while it runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// Nothing.
+    pub(super) quiet: bool,
+    /// The terminal may be taken over.
+    pub(super) live: bool,
+    /// The kernel is asked for the sockets.
+    pub(super) sockets: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Driven {
+    pub(super) summary: Summary,
+    series: Series,
+    pub(super) sockets: Option<Sockets>,
+    /// The metrics could be written each time.
+    pub(super) written: bool,
+}
+
+impl Driven {
+    pub(super) fn rows(&self) -> &[Row] {
+        self.series.rows()
+    }
+}
+
+/// Runs a load to its end, or until somebody asks for it.
+pub(super) fn drive(options: &Options, progress: Progress, files: &Files) -> Result<Driven, String> {
+    // Before the first thread, so that all leave the signals to the one that waits for them.
+    let signals = Signals::open().map_err(|error| error.to_string())?;
+    let exporter = exporter(files)?;
+    let series = Series::new(options.interval);
+    let running = begin(options.clone(), progress.quiet, &signals)?;
+    let begun = running.begun();
+    let screen = Mutex::new(Screen::new(options, running.threads()));
+    let terminal = if progress.live { open_terminal() } else { None };
+    let (stopper, targets) = (running.stopper(), running.addresses());
+    let (over, shared, failure) = (AtomicBool::new(false), Shared::default(), Mutex::new(None));
+    let fail = |problem: String| {
+        stopper.stop();
+        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
+    };
+    let mut observer = Observer {
+        lines: !progress.quiet && terminal.is_none(),
+        series,
+        whole: Record::default(),
+        exporter,
+        files,
+        screen: &screen,
+        sockets: progress.sockets.then_some(&shared),
+        written: true,
+    };
+    let summary = std::thread::scope(|scope| {
+        scope.spawn(|| stop_when_told(&signals, &stopper, &over).unwrap_or_else(fail));
+        if progress.sockets {
+            scope.spawn(|| sockets::look_on(&shared, &targets, begun, options.interval, &over));
+        }
+        if let Some(terminal) = terminal {
+            scope.spawn(|| live::show(terminal, &screen, &stopper, &over).unwrap_or_else(fail));
+        }
+        let summary = running.watch(|interval| observer.take(interval));
+        over.store(true, Ordering::Release);
+        summary.map_err(|error| error.to_string())
+    })?;
+    let Observer { series, lines, written, .. } = observer;
+    if lines && std::io::stderr().is_terminal() {
+        report::overwrite("");
+    }
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(problem) => Err(problem),
+        None => Ok(Driven { summary, series, sockets: progress.sockets.then(|| shared.into_inner()), written }),
+    }
+}
+
+fn open_terminal() -> Option<Terminal> {
+    let opened = Terminal::open();
+    opened.map_err(|problem| report::say(&format!("holdfast load: {problem}"))).ok()
+}
+
+fn exporter(files: &Files) -> Result<Option<Exporter>, String> {
+    let Some(address) = files.listen else { return Ok(None) };
+    let bound = Bound::to(address)?;
+    let address = bound.address().map_or_else(String::new, |address| address.to_string());
+    report::say(&format!("holdfast load: metrics at http://{address}/metrics"));
+    Ok(Some(bound.serve()))
+}
+
+/// Whom an interval is shown to.
+struct Observer<'a> {
+    /// Lines of progress on the standard error.
+    lines: bool,
+    series: Series,
+    whole: Record,
+    exporter: Option<Exporter>,
+    files: &'a Files,
+    screen: &'a Mutex<Screen>,
+    sockets: Option<&'a Shared>,
+    written: bool,
+}
+
+impl Observer<'_> {
+    fn take(&mut self, interval: &Interval) {
+        self.series.add(interval);
+        self.whole.add(&interval.record);
+        let look = self.sockets.and_then(Shared::latest);
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).take(interval, look);
+        if self.exporter.is_some() || self.files.prometheus.is_some() {
+            let page = files::metrics(interval, &self.whole, look.as_ref());
+            if let Err(problem) = self.files.during(&page)
+                && self.written
+            {
+                // Once: a disk that is full stays so as a rule.
+                report::say(&format!("holdfast load: {problem}"));
+                self.written = false;
+            }
+            if let Some(exporter) = &self.exporter {
+                exporter.show(page);
+            }
+        }
+        if self.lines {
+            let line = files::progress(interval);
+            if std::io::stderr().is_terminal() { report::overwrite(&line) } else { report::say(&line) }
+        }
+    }
+}
+
+/// Starts the load, or does not if a signal asks for the end. The start resolves names, which can take long, so it is waited for
+/// together with the signals.
+fn begin(options: Options, quiet: bool, signals: &Signals) -> Result<Running, String> {
+    let (sender, started) = channel();
+    std::thread::spawn(move || {
+        // The receiver is gone where somebody did not want to wait for the names any longer.
+        let _ = sender.send(start(options, quiet));
+    });
+    loop {
+        match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
+            Ok(running) => return running,
+            Err(RecvTimeoutError::Timeout) if is_told_to_end(signals)? => {
+                return Err("stopped before the first request".to_owned());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err("the start of the load panicked".to_owned()),
+        }
+    }
+}
+
+/// Says what the load needs, and starts it.
+fn start(options: Options, quiet: bool) -> Result<Running, String> {
+    let connections = options.connections as u64;
+    let prepared = load::prepare(options).map_err(|error| error.to_string())?;
+    let plan = prepared.plan();
+    if !quiet {
+        report::say(&style::plan_line(plan));
+    }
+    // Whether that suffices, the plan has said. Other processes raise their own.
+    let wanted = match plan.processes {
+        1 => connections,
+        processes => processes as u64 * DESCRIPTORS_PER_PROCESS,
+    };
+    reactor::raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE).map_err(|error| error.to_string())?;
+    prepared.start_with(part).map_err(|error| error.to_string())
+}
+
+/// Another process of this program, for a part of the load.
+fn part() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["load", PART]);
+    command
+}
+
+fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Result<(), String> {
+    while !over.load(Ordering::Relaxed) {
+        let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+        match poll(&mut watched, PollTimeout::from(SIGNAL_LOOK_MS)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(format!("poll() failed: {error}")),
+        }
+        if is_told_to_end(signals)? {
+            stopper.stop();
+        }
+    }
+    Ok(())
+}
+
+fn is_told_to_end(signals: &Signals) -> Result<bool, String> {
+    while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
+        if matches!(ask, Ask::Interrupt | Ask::Terminate | Ask::Quit) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

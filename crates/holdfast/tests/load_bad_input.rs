@@ -1,0 +1,200 @@
+//! `holdfast load` and everything that goes wrong around it: each is counted by its cause in words, the summary comes all the
+//! same, and the exit code tells whose fault it was.
+
+#[allow(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Output, Stdio};
+use support::{free_port, holdfast, pid, until};
+
+fn load(words: &[&str]) -> Output {
+    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A server that treats each connection by a function, as long as the test runs; its URL.
+fn server(treat: impl Fn(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || listener.incoming().flatten().for_each(treat));
+    url
+}
+
+/// A server that answers each request with these bytes, and closes.
+fn answering(bytes: &'static [u8]) -> String {
+    server(move |mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        // Until the client has read it and closed.
+        let _ = stream.read(&mut [0; 1]);
+    })
+}
+
+/// Three requests that fail, with the cause in the summary and an exit code that says that nothing was answered.
+#[track_caller]
+fn expect_cause(url: &str, words: &str) {
+    let output = load(&["-q", "-n", "3", "-c", "1", "--timeout", "200ms", "--connect-timeout", "200ms", url]);
+    let said = text(&output.stdout);
+    assert!(said.contains(&format!("failed      3: {words}")), "no `{words}` in {said}{}", text(&output.stderr));
+    assert!(said.contains("3 begun, 0 answered, 3 failed"), "{said}");
+    assert!(text(&output.stderr).contains("no request was answered"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn a_target_that_is_not_there() {
+    expect_cause(&format!("http://127.0.0.1:{}/", free_port()), "connection refused: nothing listens there");
+}
+
+#[test]
+fn a_target_that_no_way_leads_to() {
+    // Nobody can be connected to a group: the kernel says so of its own, whatever it has for routes.
+    expect_cause("http://224.0.0.1:9/", "network or host unreachable");
+}
+
+#[test]
+fn a_name_that_does_not_exist() {
+    let output = load(&["-q", "-n", "3", "http://nothing.invalid/"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("the name `nothing.invalid` cannot be resolved"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn garbage_for_a_response() {
+    expect_cause(&answering(b"\x00\xff\x00\xff garbage"), "the answer is no HTTP");
+    expect_cause(&answering(b"HTTP/1.1 200 OK\r\nno field\r\n\r\n"), "malformed response head");
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n";
+    expect_cause(&answering(chunked), "malformed chunked body");
+}
+
+#[test]
+fn a_response_that_ends_too_early() {
+    expect_cause(&answering(b""), "closed by the target without a response");
+    let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc";
+    expect_cause(&answering(cut), "closed by the target in the middle of a response");
+}
+
+#[test]
+fn a_reset() {
+    let url = server(|stream| {
+        let _ = (&stream).read(&mut [0; 4096]);
+        let socket = socket2::SockRef::from(&stream);
+        let _ = socket.set_linger(Some(std::time::Duration::ZERO));
+    });
+    expect_cause(&url, "reset by the target without a response");
+}
+
+#[test]
+fn a_port_that_speaks_tls() {
+    expect_cause(&answering(b"\x15\x03\x01\x00\x02\x02\x46"), "plain HTTP sent to a port that speaks TLS");
+}
+
+#[test]
+fn a_target_that_accepts_and_stays_silent() {
+    let held = std::sync::Mutex::new(Vec::new());
+    let url = server(move |stream| held.lock().expect("one thread").push(stream));
+    expect_cause(&url, "timeout waiting: the target took the request and stayed silent");
+}
+
+#[test]
+fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
+    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    for file in ["--json", "--csv", "--hgrm", "--html", "--prometheus"] {
+        let output = load(&["-q", "-n", "3", "-c", "1", file, "/dev/full", "--allow-lag", &url]);
+        let (said, complained) = (text(&output.stdout), text(&output.stderr));
+        assert!(said.contains("3 answered"), "{file}: {said}");
+        assert!(complained.contains("/dev/full: No space left on device"), "{file}: {complained}");
+        assert_eq!(output.status.code(), Some(1), "{file}");
+    }
+    // The device is what it was: nothing was renamed into its place.
+    let kind = std::fs::symlink_metadata("/dev/full").expect("it is there").file_type();
+    assert!(!kind.is_file(), "{kind:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_nothing() {
+    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let mut command = holdfast();
+    command.args(["load", "-q", "-n", "3", "-c", "1", "--allow-lag", &url]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+/// A load that does not end by itself, and what it says on the standard error from then on.
+fn endless(words: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut command = holdfast();
+    command.arg("load").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let said = BufReader::new(child.stderr.take().expect("it is piped"));
+    (child, said)
+}
+
+#[test]
+fn an_interrupt_in_the_first_moment_while_it_runs_and_while_it_drains() {
+    let held = std::sync::Mutex::new(Vec::new());
+    let url = server(move |stream| held.lock().expect("one thread").push(stream));
+    let moments: [(&[&str], &str); 3] = [
+        // Whatever it has begun by then.
+        (&["-d", "1h", "--timeout", "1h", &url], "plan "),
+        (&["-d", "1h", "--timeout", "1h", "--interval", "100ms", &url], "responses/s"),
+        // Nothing begins any more, and what is under way is waited for.
+        (&["-n", "2", "-c", "2", "--timeout", "1h", "--drain", "1h", "--interval", "100ms", &url], "responses/s"),
+    ];
+    for (words, moment) in moments {
+        let (child, mut said) = endless(words);
+        let mut line = String::new();
+        while !line.contains(moment) {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("it can be read") > 0, "{words:?} has ended");
+        }
+        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+        let output = child.wait_with_output().expect("it ends");
+        let (report, mut rest) = (text(&output.stdout), String::new());
+        said.read_to_string(&mut rest).expect("it can be read");
+        let stopped_before = output.status.code() == Some(1) && rest.contains("stopped before the first request");
+        assert!(stopped_before && moment == "plan " || report.contains("stopped by hand"), "{words:?}: {report}{rest}");
+    }
+}
+
+#[test]
+fn a_termination_ends_it_like_an_interrupt() {
+    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let (mut child, mut said) = endless(&["-d", "1h", "-c", "1", "--interval", "100ms", &url]);
+    let mut line = String::new();
+    while !line.contains("responses/s") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended");
+    }
+    kill(pid(child.id()), Signal::SIGTERM).expect("it can be told");
+    until("it has ended", || child.try_wait().expect("it is ours").is_some());
+    let output = child.wait_with_output().expect("it has ended");
+    assert!(text(&output.stdout).contains("stopped by hand"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn exit_codes_tell_whose_fault_it_was() {
+    let url = answering(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let code = |words: &[&str]| load(words).status.code();
+    assert_eq!(code(&["-q", "-n", "3", "-c", "1", "--allow-lag", &url]), Some(0), "errors alone are no verdict");
+    assert_eq!(code(&["-q", "-n", "3", "-c", "1", "--allow-lag", "--expect", "errors=0", &url]), Some(3), "the target");
+    // Without a descriptor for a socket it is the generator that fails.
+    let mut starved = std::process::Command::new("sh");
+    let script = "ulimit -n 12; exec \"$0\" load -q --no-plan --processes 1 -n 40 -c 20 -t 1 --no-sockets \"$1\"";
+    starved.args(["-c", script, env!("CARGO_BIN_EXE_holdfast"), &url]).stdin(Stdio::null());
+    let output = starved.output().expect("sh starts");
+    let said = text(&output.stdout);
+    assert!(said.contains("no free descriptor (too many open files)"), "{said}{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "the generator: {said}");
+    let refused = load(&["-q", "-c", "5000000", &url]);
+    assert!(text(&refused.stderr).contains("are needed"), "{}", text(&refused.stderr));
+    assert_eq!(refused.status.code(), Some(1), "it could not run");
+}

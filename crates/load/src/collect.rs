@@ -1,0 +1,107 @@
+//! What comes from the workers of a run, brought together: the whole, and each interval when all have finished it. Pure;
+//! `run` receives the messages.
+
+use crate::record::Record;
+use crate::worker::Message;
+use std::collections::BTreeMap;
+
+/// Records as they come from the workers, whose intervals end at slightly different times.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    pub(crate) whole: Record,
+    /// Intervals that some worker has not finished.
+    open: BTreeMap<u64, Record>,
+    /// By worker: the first interval that it has not finished.
+    progress: Vec<u64>,
+    pub(crate) ended_ns: u64,
+    pub(crate) completed_ns: u64,
+    /// What was lost with workers that ended without a word.
+    pub(crate) lost: Vec<String>,
+}
+
+impl Collected {
+    pub(crate) fn new(workers: usize, targets: usize) -> Self {
+        Self {
+            whole: Record::new(targets),
+            open: BTreeMap::new(),
+            progress: vec![0; workers],
+            ended_ns: 0,
+            completed_ns: 0,
+            lost: Vec::new(),
+        }
+    }
+
+    pub(crate) fn take(&mut self, message: Message) {
+        match message {
+            Message::Interval { worker, interval, record, last } => {
+                self.whole.add(&record);
+                self.open.entry(interval).or_default().add(&record);
+                // The last interval is shown when it is known how long it was.
+                if !last {
+                    self.move_on(worker, interval + 1);
+                }
+            }
+            Message::Done { worker, ended_ns, completed_ns } => {
+                self.ended_ns = self.ended_ns.max(ended_ns);
+                self.completed_ns = self.completed_ns.max(completed_ns);
+                self.move_on(worker, u64::MAX);
+            }
+            Message::Lost { workers, text } => {
+                workers.for_each(|worker| self.move_on(worker, u64::MAX));
+                self.lost.push(text);
+            }
+            Message::Ready | Message::Failed(_) => {}
+        }
+    }
+
+    /// Whether all workers have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.progress.iter().all(|progress| *progress == u64::MAX)
+    }
+
+    fn move_on(&mut self, worker: usize, interval: u64) {
+        if let Some(progress) = self.progress.get_mut(worker) {
+            *progress = interval;
+        }
+    }
+
+    /// The next interval that all workers have finished.
+    pub(crate) fn finished(&mut self) -> Option<(u64, Record)> {
+        let entry = self.open.first_entry()?;
+        let all = self.progress.iter().min()?;
+        (entry.key() < all).then(|| entry.remove_entry())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(worker: usize, interval: u64, latency_ns: u64) -> Message {
+        let mut record = Box::new(Record::new(1));
+        record.targets[0].response(200, 1, latency_ns);
+        Message::Interval { worker, interval, record, last: false }
+    }
+
+    #[test]
+    fn an_interval_is_handed_out_when_all_have_finished_it() {
+        let mut collected = Collected::new(2, 1);
+        collected.take(interval(0, 0, 5));
+        collected.take(interval(0, 1, 6));
+        assert!(collected.finished().is_none());
+        collected.take(interval(1, 0, 7));
+        let (number, record) = collected.finished().unwrap();
+        assert_eq!((number, record.whole().responses), (0, 2));
+        assert!(collected.finished().is_none() && !collected.is_over());
+    }
+
+    #[test]
+    fn workers_that_are_lost_are_not_waited_for() {
+        let mut collected = Collected::new(3, 1);
+        collected.take(interval(0, 0, 5));
+        collected.take(Message::Lost { workers: 1..3, text: "two are gone".to_owned() });
+        assert_eq!(collected.finished().map(|(number, _)| number), Some(0));
+        collected.take(Message::Done { worker: 0, ended_ns: 9, completed_ns: 8 });
+        assert!(collected.is_over() && collected.lost == ["two are gone"]);
+    }
+}

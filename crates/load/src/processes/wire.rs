@@ -1,0 +1,150 @@
+//! What the processes of a load say to each other: lines of JSON over pipes. The parent sends an [`Order`], the moment of the
+//! begin, and the end of its pipe as the word to stop; a child answers with what its workers say. Pure: bytes in, values out.
+
+use crate::options::Options;
+use crate::prepare::Part;
+use crate::record::Record;
+use crate::worker::Message;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Read as _};
+use std::net::SocketAddr;
+
+/// Longest line that is read. An order has its body in it, a gigabyte at most and four characters a byte; a record has at most
+/// a thousand targets, whose histograms have some hundred kilobytes when they are full.
+const LINE_BYTES_MAX: u64 = 5 << 30;
+
+/// What a child is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) options: Options,
+    pub(super) part: Part,
+    /// Of each target, so that all processes load the same ones.
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+/// When to begin: on the clock that all processes of a machine share (`CLOCK_MONOTONIC`).
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Begin {
+    pub(super) monotonic_ns: u64,
+}
+
+/// What a child says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Said {
+    /// Its workers are built and wait.
+    Ready,
+    /// It cannot take part, and why.
+    Refused(String),
+    /// [`Message::Interval`].
+    Interval { worker: usize, interval: u64, record: Box<Record>, last: bool },
+    /// [`Message::Done`].
+    Done { worker: usize, ended_ns: u64, completed_ns: u64 },
+    /// [`Message::Failed`].
+    Failed(String),
+    /// Nothing comes any more.
+    End,
+}
+
+impl Said {
+    /// What a worker says, in a form that can be sent.
+    pub(super) fn of(message: Message) -> Option<Self> {
+        match message {
+            Message::Interval { worker, interval, record, last } => {
+                Some(Self::Interval { worker, interval, record, last })
+            }
+            Message::Done { worker, ended_ns, completed_ns } => Some(Self::Done { worker, ended_ns, completed_ns }),
+            Message::Failed(error) => Some(Self::Failed(error.to_string())),
+            // Said for all workers together, and only by a parent.
+            Message::Ready | Message::Lost { .. } => None,
+        }
+    }
+
+    /// The same as if a worker of this process had said it.
+    pub(super) fn into_message(self) -> Option<Message> {
+        match self {
+            Self::Interval { worker, interval, record, last } => {
+                Some(Message::Interval { worker, interval, record, last })
+            }
+            Self::Done { worker, ended_ns, completed_ns } => Some(Message::Done { worker, ended_ns, completed_ns }),
+            Self::Failed(text) => Some(Message::Failed(io::Error::other(text))),
+            Self::Ready | Self::Refused(_) | Self::End => None,
+        }
+    }
+}
+
+/// One line, with its end.
+pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).expect("numbers, texts and lists are always JSON");
+    line.push(b'\n');
+    line
+}
+
+/// The next line; `None` at the end of the stream, also in the middle of a line: whoever wrote it is gone.
+pub(super) fn parse_next<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
+    let mut line = Vec::new();
+    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        return Ok(None);
+    }
+    serde_json::from_slice(&line).map(Some).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cause, Pace, Target};
+    use std::time::Duration;
+
+    #[test]
+    fn an_order_arrives_as_it_was_given() {
+        let mut target = Target::new("http://[::1]:81/x?y={{counter}}".parse().unwrap());
+        target.fields.push(("A".to_owned(), "ü\u{0}".to_owned()));
+        target.body = (0..=255).collect();
+        let pace = Pace::constant(2_400.5, Duration::from_nanos(1_234_567_890));
+        let options = Options { pace, seed: u64::MAX, requests: Some(7), ..Options::new(target) };
+        let order = Order { options, part: Part { index: 2, of: 3 }, addresses: vec!["[::1]:81".parse().unwrap()] };
+        let line = encode(&order);
+        let read: Order = parse_next(&mut line.as_slice()).unwrap().unwrap();
+        assert_eq!((read.options, read.part, read.addresses), (order.options, order.part, order.addresses));
+    }
+
+    #[test]
+    fn records_merge_to_the_same_bits_whether_they_were_sent_or_not() {
+        let records = (0..4u64).map(|worker| {
+            let mut record = Record::new(2);
+            for n in 1..5_000u64 {
+                let latency_ns = (n * n * 7 + worker * 13) % 3_000_000_000;
+                let target = &mut record.targets[(n % 2) as usize];
+                target.response(if n % 50 == 0 { 503 } else { 200 }, n % 9, latency_ns);
+                record.lag.record(latency_ns / 1_000);
+                record.service.record(latency_ns / 2);
+            }
+            record.targets[0].failure(Cause::Silent, 30_000_000_000);
+            record.opened = worker;
+            record.server = Some(format!("server {worker}"));
+            record
+        });
+        let (mut here, mut sent) = (Record::default(), Record::default());
+        for (worker, record) in records.enumerate() {
+            here.add(&record);
+            let line = encode(&Said::Interval { worker, interval: 0, record: Box::new(record), last: true });
+            let Ok(Some(Said::Interval { record, .. })) = parse_next(&mut line.as_slice()) else { panic!("a record") };
+            sent.add(&record);
+        }
+        assert_eq!(here, sent);
+        let bytes = |record: &Record| (record.whole().latency.histogram().encode(), encode(record));
+        assert_eq!(bytes(&here), bytes(&sent));
+    }
+
+    #[test]
+    fn whoever_is_gone_in_the_middle_of_a_line_has_said_nothing() {
+        let line = encode(&Said::Ready);
+        let cut = line.get(..line.len() - 1).unwrap();
+        assert!(matches!(parse_next::<Said>(&mut &*cut), Ok(None)));
+        assert!(matches!(parse_next::<Said>(&mut &b""[..]), Ok(None)));
+        assert!(parse_next::<Said>(&mut &b"{\"done\":{}}\n"[..]).is_err());
+        assert!(parse_next::<Said>(&mut &b"\xff\n"[..]).is_err());
+    }
+}
