@@ -125,11 +125,17 @@ fn answer(args: &Args) -> Result<Option<Severity>, String> {
         Target::Holdfast => Dialect::Holdfast,
     };
     facts.configuration = args.conf.as_deref().map(configuration).transpose()?;
-    let running = args.pid.map(|pid| Ok(Some(pid))).unwrap_or_else(|| configured_pid(facts.configuration.as_ref()));
+    let running = match args.pid {
+        Some(pid) => Ok(Some(pid)),
+        None => configured_pid(facts.configuration.as_ref()),
+    };
     let pid = running.as_ref().ok().copied().flatten();
     facts.system = system::read(pid).map_err(|error| named(&error))?;
-    let sockets = running
-        .and_then(|pid| pid.map(|pid| sockets(pid, &mut facts)).unwrap_or_else(|| Err(NOT_LOOKED_AT.to_owned())));
+    let sockets = match running {
+        Ok(Some(pid)) => sockets(pid, &mut facts),
+        Ok(None) => Err(NOT_LOOKED_AT.to_owned()),
+        Err(reason) => Err(reason),
+    };
     for path in &args.sysctl {
         let text = std::fs::read_to_string(path).map_err(|error| at(path, &error))?;
         facts.settings.extend(known::parse_settings(&path.to_string_lossy(), &text));
