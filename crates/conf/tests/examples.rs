@@ -150,22 +150,9 @@ fn the_scenarios_are_written_with_their_own_words() {
     assert_eq!(page.len(), 612);
 }
 
-/// Where Debian's /etc/nginx is, unpacked by `cargo xtask peers` or installed.
-fn debian() -> Option<PathBuf> {
-    let beside = std::env::var_os("HOLDFAST_PEERS").map(|bin| PathBuf::from(bin).join("../root/etc/nginx"));
-    let built = workspace().join("target/peers/root/etc/nginx");
-    let places = beside.into_iter().chain([built, PathBuf::from("/etc/nginx")]);
-    places.into_iter().find(|folder| folder.join("sites-available/default").is_file())
-}
-
 #[test]
 fn debians_stock_configuration_passes_the_checks() {
-    let Some(folder) = debian() else {
-        let hint = "Debian's nginx configuration is not here: run `cargo xtask peers`";
-        assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "{hint}");
-        eprintln!("SKIPPED: {hint}");
-        return;
-    };
+    let Some(folder) = testkit::debian_nginx() else { return };
     let etc = Path::new("/etc/nginx");
     let main = etc.join("nginx.conf");
     let mut disk = Disk { from: etc.to_path_buf(), to: folder.clone() };

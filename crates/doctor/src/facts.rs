@@ -1,6 +1,10 @@
-//! What rules may know: the configuration, whose defaults it has, and the settings of the system.
+//! What rules may know: the configuration, whose defaults it has, the settings of the system, what the operator expects, and
+//! the sockets of the running server.
 
 use crate::configuration::Configuration;
+use crate::go_transport::GoTransport;
+use crate::kernel::PORTS_DEFAULT;
+use crate::live::Live;
 use std::collections::BTreeMap;
 
 /// Whose defaults and habits a configuration is read with.
@@ -65,8 +69,45 @@ pub struct System {
 impl System {
     /// The first number of a sysctl.
     pub fn number(&self, name: &str) -> Option<u64> {
-        self.sysctls.get(name)?.split_whitespace().next()?.parse().ok()
+        self.numbers(name)?.first().copied()
     }
+
+    /// All numbers of a sysctl.
+    pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
+        parse_numbers(self.sysctls.get(name)?)
+    }
+
+    /// How many ports `connect()` chooses from: the range, or the shipped one where it is not known, less what is reserved.
+    pub fn ports(&self) -> u64 {
+        let range = self.numbers("net.ipv4.ip_local_port_range");
+        let (first, last) = match range.as_deref() {
+            Some([first, last]) if first <= last => (*first, *last),
+            _ => (u64::from(PORTS_DEFAULT.0), u64::from(PORTS_DEFAULT.1)),
+        };
+        let reserved =
+            self.sysctls.get("net.ipv4.ip_local_reserved_ports").map(|text| parse_ports(text)).unwrap_or_default();
+        let within = |(from, to): &(u64, u64)| (*to.min(&last) + 1).saturating_sub(*from.max(&first));
+        (last - first + 1).saturating_sub(reserved.iter().map(within).sum())
+    }
+}
+
+/// What the operator said of load and peers. Rules that need what was not said keep silent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Expected {
+    /// How often tunnels carry something at least, in seconds.
+    pub heartbeat_seconds: Option<u64>,
+    /// Requests a second through the gateway.
+    pub requests_per_second: Option<f64>,
+    /// Requests in flight at once towards each group.
+    pub concurrency: Option<u64>,
+    /// Connections of clients held at once.
+    pub connections: Option<u64>,
+    /// After how many seconds a peer closes idle connections.
+    pub peer_idle_seconds: Option<u64>,
+    /// How many connections a peer accepts.
+    pub peer_connections_max: Option<u64>,
+    /// The limits of a Go gateway.
+    pub go_transport: Option<GoTransport>,
 }
 
 /// Everything that rules see.
@@ -80,8 +121,42 @@ pub struct Facts {
     pub system: System,
     /// What sysctl files would set at the next boot.
     pub settings: Vec<Setting>,
-    /// How often tunnels carry something at least, in seconds, if the operator said so.
-    pub heartbeat_seconds: Option<u64>,
+    /// What the operator said of load and peers.
+    pub expected: Expected,
+    /// The sockets of the running server, if one was looked at.
+    pub live: Option<Live>,
+}
+
+impl Facts {
+    /// What a sysctl is and will be: the value now, without a place, and every line of a file that sets it.
+    pub(crate) fn values<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> impl Iterator<Item = (Option<(String, usize, usize)>, &'a str)> {
+        let now = self.system.sysctls.get(name).map(|value| (None, value.as_str()));
+        let written = self.settings.iter().filter(move |setting| setting.name == name);
+        let place = |setting: &Setting| Some((setting.file.clone(), setting.line, 1));
+        now.into_iter().chain(written.map(move |setting| (place(setting), setting.value.as_str())))
+    }
+
+    /// The same of the files alone: for settings whose value now has a default that is nobody's choice.
+    pub(crate) fn written<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Setting> {
+        self.settings.iter().filter(move |setting| setting.name == name)
+    }
+}
+
+/// Numbers with blanks between, or nothing if one of them is none.
+pub(crate) fn parse_numbers(text: &str) -> Option<Vec<u64>> {
+    text.split_whitespace().map(|word| word.parse().ok()).collect()
+}
+
+/// `8080,9148-9150` as first and last ports; what is no port is left out.
+pub(crate) fn parse_ports(text: &str) -> Vec<(u64, u64)> {
+    let range = |item: &str| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    };
+    text.split(',').filter_map(range).collect()
 }
 
 /// Reads a sysctl file: `name = value`, comments with `#` or `;`, a `-` in front for settings that may fail.
@@ -103,6 +178,18 @@ pub fn parse_settings(file: &str, text: &str) -> Vec<Setting> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_those_of_the_range_that_are_not_reserved() {
+        let of = |range: &str, reserved: &str| {
+            let range = ("net.ipv4.ip_local_port_range".to_owned(), range.to_owned());
+            let reserved = ("net.ipv4.ip_local_reserved_ports".to_owned(), reserved.to_owned());
+            System { sysctls: [range, reserved].into(), ..System::default() }.ports()
+        };
+        assert_eq!(of("32768\t60999", ""), 28_232);
+        assert_eq!(of("1024 65535", "1000-1033,8080,x"), 64_512 - 11);
+        assert_eq!((of("9 8", ""), System::default().ports()), (28_232, 28_232));
+    }
 
     #[test]
     fn a_sysctl_file_has_comments_dashes_and_slashes() {

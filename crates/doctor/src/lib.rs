@@ -2,16 +2,21 @@
 //! `rules` finds what is wrong with a configuration on a system, and `log` says why an nginx error log has the 502s and 504s
 //! it has. Called by `holdfast plan` and `holdfast doctor`; whoever calls reads the configuration and prints the document.
 //!
-//! Rules see [`Facts`] and nothing else, so that each can be tried on a system that is only described; `system` is the one
-//! module that looks at this machine.
+//! Rules see [`Facts`] and nothing else, so that each can be tried on a system that is only described; `system` and
+//! `live::look` are the modules that look at this machine.
 
 pub mod configuration;
 pub mod facts;
+mod go_transport;
+pub mod group;
 pub mod kernel;
+pub mod live;
 pub mod log;
 pub mod plan;
 pub mod rules;
 pub mod system;
 
 pub use configuration::Configuration;
-pub use facts::{Dialect, Facts, Setting, System};
+pub use facts::{Dialect, Expected, Facts, Setting, System};
+pub use go_transport::GoTransport;
+pub use live::Live;

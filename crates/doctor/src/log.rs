@@ -3,13 +3,19 @@
 
 mod phrases;
 
+use crate::configuration::Configuration;
 use crate::facts::Facts;
+use crate::group::address;
 use phrases::{PHRASES, Phrase};
 use report::{Finding, Severity};
 use std::collections::BTreeMap;
 
 /// Peers named per group. A log that names more is one of attacks or of a broken discovery, and the first tell as much.
 const PEERS_MAX: usize = 64;
+/// Of those the ones with the most lines are shown.
+const PEERS_SHOWN: usize = 3;
+/// Lines of the configuration that are quoted for each directive; a hundred locations that say the same tell nothing more.
+const QUOTED_MAX: usize = 3;
 /// Longer lines are cut: nginx itself writes at most 2,048 bytes of message.
 const LINE_BYTES_MAX: usize = 8192;
 
@@ -89,7 +95,8 @@ impl Group {
         }
         let mut peers: Vec<_> = self.peers.iter().collect();
         peers.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), name.as_str()));
-        let named: Vec<String> = peers.iter().take(3).map(|(peer, count)| format!("{peer} ({count})")).collect();
+        let named: Vec<String> =
+            peers.iter().take(PEERS_SHOWN).map(|(peer, count)| format!("{peer} ({count})")).collect();
         if !named.is_empty() {
             evidence.push(format!("upstreams: {}", named.join(", ")));
         }
@@ -104,6 +111,14 @@ impl Group {
         }
         let sysctls = phrase.sysctls.iter().filter_map(|name| Some((name, facts.system.sysctls.get(*name)?)));
         evidence.extend(sysctls.map(|(name, value)| format!("{name} = {value}")));
+        if let Some(live) = &facts.live {
+            let seen = peers
+                .iter()
+                .take(PEERS_SHOWN)
+                .filter_map(|(peer, _)| live.towards(address(peer.split_once("://")?.1)?));
+            evidence.extend(seen.map(|seen| seen.sentence()));
+        }
+        evidence.extend(facts.configuration.iter().flat_map(|configuration| said(configuration, phrase)));
         if phrase.descriptors {
             evidence.extend(facts.system.descriptors.map(|limit| format!("descriptors of the process: {limit}")));
         }
@@ -121,6 +136,25 @@ impl Group {
             undo: "The settings as they were, and a reload.".to_owned(),
         }
     }
+}
+
+/// The lines of the configuration that belong to a cause, and that some are missing where their default decides.
+fn said(configuration: &Configuration, phrase: &Phrase) -> Vec<String> {
+    let mut lines = Vec::new();
+    for name in phrase.directives {
+        let all = configuration.all(name);
+        for found in all.iter().take(QUOTED_MAX) {
+            let (file, line, _) = configuration.place(found.directive.span);
+            let words: Vec<_> = found.directive.args.iter().map(|word| word.text().into_owned()).collect();
+            lines.push(format!("{file}:{line}: {name} {}", words.join(" ")));
+        }
+        match all.len().saturating_sub(QUOTED_MAX) {
+            0 if all.is_empty() => lines.push(format!("{name} is not set")),
+            0 => {}
+            more => lines.push(format!("{name}: {more} more lines")),
+        }
+    }
+    lines
 }
 
 /// `2026/11/21 23:40:22` at the front.
@@ -180,49 +214,82 @@ mod tests {
         assert!(found[1].evidence.iter().any(|line| line.starts_with("1 of them were POST")));
     }
 
+    /// As nginx writes them, and what they have to be taken for.
+    const MESSAGES: &[(&str, &str)] = &[
+        ("upstream timed out (110: Connection timed out) while connecting to upstream", "log-upstream-connect-timeout"),
+        (
+            "upstream timed out (110: Connection timed out) while reading response header from upstream",
+            "log-upstream-read-timeout",
+        ),
+        (
+            "connect() to 10.0.0.1:80 failed (99: Cannot assign requested address) while connecting to upstream",
+            "log-ports-exhausted",
+        ),
+        ("connect() failed (99: Cannot assign requested address) while connecting to upstream", "log-ports-exhausted"),
+        (
+            "recv() failed (104: Connection reset by peer) while reading response header from upstream",
+            "log-upstream-reset",
+        ),
+        ("no live upstreams while connecting to upstream", "log-no-live-upstreams"),
+        ("accept4() failed (24: Too many open files)", "log-descriptors-exhausted"),
+        ("socket() failed (24: Too many open files) while connecting to upstream", "log-descriptors-exhausted"),
+        ("512 worker_connections are not enough", "log-worker-connections-exhausted"),
+        ("1024 worker_connections are not enough while connecting to upstream", "log-worker-connections-exhausted"),
+        ("upstream sent too big header while reading response header from upstream", "log-upstream-head-too-large"),
+        ("api.example could not be resolved (3: Host not found)", "log-name-not-resolved"),
+        (
+            "connect() to unix:/run/a failed (11: Resource temporarily unavailable) while connecting to upstream",
+            "log-upstream-queue-full",
+        ),
+        ("connect() failed (113: No route to host) while connecting to upstream", "log-upstream-unreachable"),
+        ("upstream prematurely closed connection while reading upstream", "log-upstream-truncated"),
+        (
+            "bind(10.9.9.9) failed (99: Cannot assign requested address) while connecting to upstream",
+            "log-source-address-not-here",
+        ),
+        (
+            "connect() to unix:/run/a failed (2: No such file or directory) while connecting to upstream",
+            "log-upstream-socket-missing",
+        ),
+        (
+            "connect() to 127.0.0.1:81 failed (13: Permission denied) while connecting to upstream",
+            "log-upstream-forbidden",
+        ),
+        (
+            "connect() to [::1]:81 failed (101: Network is unreachable) while connecting to upstream",
+            "log-network-unreachable",
+        ),
+        ("SSL_do_handshake() failed (SSL: error) while SSL handshaking to upstream", "log-upstream-handshake-failed"),
+        (
+            "upstream SSL certificate verify error: (10:certificate has expired) while SSL handshaking to upstream",
+            "log-upstream-certificate-refused",
+        ),
+        (
+            "upstream timed out (110: Connection timed out) while SSL handshaking to upstream",
+            "log-upstream-handshake-failed",
+        ),
+        ("upstream sent no valid HTTP/1.0 header while reading response header from upstream", "log-upstream-no-http"),
+        ("upstream sent invalid header while reading response header from upstream", "log-upstream-head-invalid"),
+        ("upstream sent invalid chunked response while reading upstream", "log-upstream-chunks-broken"),
+        ("writev() failed (32: Broken pipe) while sending request to upstream", "log-upstream-broke-while-sending"),
+        ("no resolver defined to resolve app while sending to client", "log-no-resolver"),
+        (
+            "epoll_wait() reported that client prematurely closed connection, so upstream connection is closed too",
+            "log-client-gone",
+        ),
+        ("worker process 7 exited on signal 9", "log-worker-killed"),
+        ("worker process 7 exited on signal 11 (core dumped)", "log-worker-crashed"),
+        ("bind() to 0.0.0.0:80 failed (98: Address already in use)", "log-address-in-use"),
+        ("pwrite() \"/var/x\" failed (28: No space left on device)", "log-disk-full"),
+        ("limiting requests, excess: 5.0 by zone \"a\"", "log-request-limited"),
+        ("an upstream response is buffered to a temporary file /var/x while reading upstream", "log-response-to-disk"),
+    ];
+
     #[test]
     fn each_phrase_of_nginxs_is_told_from_its_neighbours() {
         let of = |message: &str| findings(&[message]).first().map(|finding| finding.rule.clone()).unwrap_or_default();
-        for (message, rule) in [
-            (
-                "upstream timed out (110: Connection timed out) while connecting to upstream",
-                "log-upstream-connect-timeout",
-            ),
-            (
-                "upstream timed out (110: Connection timed out) while reading response header from upstream",
-                "log-upstream-read-timeout",
-            ),
-            (
-                "connect() to 10.0.0.1:80 failed (99: Cannot assign requested address) while connecting to upstream",
-                "log-ports-exhausted",
-            ),
-            (
-                "connect() failed (99: Cannot assign requested address) while connecting to upstream",
-                "log-ports-exhausted",
-            ),
-            (
-                "recv() failed (104: Connection reset by peer) while reading response header from upstream",
-                "log-upstream-reset",
-            ),
-            ("no live upstreams while connecting to upstream", "log-no-live-upstreams"),
-            ("accept4() failed (24: Too many open files)", "log-descriptors-exhausted"),
-            ("socket() failed (24: Too many open files) while connecting to upstream", "log-descriptors-exhausted"),
-            ("512 worker_connections are not enough", "log-worker-connections-exhausted"),
-            ("1024 worker_connections are not enough while connecting to upstream", "log-worker-connections-exhausted"),
-            ("upstream sent too big header while reading response header from upstream", "log-upstream-head-too-large"),
-            ("api.example could not be resolved (3: Host not found)", "log-name-not-resolved"),
-            (
-                "connect() to unix:/run/a failed (11: Resource temporarily unavailable) while connecting to upstream",
-                "log-upstream-queue-full",
-            ),
-            ("connect() failed (113: No route to host) while connecting to upstream", "log-upstream-unreachable"),
-            ("upstream prematurely closed connection while reading upstream", "log-upstream-truncated"),
-            (
-                "an upstream response is buffered to a temporary file /var/x while reading upstream",
-                "log-response-to-disk",
-            ),
-        ] {
-            assert_eq!(of(message), rule, "{message}");
+        for (message, rule) in MESSAGES {
+            assert_eq!(of(message), *rule, "{message}");
         }
     }
 

@@ -6,18 +6,22 @@ use std::fs;
 use std::path::Path;
 
 /// The sysctls that rules look at.
-const SYSCTLS: [&str; 12] = [
+const SYSCTLS: [&str; 16] = [
     "fs.file-max",
     "fs.nr_open",
     "net.core.netdev_max_backlog",
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
     "net.ipv4.tcp_max_syn_backlog",
     "net.ipv4.tcp_max_tw_buckets",
     "net.ipv4.tcp_mem",
     "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_timestamps",
     "net.ipv4.tcp_tw_reuse",
     "net.ipv4.tcp_wmem",
+    "net.netfilter.nf_conntrack_count",
     "net.netfilter.nf_conntrack_max",
 ];
 
@@ -33,19 +37,25 @@ pub fn read(pid: Option<u32>) -> Result<System, String> {
         }
         None => "/proc/self".to_owned(),
     };
-    let mut system = System { descriptors: descriptors(&process), memory_bytes: memory(), ..System::default() };
+    let mut system = System { descriptors: descriptors(&process), memory_bytes: memory(&process), ..System::default() };
     system.cpus = std::thread::available_parallelism().ok().map(|cpus| cpus.get() as u64);
+    let elsewhere = pid.filter(|_| !same_network(&process));
     for name in SYSCTLS {
-        let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        // net.* belong to the namespace of whoever opens them; another one's cannot be read from here, and ours would lie.
-        if name.starts_with("net.") && !same_network(&process) {
-            continue;
-        }
-        if let Ok(value) = fs::read_to_string(path) {
-            system.sysctls.insert(name.to_owned(), value.trim().to_owned());
+        // Files below /proc/sys/net tell of the namespace of whoever opens them.
+        let text = match elsewhere.filter(|_| name.starts_with("net.")) {
+            None => sysctl(name),
+            Some(pid) => sockdiag::Namespace::Pid(pid).run(|| sysctl(name)).ok().flatten(),
+        };
+        if let Some(text) = text {
+            system.sysctls.insert(name.to_owned(), text);
         }
     }
     Ok(system)
+}
+
+fn sysctl(name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?;
+    Some(text.trim().to_owned())
 }
 
 fn same_network(process: &str) -> bool {
@@ -53,19 +63,26 @@ fn same_network(process: &str) -> bool {
     process == "/proc/self" || (of(process).is_some() && of(process) == of("/proc/self"))
 }
 
-fn descriptors(process: &str) -> Option<u64> {
+/// The soft limit of a process, by its folder in /proc.
+pub(crate) fn descriptors(process: &str) -> Option<u64> {
     let limits = fs::read_to_string(format!("{process}/limits")).ok()?;
     let line = limits.lines().find(|line| line.starts_with("Max open files"))?;
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// The least of the machine's memory and the cgroup's limit.
-fn memory() -> Option<u64> {
+/// The least of the machine's memory and the limits of the control groups around the process.
+fn memory(process: &str) -> Option<u64> {
     let total = fs::read_to_string("/proc/meminfo").ok()?;
     let line = total.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let machine = line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)?;
-    let cgroup = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|max| max.trim().parse().ok());
-    Some(cgroup.map_or(machine, |cgroup: u64| machine.min(cgroup)))
+    let groups = fs::read_to_string(format!("{process}/cgroup")).unwrap_or_default();
+    // `0::/system.slice/nginx.service`: the unified hierarchy, in which every group above limits as well.
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
+    let limit = |group: &Path| {
+        let folder = Path::new("/sys/fs/cgroup").join(group.strip_prefix("/").unwrap_or(group));
+        fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse::<u64>().ok()
+    };
+    Some(Path::new(&own).ancestors().filter_map(limit).fold(machine, u64::min))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod cpu;
 mod machine;
 mod measure;
 mod plan;
-mod server;
+pub(crate) mod server;
 mod signals;
 mod sockets;
 mod summary;

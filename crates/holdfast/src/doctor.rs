@@ -5,7 +5,10 @@ use crate::exit;
 use crate::files::Files;
 use crate::output::{Output, print};
 use ::doctor::log::Log;
-use ::doctor::{Configuration, Dialect, Facts, facts as known, rules, system};
+use ::doctor::{
+    Configuration, Dialect, Expected, Facts, GoTransport, configuration as words, facts as known, group, live, rules,
+    system,
+};
 use clap::ValueEnum;
 use report::{Document, Finding, Section, Severity};
 use std::fs::File;
@@ -22,7 +25,7 @@ use std::path::{Path, PathBuf};
 )]
 pub(crate) struct Args {
     /// The configuration.
-    #[arg(short = 'c', long, value_name = "FILE", required_unless_present_any = ["log", "sysctl"])]
+    #[arg(short = 'c', long, value_name = "FILE", required_unless_present_any = ["log", "sysctl", "pid", "go_transport"])]
     conf: Option<PathBuf>,
     /// Whose defaults apply.
     #[arg(long, value_enum, default_value_t = Target::Holdfast)]
@@ -33,17 +36,57 @@ pub(crate) struct Args {
     /// A sysctl file to look through, such as /etc/sysctl.conf. May be given several times.
     #[arg(long, value_name = "FILE")]
     sysctl: Vec<PathBuf>,
-    /// The running server, whose limits count instead of those of this shell.
+    /// The running server: its limits count, and its sockets are looked at. Without it, that of the configuration's pid file.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// How often each tunnel carries something at least, in seconds.
-    #[arg(long, value_name = "SECONDS")]
-    heartbeat: Option<u64>,
+    #[command(flatten)]
+    load: Load,
     /// Print SARIF 2.1.0 instead, for CI.
     #[arg(long, conflicts_with = "json")]
     sarif: bool,
     #[command(flatten)]
     output: Output,
+}
+
+/// What the operator knows of load and peers, and no file says.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What you expect (rules that need it keep silent without it)")]
+struct Load {
+    /// How often each tunnel carries something at least, in seconds.
+    #[arg(long, value_name = "SECONDS")]
+    heartbeat: Option<u64>,
+    /// Requests a second through the gateway.
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Requests in flight at once towards each upstream group.
+    #[arg(long, value_name = "N")]
+    concurrency: Option<u64>,
+    /// Connections of clients held at once.
+    #[arg(long, value_name = "N")]
+    connections: Option<u64>,
+    /// After how many seconds the peers close idle connections.
+    #[arg(long, value_name = "SECONDS")]
+    peer_idle: Option<u64>,
+    /// How many connections each peer accepts.
+    #[arg(long, value_name = "N")]
+    peer_connections: Option<u64>,
+    /// The limits of a gateway in Go, as in MaxIdleConns=100,MaxIdleConnsPerHost=200,hosts=1.
+    #[arg(long, value_name = "FIELD=VALUE,…")]
+    go_transport: Option<GoTransport>,
+}
+
+impl Load {
+    fn expected(&self) -> Expected {
+        Expected {
+            heartbeat_seconds: self.heartbeat,
+            requests_per_second: self.rate.filter(|rate| rate.is_finite() && *rate >= 0.0),
+            concurrency: self.concurrency,
+            connections: self.connections,
+            peer_idle_seconds: self.peer_idle,
+            peer_connections_max: self.peer_connections,
+            go_transport: self.go_transport,
+        }
+    }
 }
 
 /// As typed.
@@ -75,14 +118,24 @@ pub(crate) fn run(args: &Args) -> u8 {
 }
 
 fn answer(args: &Args) -> Result<Option<Severity>, String> {
-    let mut facts = Facts { heartbeat_seconds: args.heartbeat, ..Facts::default() };
+    let mut facts = Facts { expected: args.load.expected(), ..Facts::default() };
     facts.dialect = match args.target {
         Target::Nginx1_22 => Dialect::Nginx1_22,
         Target::Nginx1_31 => Dialect::Nginx1_31,
         Target::Holdfast => Dialect::Holdfast,
     };
-    facts.system = system::read(args.pid).map_err(|error| named(&error))?;
     facts.configuration = args.conf.as_deref().map(configuration).transpose()?;
+    let running = match args.pid {
+        Some(pid) => Ok(Some(pid)),
+        None => configured_pid(facts.configuration.as_ref()),
+    };
+    let pid = running.as_ref().ok().copied().flatten();
+    facts.system = system::read(pid).map_err(|error| named(&error))?;
+    let sockets = match running {
+        Ok(Some(pid)) => sockets(pid, &mut facts),
+        Ok(None) => Err(NOT_LOOKED_AT.to_owned()),
+        Err(reason) => Err(reason),
+    };
     for path in &args.sysctl {
         let text = std::fs::read_to_string(path).map_err(|error| at(path, &error))?;
         facts.settings.extend(known::parse_settings(&path.to_string_lossy(), &text));
@@ -92,7 +145,8 @@ fn answer(args: &Args) -> Result<Option<Severity>, String> {
     let worst = |findings: &[Finding]| findings.iter().map(|finding| finding.severity).max();
     let mut severity = worst(&findings);
     let made_by = format!("holdfast doctor {}", env!("CARGO_PKG_VERSION"));
-    let mut document = rules::document(&facts, findings, &made_by);
+    let mut document =
+        rules::document(&facts, findings, &made_by).fact("sockets", sockets.unwrap_or_else(|reason| reason));
     if let (Some(log), Some(path)) = (log, &args.log) {
         let found = log.findings(&path.to_string_lossy(), &facts);
         severity = severity.max(worst(&found));
@@ -100,6 +154,33 @@ fn answer(args: &Args) -> Result<Option<Severity>, String> {
     }
     emit(args, &document)?;
     Ok(severity)
+}
+
+const NOT_LOOKED_AT: &str = "not looked at: give --pid, or a configuration whose pid file names a running server";
+
+/// The server that the configuration's pid file names. Without such a line or file there is none; the error says why what the
+/// file names is not looked at.
+fn configured_pid(configuration: Option<&Configuration>) -> Result<Option<u32>, String> {
+    let file = configuration.and_then(|configuration| words::argument(configuration.main("pid")?, 0));
+    // A relative path depends on a prefix that only the server knows.
+    let Some(file) = file.filter(|file| file.starts_with('/')) else { return Ok(None) };
+    let Ok(text) = std::fs::read_to_string(&file) else { return Ok(None) };
+    let Ok(pid) = text.trim().parse::<u32>() else { return Err(format!("not looked at: {file} names no process")) };
+    match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+        Ok(name) if name.contains("nginx") || name.contains("holdfast") => Ok(Some(pid)),
+        Ok(name) => Err(format!("not looked at: {file} names process {pid}, which is {}", name.trim())),
+        Err(_) => Err(format!("not looked at: {file} names process {pid}, which is gone")),
+    }
+}
+
+/// Looks at its sockets; what they were learned from. What cannot be looked at is no error: the other facts stand.
+fn sockets(pid: u32, facts: &mut Facts) -> Result<String, String> {
+    let groups = facts.configuration.as_ref().map(group::groups).unwrap_or_default();
+    let peers: Vec<_> = groups.iter().flat_map(group::Group::addresses).collect();
+    let seen = live::look(pid, &peers).map_err(|reason| format!("not looked at: {reason}"))?;
+    let source = seen.source.clone();
+    facts.live = Some(seen);
+    Ok(source)
 }
 
 fn log_section(log: &Log, found: Vec<Finding>) -> Section {

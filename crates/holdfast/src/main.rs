@@ -38,7 +38,7 @@ mod exit {
     pub(crate) const VOID: u8 = 4;
     /// It ran, and says that something will hurt: warnings of `doctor`, a chain that does not carry what `plan` was asked.
     pub(crate) const WARNINGS: u8 = 3;
-    /// It ran, and says that something is broken: errors of `doctor`.
+    /// It ran, and says that something is broken: errors of `doctor`, a measurement that contradicts `plan`.
     pub(crate) const ERRORS: u8 = 4;
 }
 

@@ -1,6 +1,8 @@
 //! `holdfast plan`: reads the description of a chain, or makes one from flags, and prints which limit binds first. The
 //! arithmetic is `doctor::plan`'s.
 
+mod verify;
+
 use crate::exit;
 use crate::output::Output;
 use ::doctor::plan::{self, Chain, Ports, chain};
@@ -39,6 +41,10 @@ pub(crate) struct Args {
     /// Descriptors of the process at the near end.
     #[arg(long, value_name = "N")]
     descriptors: Option<u64>,
+    /// Also build the chain here with so many connections, one process for each proxy, and compare what it takes.
+    #[arg(long, value_name = "CONNECTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "1000",
+          value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    verify: Option<u64>,
     #[command(flatten)]
     output: Output,
 }
@@ -64,7 +70,18 @@ fn answer(args: &Args) -> Result<u8, String> {
     chain::check(&chain).map_err(|error| error.to_string())?;
     let plan = plan::plan(&chain);
     let made_by = format!("holdfast plan {}", env!("CARGO_PKG_VERSION"));
-    args.output.emit(&plan::document(&chain, &plan, &made_by))?;
+    let mut document = plan::document(&chain, &plan, &made_by);
+    let mut agrees = true;
+    if let Some(connections) = args.verify {
+        let measured = verify::measure(&chain, connections).map_err(|error| format!("not verified: {error}"))?;
+        let (section, agreed) = plan::verify::section(&chain, connections, &measured);
+        document = document.section(section);
+        agrees = agreed;
+    }
+    args.output.emit(&document)?;
+    if !agrees {
+        return Ok(exit::ERRORS);
+    }
     let carries = plan.first().is_none_or(|limit| limit.connections_max >= chain.connections);
     Ok(if carries && plan.timeouts.is_empty() { exit::OK } else { exit::WARNINGS })
 }

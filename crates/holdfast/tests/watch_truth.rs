@@ -5,84 +5,17 @@
 #[allow(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
-use nix::sched::{CloneFlags, unshare};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::{DEADLINE, holdfast, until};
+use support::observer::{Observer, in_a_namespace};
+use support::until;
 
 /// Closes in each order: 4 × 1,250 connections are 10,000 closes, as each side is one. A side that resets forgets its peer.
 const CLOSES: u64 = 1250;
 /// Of all closes, in percent.
 const RIGHT_PERCENT_MIN: u64 = 99;
-
-/// Runs in a thread that is alone in its network namespace.
-#[allow(clippy::print_stderr)] // a test that did not run must say so
-fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let worked = scope.spawn(|| {
-            if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-                assert!(std::env::var_os("CI").is_none(), "no network namespace could be made");
-                eprintln!("NOT TESTED: {name}, which needs root");
-                return;
-            }
-            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("iproute2 is installed");
-            assert!(up.success());
-            work();
-        });
-        if let Err(panic) = worked.join() {
-            std::panic::resume_unwind(panic);
-        }
-    });
-}
-
-/// The observer, in the namespace of the thread that starts it.
-struct Observer {
-    child: Child,
-    address: String,
-}
-
-impl Observer {
-    fn start() -> Self {
-        let mut child = holdfast()
-            .args(["watch", "--interval", "0.2", "--listen", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut line = String::new();
-        let mut errors = BufReader::new(child.stderr.take().expect("piped"));
-        errors.read_line(&mut line).expect("it says where it listens");
-        let address = line.trim_end().split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));
-        let observer = Self { address: address.unwrap_or_else(|| panic!("{line:?}")).to_owned(), child };
-        until("there was a look", || !observer.metrics().is_empty());
-        observer
-    }
-
-    /// Each series with its value.
-    fn metrics(&self) -> BTreeMap<String, u64> {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(DEADLINE)).expect("set");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("answered");
-        let series = response.lines().filter(|line| line.starts_with("holdfast_"));
-        let pair = |line: &str| {
-            let (name, value) = line.rsplit_once(' ')?;
-            Some((name.to_owned(), value.parse::<f64>().ok()? as u64))
-        };
-        series.filter_map(pair).collect()
-    }
-}
-
-impl Drop for Observer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Who ends a connection, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,7 +57,7 @@ fn who_closed_first_is_known_and_resets_are_unknown() {
     in_a_namespace("who_closed_first_is_known_and_resets_are_unknown", || {
         let orders = [Order::ClientFirst, Order::ServerFirst, Order::ClientResets, Order::ServerResets];
         let listeners = orders.map(|order| (order, TcpListener::bind("127.0.0.1:0").expect("bound")));
-        let observer = Observer::start();
+        let observer = Observer::start(&[]);
         for _ in 0..CLOSES {
             for (order, listener) in &listeners {
                 close(listener, *order);
@@ -180,7 +113,7 @@ fn who_closed_first_is_known_and_resets_are_unknown() {
 #[test]
 fn full_queues_are_named_by_their_cause() {
     in_a_namespace("full_queues_are_named_by_their_cause", || {
-        let observer = Observer::start();
+        let observer = Observer::start(&[]);
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
         let client = TcpStream::connect(address).expect("it listens");

@@ -174,6 +174,29 @@ pub struct Socket {
     pub tcp: Option<TcpInfo>,
 }
 
+impl Socket {
+    /// An established connection between two addresses of which nothing else is known: the rest is for the caller to fill.
+    pub fn between(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            state: State::Established,
+            v6_socket: local.is_ipv6(),
+            local,
+            remote,
+            interface: 0,
+            cookie: 0,
+            timer: Timer::Off,
+            retransmits: 0,
+            recv_queue: 0,
+            send_queue: 0,
+            uid: 0,
+            inode: 0,
+            cgroup: None,
+            memory: None,
+            tcp: None,
+        }
+    }
+}
+
 /// `idiag_timer` and `idiag_expires`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {

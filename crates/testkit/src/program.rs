@@ -1,4 +1,5 @@
-//! Foreign programs that tests run beside the gateway: where `cargo xtask peers` has put them, or the system has them.
+//! Foreign programs that tests run beside the gateway, and Debian's configuration of nginx: where `cargo xtask peers` has put
+//! them, or the system has them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,4 +18,22 @@ pub fn peer_program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| {
         panic!("no {name} here: `cargo xtask peers` fetches it, and `cargo xtask test` does so itself")
     })
+}
+
+/// Where Debian's /etc/nginx is, unpacked by `cargo xtask peers` or installed. Under CI it must be somewhere.
+///
+/// # Panics
+/// Under CI when it is nowhere.
+#[allow(clippy::print_stderr)] // a test that did not run must say so
+pub fn debian_nginx() -> Option<PathBuf> {
+    let beside = std::env::var_os("HOLDFAST_PEERS").map(|bin| PathBuf::from(bin).join("../root/etc/nginx"));
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/root/etc/nginx");
+    let places = beside.into_iter().chain([built, PathBuf::from("/etc/nginx")]);
+    let found = places.into_iter().find(|folder| folder.join("sites-available/default").is_file());
+    if found.is_none() {
+        let hint = "Debian's nginx configuration is not here: run `cargo xtask peers`";
+        assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "{hint}");
+        eprintln!("SKIPPED: {hint}");
+    }
+    found
 }

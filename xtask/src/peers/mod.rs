@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 10] = [
+const PEERS: [Peer; 11] = [
     Peer { name: "nginx", package: "nginx", file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", file: "usr/bin/wrk", version: &["-v"] },
@@ -46,6 +46,7 @@ const PEERS: [Peer; 10] = [
     Peer { name: "hey", package: "hey", file: "usr/bin/hey", version: &["-h"] },
     Peer { name: "h2load", package: "nghttp2-client", file: "usr/bin/h2load", version: &["--version"] },
     Peer { name: "promtool", package: "prometheus", file: "usr/bin/promtool", version: &["--version"] },
+    Peer { name: "nft", package: "nftables", file: "usr/sbin/nft", version: &["--version"] },
     Peer { name: "dnsmasq", package: "dnsmasq-base", file: "usr/sbin/dnsmasq", version: &["--version"] },
     Peer {
         name: "chromium",

@@ -5,6 +5,7 @@
 pub mod chain;
 mod document;
 mod limits;
+pub mod verify;
 
 pub use chain::{Chain, ChainError, Ports, Rate, Size, Tier, Traffic, parse_chain};
 pub use document::document;

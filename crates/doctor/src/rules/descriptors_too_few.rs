@@ -19,7 +19,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     // worker_connections counts both sockets of a proxied connection, so descriptors beyond it are never needed but for
     // listeners, logs and files.
     if connections <= allowed {
-        return too_high(facts, limit).into_iter().collect();
+        return too_high(facts, limit).into_iter().chain(host_too_few(facts, connections)).collect();
     }
     let said = configuration.events("worker_connections");
     let evidence = said.map_or_else(
@@ -61,6 +61,29 @@ fn too_high(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     })
 }
 
+/// All workers together may open more than the kernel hands out to the whole host.
+fn host_too_few(facts: &Facts, connections: u64) -> Option<Finding> {
+    const SYSCTL: &str = "fs.file-max";
+    let configuration = facts.configuration.as_ref()?;
+    let workers = configuration.workers(facts.system.cpus)?;
+    let sum = connections.saturating_mul(workers);
+    let (place, host) = facts
+        .values(SYSCTL)
+        .find_map(|(place, value)| Some((place, value.parse::<u64>().ok().filter(|host| *host < sum)?)))?;
+    Some(Finding {
+        place,
+        why: "fs.file-max counts the open files of all processes. When it is reached, nothing on the host can open a file or a socket, \
+              not even to find out why."
+            .to_owned(),
+        evidence: vec![format!("{SYSCTL} = {host}"), format!("{workers} workers of {connections} connections")],
+        arithmetic: format!("{connections} x {workers} = {sum} > {host}"),
+        fix: format!("{SYSCTL} = {}", sum.saturating_mul(2)),
+        side_effect: "An open file costs some 1 KB of kernel memory, and a socket 4 KB, once they are there.".to_owned(),
+        undo: format!("{SYSCTL} = {host}"),
+        ..finding(NAME, Severity::Warning, format!("the host may open {host} files, and the workers {sum} connections"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{facts, fired};
@@ -75,6 +98,10 @@ mod tests {
         assert_eq!(of("", "worker_connections 10000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 65535;", "worker_connections 100000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 2000000;", "worker_connections 1024;"), 1, "beyond fs.nr_open");
+        let mut small =
+            facts("worker_processes 4; worker_rlimit_nofile 65536;\nevents { worker_connections 65536; }\nhttp {}\n");
+        small.system.sysctls.insert("fs.file-max".to_owned(), "100000".to_owned());
+        assert_eq!(fired(&check(&small)), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use report::{Finding, Severity};
 pub(super) const NAME: &str = "folklore-sysctl";
 
 /// Name, why it is of no use, and what to write instead.
-const FOLKLORE: [(&str, &str, &str); 8] = [
+const FOLKLORE: [(&str, &str, &str); 11] = [
     (
         "net.ipv4.tcp_tw_recycle",
         "it was removed in Linux 4.12, since it dropped clients behind NAT",
@@ -27,6 +27,9 @@ const FOLKLORE: [(&str, &str, &str); 8] = [
     ("netfilter.ip_conntrack_max", "no kernel had this name", "net.netfilter.nf_conntrack_max = {value}"),
     ("netfilter.nf_conntrack_max", "no kernel had this name", "net.netfilter.nf_conntrack_max = {value}"),
     ("ip_conntrack_max", "no kernel had this name", "net.netfilter.nf_conntrack_max = {value}"),
+    ("net.ipv4.tcp_low_latency", "it has done nothing since Linux 4.14", "# tcp_nodelay is on in nginx by default"),
+    ("net.ipv4.tcp_dma_copybreak", "it was removed in Linux 3.13", "# nothing takes its place"),
+    ("net.ipv4.tcp_frto_response", "it was removed in Linux 3.10", "# nothing takes its place"),
     ("net.ipv4.tcp_fack", "it has done nothing since Linux 4.15", "# RACK took its place and is on"),
 ];
 

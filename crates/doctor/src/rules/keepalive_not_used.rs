@@ -1,9 +1,9 @@
 //! A pool that no request can use: the upstream is spoken to in HTTP/1.0, or told to close.
 
-use super::upstream_without_keepalive::{group_of, kept};
 use super::{finding, quoted};
 use crate::configuration::argument;
 use crate::facts::Facts;
+use crate::group::{group_of, kept};
 use report::{Finding, Severity};
 
 pub(super) const NAME: &str = "keepalive-not-used";

@@ -11,10 +11,7 @@ const SYSCTL: &str = "net.ipv4.tcp_rmem";
 const SHIPPED: &str = "4096 131072 6291456";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let now = facts.system.sysctls.get(SYSCTL).map(|value| (None, value));
-    let written = facts.settings.iter().filter(|setting| setting.name == SYSCTL);
-    let written = written.map(|setting| (Some((setting.file.clone(), setting.line, 1)), &setting.value));
-    now.into_iter().chain(written).filter_map(|(place, value)| complete(place, value)).collect()
+    facts.values(SYSCTL).filter_map(|(place, value)| complete(place, value)).collect()
 }
 
 fn complete(place: Option<(String, usize, usize)>, value: &str) -> Option<Finding> {

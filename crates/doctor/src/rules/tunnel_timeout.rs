@@ -18,7 +18,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let timeout = said.map_or(Some(TIMEOUT_DEFAULT_SECONDS), |directive| seconds(directive, 0));
         let Some(timeout) = timeout else { continue };
         // Who wrote a timeout down is taken to know the heartbeat, unless we were told it.
-        let arithmetic = match facts.heartbeat_seconds {
+        let arithmetic = match facts.expected.heartbeat_seconds {
             Some(heartbeat) if heartbeat >= timeout => {
                 format!("heartbeat every {heartbeat} s >= timeout of {timeout} s")
             }
@@ -26,7 +26,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             _ => continue,
         };
         let at = said.unwrap_or(pass.directive);
-        let wanted = facts.heartbeat_seconds.map_or(900, |heartbeat| heartbeat.saturating_mul(3));
+        let wanted = facts.expected.heartbeat_seconds.map_or(900, |heartbeat| heartbeat.saturating_mul(3));
         findings.push(Finding {
             place: Some(configuration.place(at.span)),
             why: "A tunnel that is silent for that long is closed from here, without an error anybody sees; all that fell silent \
@@ -47,11 +47,13 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 mod tests {
     use super::super::fixture::{fired, proxy};
     use super::*;
+    use crate::facts::Expected;
 
     fn of(location: &str, heartbeat_seconds: Option<u64>) -> usize {
         let location =
             format!("proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; {location}");
-        fired(&check(&Facts { heartbeat_seconds, ..proxy("server 127.0.0.1:1;", &location) }))
+        let expected = Expected { heartbeat_seconds, ..Expected::default() };
+        fired(&check(&Facts { expected, ..proxy("server 127.0.0.1:1;", &location) }))
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Every request opens a connection to the upstream and leaves it in TIME_WAIT: the group keeps none, or there is no group.
 
 use super::{finding, quoted};
-use crate::configuration::{Configuration, Found, argument, is, number};
+use crate::configuration::{Configuration, Found};
 use crate::facts::{Dialect, Facts};
+use crate::group::{Group, groups};
 use crate::kernel::TIME_WAIT_SECONDS;
 use conf::tree::Directive;
 use report::{Finding, Severity};
@@ -11,48 +12,28 @@ pub(super) const NAME: &str = "upstream-without-keepalive";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
-    let mut seen = Vec::new();
     let mut findings = Vec::new();
-    for pass in configuration.all("proxy_pass") {
-        let Some(target) = argument(pass.directive, 0) else { continue };
-        let Some(name) = group_of(&target) else { continue };
+    for group in groups(configuration) {
         // A tunnel has its upstream connection for itself, and whoever passes Upgrade on mostly carries tunnels.
-        if seen.contains(&name) || pass.upgrades() {
-            continue;
-        }
-        seen.push(name.clone());
-        match configuration.upstream(&name) {
-            Some(upstream) => findings.extend(explicit(facts, configuration, upstream, &name)),
-            None => findings.push(implicit(facts, configuration, &pass, &name)),
-        }
+        let Some(pass) = group.passes.iter().find(|pass| !pass.upgrades()) else { continue };
+        let mut finding = match group.upstream {
+            Some(_) if group.kept(facts.dialect) > 0 => continue,
+            Some(upstream) => explicit(facts, configuration, upstream, &group.name),
+            None => implicit(facts, configuration, pass, &group.name),
+        };
+        finding.evidence.extend(seen(facts, &group));
+        findings.push(finding);
     }
     findings
 }
 
-/// The host and port between the scheme and the URI. `None` where variables decide.
-pub(super) fn group_of(target: &str) -> Option<String> {
-    let rest = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"))?;
-    if rest.starts_with("unix:") || rest.contains('$') {
-        return None;
-    }
-    Some(rest.split('/').next().unwrap_or(rest).to_owned())
+/// What the sockets say, where the server runs.
+fn seen(facts: &Facts, group: &Group<'_>) -> Vec<String> {
+    let Some(live) = &facts.live else { return Vec::new() };
+    group.addresses().into_iter().filter_map(|peer| live.towards(peer)).map(|seen| seen.sentence()).collect()
 }
 
-/// How many connections an `upstream {}` keeps for each worker.
-pub(super) fn kept(dialect: Dialect, upstream: &Directive) -> u64 {
-    let block = upstream.block.as_deref();
-    let said = block.and_then(|block| block.directives.iter().rev().find(|directive| is(directive, "keepalive")));
-    match said {
-        Some(directive) => number(directive, 0).unwrap_or(0),
-        None if dialect.pools_by_default() => 32,
-        None => 0,
-    }
-}
-
-fn explicit(facts: &Facts, configuration: &Configuration, upstream: &Directive, name: &str) -> Option<Finding> {
-    if kept(facts.dialect, upstream) > 0 {
-        return None;
-    }
+fn explicit(facts: &Facts, configuration: &Configuration, upstream: &Directive, name: &str) -> Finding {
     let what = format!("upstream group \"{name}\" keeps no connections");
     let version = if facts.dialect == Dialect::Nginx1_22 {
         "\n\n# and where it is used:\nproxy_http_version 1.1;\nproxy_set_header Connection \"\";"
@@ -61,7 +42,7 @@ fn explicit(facts: &Facts, configuration: &Configuration, upstream: &Directive, 
     };
     let fix = format!("upstream {name} {{\n    # as it is, and then:\n    keepalive 32;\n}}{version}");
     let text = format!("upstream {name} {{ … }} without connections kept, read as {}", facts.dialect.name());
-    Some(complete(facts, what, fix, configuration, upstream, &text))
+    complete(facts, what, fix, configuration, upstream, &text)
 }
 
 fn implicit(facts: &Facts, configuration: &Configuration, pass: &Found<'_>, name: &str) -> Finding {
@@ -81,14 +62,7 @@ fn complete(
     at: &Directive,
     text: &str,
 ) -> Finding {
-    let range = facts.system.sysctls.get("net.ipv4.ip_local_port_range").map_or("32768 60999", String::as_str);
-    let ports = range
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join("-")
-        .parse::<crate::plan::Ports>()
-        .unwrap_or_default()
-        .count();
+    let ports = facts.system.ports();
     Finding {
         place: Some(configuration.place(at.span)),
         why: "Each request opens a connection and closes it. Whoever closes first holds it in TIME_WAIT for a minute; the ports \

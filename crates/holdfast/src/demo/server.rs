@@ -70,10 +70,10 @@ fn address(port: u16) -> SocketAddr {
 
 /// A server that answers. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     /// Where it listens.
-    pub(super) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<SocketAddr>,
 }
 
 impl Server {
@@ -97,7 +97,9 @@ impl Server {
         })
     }
 
-    fn start(
+    /// Any of this program's servers, on so many free ports; `prepare` makes its command line for them. It is ready when it
+    /// answers `GET /` with 200.
+    pub(crate) fn start(
         name: &str,
         ports: usize,
         folder: &Path,
@@ -120,7 +122,8 @@ impl Server {
         }
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -145,7 +148,7 @@ impl Server {
     }
 
     /// Ends several at once.
-    pub(super) fn end_all(servers: Vec<Self>) {
+    pub(crate) fn end_all(servers: Vec<Self>) {
         for server in &servers {
             server.signal(Signal::SIGTERM);
         }

@@ -1,6 +1,8 @@
 //! An instance of the real program in a directory of its own, and the few questions that tests ask of it. Every wait has a
 //! deadline, and every process is ended by its pid.
 
+pub(crate) mod observer;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -306,7 +306,7 @@ fn parse_states(word: &str) -> Result<StateSet, FilterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Owner, Socket, Timer};
+    use crate::{Owner, Socket};
     use proptest::prelude::*;
 
     fn filter(words: &str) -> Filter {
@@ -318,23 +318,8 @@ mod tests {
     }
 
     fn socket(state: State, local: &str, remote: &str) -> Socket {
-        Socket {
-            state,
-            v6_socket: false,
-            local: local.parse().unwrap(),
-            remote: remote.parse().unwrap(),
-            interface: 0,
-            cookie: 0,
-            timer: Timer::Off,
-            retransmits: 0,
-            recv_queue: 0,
-            send_queue: 0,
-            uid: 0,
-            inode: 0,
-            cgroup: Some(42),
-            memory: None,
-            tcp: None,
-        }
+        let ends = Socket::between(local.parse().unwrap(), remote.parse().unwrap());
+        Socket { state, cgroup: Some(42), ..ends }
     }
 
     #[test]

@@ -18,26 +18,11 @@ pub(crate) mod tally;
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use sockdiag::{Socket, State, Timer};
+    use sockdiag::{Socket, State};
 
     /// A socket of which only state and ends matter.
     pub(crate) fn socket(state: State, local: &str, remote: &str) -> Socket {
-        Socket {
-            state,
-            v6_socket: false,
-            local: local.parse().expect("an address"),
-            remote: remote.parse().expect("an address"),
-            interface: 0,
-            cookie: 0,
-            timer: Timer::Off,
-            retransmits: 0,
-            recv_queue: 0,
-            send_queue: 0,
-            uid: 0,
-            inode: 0,
-            cgroup: None,
-            memory: None,
-            tcp: None,
-        }
+        let ends = Socket::between(local.parse().expect("an address"), remote.parse().expect("an address"));
+        Socket { state, ..ends }
     }
 }

@@ -1,0 +1,275 @@
+//! The sockets of a running server, as rules ask about them: queues at its listeners, ports used towards each destination,
+//! sockets that the peer closed and it did not, bytes that it does not read. Sums only, so that a million sockets cost little;
+//! counting is pure, and [`look`] is what asks the kernel.
+
+mod look;
+
+pub use look::look;
+
+use sockdiag::{Settings, Socket, State};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+
+/// Destinations that are told apart; a server that has more of them is a forward proxy, of which the first tell as much.
+const DESTINATIONS_MAX: usize = 4096;
+/// Listeners that are told apart.
+const LISTENERS_MAX: usize = 1024;
+
+/// What was seen at one look.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Live {
+    /// Where it was learned from, and of which processes.
+    pub source: String,
+    /// The server's listeners.
+    pub listeners: Vec<Listener>,
+    /// Where it connects to, those with the most ports used first.
+    pub destinations: Vec<Destination>,
+    /// Ports that `connect()` chooses from.
+    pub ports: Option<u64>,
+    /// Its processes, with descriptors in use and allowed.
+    pub processes: Vec<Process>,
+    /// Its sockets in each state; TIME_WAIT is the whole namespace's, since nobody holds those.
+    pub states: BTreeMap<State, u64>,
+    /// Its sockets with bytes that it has not read.
+    pub unread: Pile,
+    /// Its sockets with bytes that a peer has not acknowledged.
+    pub unsent: Pile,
+    /// Connections that its namespace refused for full accept queues, since it began.
+    pub listen_overflows: Option<u64>,
+    /// Connections that got no TIME_WAIT for want of buckets, since its namespace began.
+    pub time_wait_overflows: Option<u64>,
+}
+
+/// A listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener {
+    /// Where.
+    pub address: SocketAddr,
+    /// Connections that wait for `accept()`.
+    pub queue: u64,
+    /// The backlog as the kernel granted it; a queue of n holds n + 1.
+    pub granted: Option<u64>,
+    /// Connections dropped since it began.
+    pub drops: u64,
+}
+
+/// Local address, remote address and port: what `connect()` chooses a port for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Destination {
+    /// From where.
+    pub local: IpAddr,
+    /// To where.
+    pub remote: SocketAddr,
+    /// Open connections.
+    pub established: u64,
+    /// Closed by this side first.
+    pub time_wait: u64,
+    /// Closed by the peer, and not by this side.
+    pub close_wait: u64,
+    /// Waiting for an answer to `connect()`.
+    pub connecting: u64,
+    /// In any other state.
+    pub others: u64,
+}
+
+impl Destination {
+    /// Ports that are not to be had for this destination.
+    pub fn used(&self) -> u64 {
+        self.established + self.time_wait + self.close_wait + self.connecting + self.others
+    }
+
+    /// As evidence.
+    pub fn sentence(&self) -> String {
+        format!(
+            "sockets now, {} -> {}: {} ESTABLISHED, {} TIME_WAIT, {} CLOSE_WAIT, {} connecting",
+            self.local, self.remote, self.established, self.time_wait, self.close_wait, self.connecting
+        )
+    }
+}
+
+/// A process of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Descriptors in use.
+    pub used: u64,
+    /// Its soft limit.
+    pub limit: Option<u64>,
+}
+
+/// Sockets in whose queue bytes wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pile {
+    /// How many have more than a page waiting.
+    pub sockets: u64,
+    /// What waits in those.
+    pub bytes: u64,
+    /// The fullest: local and remote end, and its bytes.
+    pub worst: Option<(SocketAddr, SocketAddr, u64)>,
+}
+
+impl Pile {
+    /// Less than a page is what every busy connection has for a moment.
+    const BYTES_MIN: u64 = 4096;
+
+    fn count(&mut self, socket: &Socket, bytes: u64) {
+        if bytes <= Self::BYTES_MIN {
+            return;
+        }
+        self.sockets += 1;
+        self.bytes += bytes;
+        if self.worst.is_none_or(|(_, _, most)| bytes > most) {
+            self.worst = Some((socket.local, socket.remote, bytes));
+        }
+    }
+}
+
+impl Live {
+    /// The destinations at that address taken together, if there are any; the local address is that of the busiest.
+    pub fn towards(&self, peer: SocketAddr) -> Option<Destination> {
+        let mut all = self.destinations.iter().filter(|destination| destination.remote == peer);
+        let first = *all.next()?;
+        Some(all.fold(first, |sum, next| Destination {
+            established: sum.established + next.established,
+            time_wait: sum.time_wait + next.time_wait,
+            close_wait: sum.close_wait + next.close_wait,
+            connecting: sum.connecting + next.connecting,
+            others: sum.others + next.others,
+            ..sum
+        }))
+    }
+
+    /// How many of its sockets are in that state.
+    pub fn in_state(&self, state: State) -> u64 {
+        self.states.get(&state).copied().unwrap_or(0)
+    }
+
+    /// The listener there, or the one of its port on all addresses.
+    pub fn listener(&self, port: u16, address: Option<IpAddr>) -> Option<&Listener> {
+        self.listeners.iter().find(|listener| {
+            let here = listener.address;
+            here.port() == port && (address.is_none() || address == Some(here.ip()) || here.ip().is_unspecified())
+        })
+    }
+}
+
+/// Counts sockets one by one.
+#[derive(Debug)]
+struct Tally {
+    live: Live,
+    destinations: HashMap<(IpAddr, SocketAddr), (Destination, bool)>,
+    settings: Settings,
+    /// Ports that somebody listens on: connections there were accepted, whatever their number.
+    listening: HashSet<u16>,
+}
+
+impl Tally {
+    fn new(settings: Settings, listening: HashSet<u16>) -> Self {
+        Self { live: Live::default(), destinations: HashMap::new(), settings, listening }
+    }
+
+    /// `is_ours`: whether a process of the server holds it.
+    fn count(&mut self, socket: &Socket, is_ours: bool) {
+        let waits = socket.state == State::TimeWait;
+        if !is_ours && !waits {
+            return;
+        }
+        *self.live.states.entry(socket.state).or_default() += 1;
+        if socket.state == State::Listen {
+            if self.live.listeners.len() < LISTENERS_MAX {
+                self.live.listeners.push(Listener {
+                    address: socket.local,
+                    queue: u64::from(socket.recv_queue),
+                    granted: Some(u64::from(socket.send_queue)).filter(|granted| *granted > 0),
+                    drops: socket.memory.map_or(0, |memory| u64::from(memory.drops)),
+                });
+            }
+            return;
+        }
+        if is_ours {
+            self.live.unread.count(socket, u64::from(socket.recv_queue));
+            self.live.unsent.count(socket, u64::from(socket.send_queue));
+        }
+        let port = socket.local.port();
+        if socket.remote.port() == 0 || !self.settings.is_ephemeral(port) || self.listening.contains(&port) {
+            return;
+        }
+        let key = (socket.local.ip(), socket.remote);
+        if self.destinations.len() >= DESTINATIONS_MAX && !self.destinations.contains_key(&key) {
+            return;
+        }
+        let nothing = || {
+            (
+                Destination {
+                    local: key.0,
+                    remote: key.1,
+                    established: 0,
+                    time_wait: 0,
+                    close_wait: 0,
+                    connecting: 0,
+                    others: 0,
+                },
+                false,
+            )
+        };
+        let (destination, held) = self.destinations.entry(key).or_insert_with(nothing);
+        *held |= is_ours;
+        *match socket.state {
+            State::Established => &mut destination.established,
+            State::TimeWait => &mut destination.time_wait,
+            State::CloseWait => &mut destination.close_wait,
+            State::SynSent => &mut destination.connecting,
+            _ => &mut destination.others,
+        } += 1;
+    }
+
+    /// `peers`: addresses that the configuration names, whose TIME_WAIT count although no socket is held towards them now.
+    fn finish(self, peers: &[SocketAddr]) -> Live {
+        let mut live = self.live;
+        let kept =
+            self.destinations.into_values().filter(|(destination, held)| *held || peers.contains(&destination.remote));
+        live.destinations = kept.map(|(destination, _)| destination).collect();
+        live.destinations
+            .sort_by_key(|destination| (std::cmp::Reverse(destination.used()), destination.remote, destination.local));
+        live.listeners.sort_by_key(|listener| listener.address);
+        live.listeners.dedup_by_key(|listener| listener.address);
+        live.ports = self.settings.ports_usable().map(u64::from);
+        live
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockdiag::Timer;
+
+    fn socket(state: State, local: &str, remote: &str, recv_queue: u32) -> Socket {
+        let mut socket = Socket::between(local.parse().expect("an address"), remote.parse().expect("an address"));
+        socket.state = state;
+        socket.recv_queue = recv_queue;
+        assert_eq!(socket.timer, Timer::Off);
+        socket
+    }
+
+    #[test]
+    fn sockets_are_summed_by_what_they_are_to_the_server() {
+        let settings = Settings { port_range: Some(40_000..=40_999), ..Settings::default() };
+        let mut tally = Tally::new(settings, HashSet::from([8080]));
+        let peer = "10.0.0.9:3000";
+        tally.count(&socket(State::Established, "10.0.0.1:40001", peer, 9000), true);
+        tally.count(&socket(State::CloseWait, "10.0.0.1:40002", peer, 0), true);
+        tally.count(&socket(State::TimeWait, "10.0.0.1:40003", peer, 0), false);
+        tally.count(&socket(State::Established, "10.0.0.1:40004", peer, 0), false);
+        tally.count(&socket(State::Established, "10.0.0.1:8080", "10.0.0.2:5", 0), true);
+        tally.count(&socket(State::TimeWait, "10.0.0.1:40005", "10.0.0.7:1", 0), false);
+        tally.count(&socket(State::Listen, "0.0.0.0:8080", "0.0.0.0:0", 3), true);
+        let live = tally.finish(&[]);
+        let seen = live.towards(peer.parse().expect("an address")).expect("seen");
+        assert_eq!((seen.established, seen.close_wait, seen.time_wait, seen.used()), (1, 1, 1, 3));
+        assert_eq!(live.destinations.len(), 1, "nobody here holds a connection to the other");
+        assert_eq!((live.unread.sockets, live.unread.bytes), (1, 9000));
+        assert_eq!(live.listener(8080, None).map(|listener| listener.queue), Some(3));
+        assert_eq!((live.ports, live.in_state(State::TimeWait)), (Some(1000), 2));
+    }
+}

@@ -1,0 +1,127 @@
+//! Asks the kernel for the sockets of a server: its processes and their children, in their network namespace. Reads only.
+
+use super::{Live, Process, Tally};
+use sockdiag::{Census, Counters, Namespace, Question, Settings, State, StateSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::net::SocketAddr;
+
+/// Processes whose descriptors are counted; more workers than that are alike.
+const PROCESSES_MAX: usize = 256;
+
+/// Looks at the sockets of process `pid` and its descendants. `peers` are the addresses that the configuration names.
+pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
+    let pids = family(pid)?;
+    let held = inodes(&pids);
+    if held.is_empty() && fs::read_dir(format!("/proc/{pid}/fd")).is_err() {
+        return Err(format!("what process {pid} holds is told to its own user and to root alone"));
+    }
+    let seen = if is_elsewhere(pid) {
+        Namespace::Pid(pid).run(|| count(&held, peers)).map_err(|error| error.to_string())?
+    } else {
+        count(&held, peers)
+    };
+    let mut live = seen.map_err(|error| error.to_string())?;
+    live.processes = pids.iter().take(PROCESSES_MAX).filter_map(|pid| process(*pid)).collect();
+    live.source = format!("{}, of process {pid} and {} below it", live.source, pids.len().saturating_sub(1));
+    Ok(live)
+}
+
+/// Whether the process lives in another network namespace.
+fn is_elsewhere(pid: u32) -> bool {
+    let theirs = fs::read_link(format!("/proc/{pid}/ns/net"));
+    theirs.is_ok_and(|theirs| fs::read_link("/proc/self/ns/net").is_ok_and(|ours| ours != theirs))
+}
+
+fn count(held: &HashSet<u32>, peers: &[SocketAddr]) -> Result<Live, sockdiag::Error> {
+    let mut census = Census::open()?;
+    let listeners =
+        Question { states: StateSet::of(&[State::Listen]), tcp_info: false, memory: false, ..Question::default() };
+    let mut listening = HashSet::new();
+    census.for_each(&listeners, |socket| {
+        listening.insert(socket.local.port());
+    })?;
+    let question = Question { tcp_info: false, ..Question::default() };
+    let begin = || Tally::new(Settings::read(), listening.clone());
+    let visit = |tally: &mut Tally, socket: &sockdiag::Socket| tally.count(socket, held.contains(&socket.inode));
+    let (tally, summary) = census.collect(&question, begin, visit)?;
+    let mut live = tally.finish(peers);
+    let unsure = if summary.interrupted { ", which changed during the look" } else { "" };
+    live.source = format!("{}{unsure}", census.source());
+    let counters = Counters::read().unwrap_or_default();
+    live.listen_overflows = counters.listen_overflows;
+    live.time_wait_overflows = counters.time_wait_overflows;
+    Ok(live)
+}
+
+/// The process and all below it.
+fn family(pid: u32) -> Result<BTreeSet<u32>, String> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let entries = fs::read_dir("/proc").map_err(|error| format!("/proc cannot be read: {error}"))?;
+    let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    for child in all {
+        if let Some(parent) = parent_of(child) {
+            children.entry(parent).or_default().push(child);
+        }
+    }
+    if parent_of(pid).is_none() {
+        return Err(format!("no process {pid}: /proc/{pid} is not there"));
+    }
+    let (mut family, mut next) = (BTreeSet::new(), vec![pid]);
+    // Each process is entered once, so a chain of parents that changes meanwhile ends as well.
+    while let Some(member) = next.pop() {
+        if family.insert(member) {
+            next.extend(children.get(&member).into_iter().flatten());
+        }
+    }
+    Ok(family)
+}
+
+/// The fourth field of `/proc/PID/stat`; the name before it may hold blanks and parentheses.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+/// The inodes of the sockets that these processes hold. `sockdiag::Owners` names one holder of a socket that several share, as workers
+/// do their listeners, so the folders are read here.
+fn inodes(pids: &BTreeSet<u32>) -> HashSet<u32> {
+    let mut inodes = HashSet::new();
+    for pid in pids {
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        inodes.extend(
+            links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u32>().ok()),
+        );
+    }
+    inodes
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let used = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
+    Some(Process { pid, used, limit: crate::system::descriptors(&format!("/proc/{pid}")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn our_own_sockets_are_seen_with_their_queue() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("bound");
+        let waiting: Vec<_> = (0..3).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        let live = look(std::process::id(), &[]).expect("we may look at ourselves");
+        let seen = live.listeners.iter().find(|seen| seen.address == address).expect("it is ours");
+        assert_eq!((seen.queue, seen.granted.is_some()), (3, true));
+        assert!(live.towards(address).is_some_and(|seen| seen.established == 3), "{:?}", live.destinations);
+        assert!(live.processes.iter().any(|process| process.used > 5 && process.limit > Some(5)));
+        drop(waiting);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_said_to_be() {
+        assert!(look(u32::MAX, &[]).is_err_and(|error| error.contains("no process")));
+    }
+}

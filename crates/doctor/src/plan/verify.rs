@@ -1,0 +1,157 @@
+//! What a scaled-down chain should take, computed from the same constants as the plan, beside what it took: descriptors and
+//! ports to the last one, memory within a tenth. Arithmetic and words only; the binary builds the chain and measures it.
+
+use super::Chain;
+use crate::kernel::SOCKET_BYTES;
+use report::figure::shown;
+use report::{Figure, Outcome, Section, Severity, Table, Unit, Verdict};
+
+/// What one idle tunnel takes of Holdfast's own memory, resident (bench/results, `cargo xtask bench proxy`): the program that
+/// stands in for every proxy of the chain here.
+pub const TUNNEL_BYTES: u64 = 341;
+/// How far memory may be off, in percent.
+pub const MEMORY_OFF_PERCENT_MAX: f64 = 10.0;
+
+/// What one round of a measurement saw. One entry per proxy and per hop, from the clients to the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Round {
+    /// Descriptors that each proxy has more than before.
+    pub descriptors: Vec<u64>,
+    /// Local ports in use towards each tier but the first.
+    pub ports: Vec<u64>,
+    /// Kernel memory that sockets take more than before, of all processes.
+    pub kernel_bytes: u64,
+    /// Resident memory that the proxies have more than before.
+    pub program_bytes: u64,
+}
+
+/// What a round should see with so many connections.
+pub fn predicted(chain: &Chain, connections: u64) -> Round {
+    let hops = chain.tiers.len().saturating_sub(1);
+    let proxies = hops.saturating_sub(1);
+    // Both ends of every hop are on this machine.
+    let sockets = connections.saturating_mul(2).saturating_mul(hops as u64);
+    Round {
+        descriptors: vec![connections.saturating_mul(2); proxies],
+        ports: vec![connections; hops],
+        kernel_bytes: sockets.saturating_mul(SOCKET_BYTES),
+        program_bytes: connections.saturating_mul(TUNNEL_BYTES).saturating_mul(proxies as u64),
+    }
+}
+
+/// The comparison as a section, and whether everything agrees. `measured` has at least one round.
+pub fn section(chain: &Chain, connections: u64, measured: &[Round]) -> (Section, bool) {
+    let expected = predicted(chain, connections);
+    let mut table = Table::new(
+        &format!("Measured here, {connections} tunnels through one host of each tier, {} rounds", measured.len()),
+        &["where", "what", "computed", "measured"],
+    );
+    let mut exact = true;
+    let names: Vec<&str> = chain.tiers.iter().map(|tier| tier.name.as_str()).collect();
+    for (place, computed) in expected.descriptors.iter().enumerate() {
+        let seen: Vec<u64> = measured.iter().filter_map(|round| round.descriptors.get(place).copied()).collect();
+        exact &= seen.len() == measured.len() && seen.iter().all(|seen| seen == computed);
+        let name = names.get(place + 1).copied().unwrap_or_default();
+        table =
+            table.row(vec![name.into(), "descriptors".into(), count(*computed).into(), spread(&seen, count).into()]);
+    }
+    for (place, computed) in expected.ports.iter().enumerate() {
+        let seen: Vec<u64> = measured.iter().filter_map(|round| round.ports.get(place).copied()).collect();
+        exact &= seen.len() == measured.len() && seen.iter().all(|seen| seen == computed);
+        let hop = names.get(place..=place + 1).map(|pair| pair.join(" -> ")).unwrap_or_default();
+        table = table.row(vec![hop.into(), "local ports".into(), count(*computed).into(), spread(&seen, count).into()]);
+    }
+    let kernel: Vec<u64> = measured.iter().map(|round| round.kernel_bytes).collect();
+    let program: Vec<u64> = measured.iter().map(|round| round.program_bytes).collect();
+    let both: Vec<u64> = measured.iter().map(|round| round.kernel_bytes + round.program_bytes).collect();
+    let computed = expected.kernel_bytes + expected.program_bytes;
+    for (what, computed, seen) in [
+        ("kernel memory of sockets", expected.kernel_bytes, &kernel),
+        ("memory of the proxies", expected.program_bytes, &program),
+        ("memory together", computed, &both),
+    ] {
+        table = table.row(vec!["all".into(), what.into(), bytes(computed).into(), spread(seen, bytes).into()]);
+    }
+    let off = (median(&both) as f64 / computed.max(1) as f64 - 1.0) * 100.0;
+    let near = off.abs() <= MEMORY_OFF_PERCENT_MAX;
+    let section = Section::new("Verified")
+        .table(table)
+        .verdict(verdict("descriptors and ports are as computed, to the last one", exact, "see the table".to_owned(), vec![]))
+        .verdict(verdict(
+            &format!("memory is within {MEMORY_OFF_PERCENT_MAX} % of what was computed"),
+            near,
+            format!("the median of {} rounds is {off:+.1} % off", measured.len()),
+            vec![("off".to_owned(), Figure::exact(off, Unit::Percent))],
+        ))
+        .note(
+            Severity::Note,
+            format!(
+                "Proxies here are Holdfast, {TUNNEL_BYTES} bytes a tunnel; user_bytes and queues of the description belong to what runs \
+                 there. Kernel memory is what sockets, their inodes, files and directory entries took of the whole machine's slabs."
+            ),
+        );
+    (section, exact && near)
+}
+
+fn verdict(claim: &str, holds: bool, reason: String, evidence: Vec<(String, Figure)>) -> Verdict {
+    let outcome = if holds { Outcome::Holds } else { Outcome::Fails };
+    Verdict { claim: claim.to_owned(), outcome, reason, evidence }
+}
+
+fn count(value: u64) -> String {
+    shown(value as f64, &Unit::of("")).trim().to_owned()
+}
+
+fn bytes(value: u64) -> String {
+    shown(value as f64, &Unit::Bytes)
+}
+
+fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}
+
+/// The median, with least and most where they differ.
+fn spread(values: &[u64], shown: fn(u64) -> String) -> String {
+    let (least, most) = (values.iter().min(), values.iter().max());
+    match (least, most) {
+        (Some(least), Some(most)) if least < most => {
+            format!("{} [{}-{}]", shown(median(values)), shown(*least), shown(*most))
+        }
+        _ => shown(median(values)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::parse_chain;
+
+    fn chain() -> Chain {
+        let tiers =
+            "[[tier]]\nname='clients'\n[[tier]]\nname='nginx'\n[[tier]]\nname='ingress'\n[[tier]]\nname='service'\n";
+        parse_chain(&format!("connections = 1000\n{tiers}")).expect("a chain")
+    }
+
+    #[test]
+    fn a_chain_of_four_tiers_has_two_proxies_and_three_hops() {
+        let round = predicted(&chain(), 1000);
+        assert_eq!((round.descriptors, round.ports), (vec![2000, 2000], vec![1000, 1000, 1000]));
+        assert_eq!((round.kernel_bytes, round.program_bytes), (6000 * 4096, 682_000));
+    }
+
+    #[test]
+    fn one_descriptor_more_contradicts_and_so_does_an_eighth_of_memory() {
+        let right = predicted(&chain(), 1000);
+        assert!(section(&chain(), 1000, &[right.clone(), right.clone()]).1);
+        let mut wrong = right.clone();
+        wrong.descriptors[1] += 1;
+        assert!(!section(&chain(), 1000, &[right.clone(), wrong]).1);
+        let mut off = right.clone();
+        off.kernel_bytes = off.kernel_bytes * 7 / 8;
+        assert!(!section(&chain(), 1000, std::slice::from_ref(&off)).1);
+        // The median of rounds counts, so that one round beside somebody else's work does not.
+        assert!(section(&chain(), 1000, &[right.clone(), off, right]).1);
+    }
+}

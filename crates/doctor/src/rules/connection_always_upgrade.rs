@@ -1,0 +1,66 @@
+//! `Connection: upgrade` sent with every request, although most of them upgrade nothing: their connections are not kept.
+
+use super::{finding, quoted};
+use crate::configuration::{argument, is};
+use crate::facts::Facts;
+use crate::group::{group_of, setting};
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "connection-always-upgrade";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass") {
+        let constant = pass.sent_header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("upgrade"));
+        let everything =
+            pass.within.iter().rev().find(|block| is(block, "location")).and_then(|location| argument(location, 0));
+        if !constant || everything.as_deref() != Some("/") {
+            continue;
+        }
+        // Only whoever asked for a pool loses one.
+        let Some(name) = argument(pass.directive, 0).and_then(|target| group_of(&target)) else { continue };
+        let Some(keepalive) = configuration.upstream(&name).and_then(|upstream| setting(upstream, "keepalive")) else {
+            continue;
+        };
+        if argument(keepalive, 0).as_deref() == Some("0") {
+            continue;
+        }
+        findings.push(Finding {
+            place: Some(configuration.place(pass.directive.span)),
+            why: "Connection names upgrade where the request has none. Some servers answer 400 or 426, others close after the response: \
+                  the pool that was asked for stays empty."
+                .to_owned(),
+            evidence: vec![
+                quoted(configuration, pass.directive.span, "location / with proxy_set_header Connection \"upgrade\""),
+                quoted(configuration, keepalive.span, &format!("upstream {name} asks for a pool")),
+            ],
+            fix: "# in http:\nmap $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n\n# in the location:\n\
+                  proxy_set_header Connection $connection_upgrade;"
+                .to_owned(),
+            side_effect: "None for WebSocket.".to_owned(),
+            undo: "proxy_set_header Connection \"upgrade\"; and a reload.".to_owned(),
+            ..finding(NAME, Severity::Warning, format!("every request to upstream group \"{name}\" says Connection: upgrade"))
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, proxy};
+    use super::*;
+
+    const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
+
+    #[test]
+    fn it_fires_on_the_constant_for_all_requests_and_not_on_the_map_or_without_a_pool() {
+        let of = |upstream: &str, connection: &str| {
+            fired(&check(&proxy(upstream, &format!("{UPGRADE} proxy_set_header Connection {connection};"))))
+        };
+        assert_eq!(of("server 127.0.0.1:1; keepalive 16;", "\"upgrade\""), 1);
+        assert_eq!(of("server 127.0.0.1:1; keepalive 16;", "$connection_upgrade"), 0);
+        assert_eq!(of("server 127.0.0.1:1;", "\"Upgrade\""), 0);
+        assert_eq!(of("server 127.0.0.1:1; keepalive 0;", "\"Upgrade\""), 0);
+    }
+}

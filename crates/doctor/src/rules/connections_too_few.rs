@@ -1,0 +1,59 @@
+//! Fewer `worker_connections` than the load needs: a proxied client takes two, and what does not fit is dropped with 500 or
+//! without an answer.
+
+use super::{finding, quoted};
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "worker-connections-too-few";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let Some(workers) = configuration.workers(facts.system.cpus) else { return Vec::new() };
+    let Some(clients) = facts.expected.connections.max(facts.expected.concurrency) else { return Vec::new() };
+    let each = configuration.worker_connections();
+    let sockets: u64 = if configuration.all("proxy_pass").is_empty() { 1 } else { 2 };
+    let wanted = clients.saturating_mul(sockets);
+    if each.saturating_mul(workers) >= wanted {
+        return Vec::new();
+    }
+    let said = configuration.events("worker_connections");
+    let needed = wanted.div_ceil(workers.max(1)).saturating_mul(5) / 4;
+    vec![Finding {
+        place: said.map(|directive| configuration.place(directive.span)),
+        why: "A worker that has no connection left closes idle clients and answers others with 500 or not at all; the log has \
+              \"worker_connections are not enough\"."
+            .to_owned(),
+        evidence: vec![said.map_or_else(
+            || format!("worker_connections is {each} where nothing is said"),
+            |directive| quoted(configuration, directive.span, &format!("worker_connections {each};")),
+        )],
+        arithmetic: format!("{clients} clients x {sockets} = {wanted} > {each} x {workers} workers = {}", each.saturating_mul(workers)),
+        fix: format!("worker_rlimit_nofile {};\nevents {{ worker_connections {needed}; }}", needed.saturating_mul(2)),
+        side_effect: "nginx reserves 424 bytes for each possible connection and worker; Holdfast none.".to_owned(),
+        undo: format!("worker_connections {each}; and a restart."),
+        ..finding(NAME, Severity::Error, format!("{workers} workers take {} connections, and {wanted} are expected", each.saturating_mul(workers)))
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{expecting, facts, fired, proxy};
+    use super::*;
+    use crate::facts::Expected;
+
+    #[test]
+    fn it_fires_where_clients_and_upstream_connections_do_not_fit() {
+        let expected = Expected { connections: Some(300), ..Expected::default() };
+        let findings = check(&expecting(proxy("server 127.0.0.1:1;", ""), expected));
+        assert_eq!(fired(&findings), 1);
+        assert_eq!(findings[0].arithmetic, "300 clients x 2 = 600 > 512 x 1 workers = 512");
+    }
+
+    #[test]
+    fn it_does_not_where_they_do_or_nothing_is_expected() {
+        let expected = Expected { connections: Some(300), ..Expected::default() };
+        assert_eq!(fired(&check(&expecting(facts("events {}\nhttp {}\n"), expected))), 0, "nothing is proxied");
+        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1;", ""))), 0);
+    }
+}

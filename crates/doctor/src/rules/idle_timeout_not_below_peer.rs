@@ -1,0 +1,99 @@
+//! Idle connections are kept here for as long as the peer keeps them or longer: now and then a request meets the peer's close.
+
+use super::{finding, quoted};
+use crate::configuration::{Configuration, argument, seconds};
+use crate::facts::{Dialect, Facts};
+use crate::group::{Group, address, groups};
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "idle-timeout-not-below-peer";
+/// `keepalive_timeout` of a server where nothing is said.
+const SERVER_IDLE_DEFAULT_SECONDS: u64 = 75;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for group in groups(configuration) {
+        let (Some(upstream), false) = (group.upstream, group.kept(facts.dialect) == 0 || group.is_for_tunnels()) else {
+            continue;
+        };
+        let learns = crate::group::setting(upstream, "keepalive_learn")
+            .and_then(|line| argument(line, 0))
+            .is_some_and(|on| on == "on");
+        let Some((theirs, whose)) = peers_idle(facts, configuration, &group) else { continue };
+        let (ours, said) = group.idle_seconds();
+        // A peer that keeps nothing closes after each response and says so; nobody races with that.
+        if ours < theirs || theirs == 0 || (learns && facts.dialect == Dialect::Holdfast) {
+            continue;
+        }
+        let at = said.unwrap_or(upstream);
+        let wanted = (theirs * 2 / 3).max(1);
+        findings.push(Finding {
+            place: Some(configuration.place(at.span)),
+            why: "The peer may close just as a request goes out on the connection. A GET is tried again; a POST must not be, and its \
+                  client gets 502 for nothing."
+                .to_owned(),
+            evidence: vec![quoted(configuration, at.span, &format!("idle connections are kept for {ours} s")), whose],
+            arithmetic: format!("{ours} s here >= {theirs} s there"),
+            fix: format!("keepalive_timeout {wanted}s;   # in upstream {}", group.name),
+            side_effect: "Connections that idle for longer are opened anew.".to_owned(),
+            undo: format!("keepalive_timeout {ours}s; and a reload."),
+            ..finding(NAME, Severity::Warning, format!("upstream group \"{}\" keeps idle connections for longer than its peers do", group.name))
+        });
+    }
+    findings
+}
+
+/// What was said of the peers, or stands in this very configuration where a peer is a server of it.
+fn peers_idle(facts: &Facts, configuration: &Configuration, group: &Group<'_>) -> Option<(u64, String)> {
+    if let Some(theirs) = facts.expected.peer_idle_seconds {
+        return Some((theirs, format!("peers close idle connections after {theirs} s")));
+    }
+    let peers = group.addresses();
+    let listens = configuration.all("listen");
+    let peer = listens.iter().find(|listen| {
+        let here = argument(listen.directive, 0).and_then(|text| address(&text));
+        here.is_some_and(|here| peers.contains(&here))
+    })?;
+    let said = peer.inherited("keepalive_timeout");
+    let theirs = said.map_or(Some(SERVER_IDLE_DEFAULT_SECONDS), |directive| seconds(directive, 0))?;
+    Some((
+        theirs,
+        quoted(
+            configuration,
+            peer.directive.span,
+            &format!("the peer listens here and closes idle connections after {theirs} s"),
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{expecting, facts, fired, proxy};
+    use super::*;
+    use crate::facts::Expected;
+
+    fn beside(theirs: u64, upstream: &str) -> usize {
+        let expected = Expected { peer_idle_seconds: Some(theirs), ..Expected::default() };
+        fired(&check(&expecting(proxy(&format!("server 127.0.0.1:1; keepalive 16; {upstream}"), ""), expected)))
+    }
+
+    #[test]
+    fn it_fires_where_the_peer_may_close_first() {
+        assert_eq!(beside(5, ""), 1, "Node's 5 s against 60 s by default");
+        assert_eq!(beside(60, "keepalive_timeout 60s;"), 1);
+        let chained = "events {}\nhttp { upstream api { server 127.0.0.1:8081; keepalive 8; }\n\
+                       server { listen 127.0.0.1:8080; location / { proxy_pass http://api; } }\n\
+                       server { listen 127.0.0.1:8081; keepalive_timeout 15s; } }\n";
+        assert_eq!(fired(&check(&facts(chained))), 1);
+        assert_eq!(fired(&check(&facts(&chained.replace("15s", "75s")))), 0);
+    }
+
+    #[test]
+    fn it_does_not_where_ours_is_shorter_learned_or_theirs_unknown() {
+        assert_eq!(beside(60, "keepalive_timeout 20s;"), 0);
+        assert_eq!(beside(5, "keepalive_learn on;"), 0);
+        assert_eq!(beside(0, ""), 0);
+        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 16;", ""))), 0);
+    }
+}

@@ -1,0 +1,77 @@
+//! Kept connections that are closed after so few requests that the pool might as well not be there.
+
+use super::{finding, quoted};
+use crate::configuration::number;
+use crate::facts::Facts;
+use crate::group::{groups, setting};
+use crate::kernel::TIME_WAIT_SECONDS;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "keepalive-requests-churn";
+/// nginx's own number since 1.19.10; it was 100 before.
+const REQUESTS_DEFAULT: u64 = 1000;
+/// Below this somebody chose to close often.
+const REQUESTS_FEW: u64 = 100;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for group in groups(configuration) {
+        let (Some(upstream), false) = (group.upstream, group.kept(facts.dialect) == 0 || group.is_for_tunnels()) else {
+            continue;
+        };
+        let said = setting(upstream, "keepalive_requests");
+        let requests =
+            said.map_or(Some(REQUESTS_DEFAULT), |directive| number(directive, 0)).unwrap_or(REQUESTS_DEFAULT).max(1);
+        let closes = facts.expected.requests_per_second.map(|rate| rate / requests as f64);
+        let waiting = closes.map(|closes| (closes * TIME_WAIT_SECONDS as f64).ceil() as u64);
+        let ports = facts.system.ports().saturating_mul(group.peers());
+        // A quarter of the ports in TIME_WAIT leaves no room for a burst.
+        let many = waiting.is_some_and(|waiting| waiting > ports / 4);
+        if !many && (said.is_none() || requests >= REQUESTS_FEW) {
+            continue;
+        }
+        let at = said.unwrap_or(upstream);
+        findings.push(Finding {
+            place: Some(configuration.place(at.span)),
+            why: "After that many requests the connection is closed and a new one opened: a burst of TIME_WAIT, and a request that \
+                  waits for a handshake."
+                .to_owned(),
+            evidence: vec![quoted(configuration, at.span, &format!("keepalive_requests is {requests}"))],
+            arithmetic: waiting.map_or_else(String::new, |waiting| {
+                format!("{} requests/s / {requests} x {TIME_WAIT_SECONDS} s = {waiting} in TIME_WAIT, of {ports} ports", facts.expected.requests_per_second.unwrap_or(0.0))
+            }),
+            fix: "keepalive_requests 100000;".to_owned(),
+            side_effect: "A connection lives longer, up to keepalive_time (1h); memory that nginx allocates for it is freed later."
+                .to_owned(),
+            undo: format!("keepalive_requests {requests}; and a reload."),
+            ..finding(NAME, Severity::Warning, format!("connections of upstream group \"{}\" are closed after {requests} requests", group.name))
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{expecting, fired, proxy};
+    use super::*;
+    use crate::facts::Expected;
+
+    fn at_rate(rate: f64, upstream: &str) -> usize {
+        let expected = Expected { requests_per_second: Some(rate), ..Expected::default() };
+        fired(&check(&expecting(proxy(&format!("server 127.0.0.1:1; keepalive 16; {upstream}"), ""), expected)))
+    }
+
+    #[test]
+    fn it_fires_on_few_requests_and_on_a_rate_that_makes_them_few() {
+        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 16; keepalive_requests 10;", ""))), 1);
+        assert_eq!(at_rate(20_000.0, "keepalive_requests 100;"), 1, "12,000 in TIME_WAIT");
+    }
+
+    #[test]
+    fn it_does_not_on_defaults_nor_on_rates_that_they_carry() {
+        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 16;", ""))), 0);
+        assert_eq!(at_rate(20_000.0, ""), 0, "1,200 in TIME_WAIT");
+        assert_eq!(at_rate(1000.0, "keepalive_requests 100;"), 0);
+    }
+}

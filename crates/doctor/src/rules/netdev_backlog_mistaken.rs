@@ -1,0 +1,53 @@
+//! `netdev_max_backlog` raised against a full accept queue. It is the queue between a network card and the kernel, and another
+//! one than `listen()` has.
+
+use super::finding;
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "netdev-backlog-mistaken";
+const SYSCTL: &str = "net.core.netdev_max_backlog";
+const SOMAXCONN: &str = "net.core.somaxconn";
+/// Ten times what the kernel ships: somebody had a burst in mind.
+const RAISED: u64 = 10_000;
+/// As kernels ship it since Linux 5.4; 128 before.
+const SOMAXCONN_SHIPPED: u64 = 4096;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let accept = facts.values(SOMAXCONN).last().and_then(|(_, value)| value.parse::<u64>().ok());
+    if accept.is_some_and(|accept| accept >= SOMAXCONN_SHIPPED) {
+        return Vec::new();
+    }
+    let raised = facts.written(SYSCTL).filter_map(|setting| {
+        let packets = setting.value.parse::<u64>().ok().filter(|packets| *packets >= RAISED)?;
+        let mut evidence = vec![format!("{}:{}: {SYSCTL} = {packets}", setting.file, setting.line)];
+        evidence.push(accept.map_or_else(|| format!("{SOMAXCONN} is not set anywhere"), |accept| format!("{SOMAXCONN} = {accept}")));
+        Some(Finding {
+            place: Some((setting.file.clone(), setting.line, 1)),
+            why: "It holds packets that arrive faster than a processor takes them off its card. Connections that wait for accept() stand \
+                  in the listener's queue, which is the lesser of backlog= and somaxconn: overflows there go on as before."
+                .to_owned(),
+            evidence,
+            fix: format!("{SOMAXCONN} = 8192\n# and in nginx.conf, then a restart:\nlisten 80 backlog=8192;"),
+            side_effect: "Nobody is shed any more: under overload all wait longer.".to_owned(),
+            undo: format!("{SOMAXCONN} = {}", accept.unwrap_or(SOMAXCONN_SHIPPED)),
+            ..finding(NAME, Severity::Note, "netdev_max_backlog is not the accept queue".to_owned())
+        })
+    });
+    raised.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, sysctl_file};
+    use super::*;
+
+    #[test]
+    fn it_fires_on_the_founding_settings_and_not_beside_a_raised_somaxconn() {
+        let of = |text: &str| fired(&check(&sysctl_file(text)));
+        assert_eq!(of(&format!("{SYSCTL} = 262144\n")), 1);
+        assert_eq!(of(&format!("{SYSCTL} = 262144\n{SOMAXCONN} = 128\n")), 1);
+        assert_eq!(of(&format!("{SYSCTL} = 262144\n{SOMAXCONN} = 8192\n")), 0);
+        assert_eq!(of(&format!("{SYSCTL} = 2000\n")), 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! `tcp_mem` filled in as if it were bytes: it counts pages, so that TCP may take more than the machine has.
+
+use super::finding;
+use crate::facts::{Facts, parse_numbers};
+use crate::kernel::PAGE_BYTES;
+use report::figure::shown;
+use report::{Finding, Severity, Unit};
+
+pub(super) const NAME: &str = "tcp-mem-in-bytes";
+const SYSCTL: &str = "net.ipv4.tcp_mem";
+/// The most that machines have, in bytes, for whoever looks at a file without the machine: no 64 TiB machine is a proxy.
+const MEMORY_UNHEARD_OF: u64 = 1 << 46;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let memory = facts.system.memory_bytes.unwrap_or(MEMORY_UNHEARD_OF);
+    let above = |place, value: &str| {
+        let pages = *parse_numbers(value)?.get(2)?;
+        let bytes = pages.saturating_mul(PAGE_BYTES);
+        (bytes > memory).then(|| complete(place, value, pages, bytes, memory))
+    };
+    facts.values(SYSCTL).filter_map(|(place, value)| above(place, value)).collect()
+}
+
+fn complete(place: Option<(String, usize, usize)>, value: &str, pages: u64, bytes: u64, memory: u64) -> Finding {
+    let size = |value: u64| shown(value as f64, &Unit::Bytes);
+    // The kernel itself gives TCP at most an eighth of the pages or so (tcp_init_mem), in steps of 1/2, 2/3 and 1.
+    let most = memory / PAGE_BYTES / 8;
+    Finding {
+        place,
+        why: "The numbers are pages of 4 KB. At the third one TCP stops taking memory; when that is beyond the machine, slow readers fill \
+              the memory first, and the kernel ends the largest process."
+            .to_owned(),
+        evidence: vec![format!("{SYSCTL} = {value}"), format!("memory: {}", size(memory))],
+        arithmetic: format!("{pages} pages x {PAGE_BYTES} = {} > {}", size(bytes), size(memory)),
+        fix: format!("{SYSCTL} = {} {} {most}", most / 2, most * 2 / 3),
+        side_effect: "When slow readers reach it, their connections get smaller windows, and new data may be refused.".to_owned(),
+        undo: format!("{SYSCTL} = {value}"),
+        ..finding(NAME, Severity::Warning, format!("TCP may take {} of {} of memory", size(bytes), size(memory)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{facts, fired, sysctl_file};
+    use super::*;
+
+    #[test]
+    fn it_fires_on_the_founding_numbers_on_a_small_machine_and_on_bytes_anywhere() {
+        let mut small = facts("events {}\n");
+        small.settings = crate::facts::parse_settings("s", &format!("{SYSCTL} = 786432 2097152 3145728\n"));
+        let findings = check(&small);
+        assert_eq!(fired(&findings), 1, "12 GiB of 8");
+        small.system.memory_bytes = Some(64 << 30);
+        assert_eq!(fired(&check(&small)), 0);
+        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 8589934592 17179869184 25769803776\n")))), 1);
+    }
+
+    #[test]
+    fn it_does_not_on_what_the_kernel_chose_or_on_nonsense() {
+        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 94500 126000 189000\n{SYSCTL} = 1\n")))), 0);
+    }
+}

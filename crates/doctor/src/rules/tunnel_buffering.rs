@@ -1,0 +1,60 @@
+//! `proxy_buffering` and `proxy_buffers` expected to act on tunnels. After a 101 neither does: a tunnel has one buffer for each
+//! direction, of `proxy_buffer_size`.
+
+use super::{finding, quoted};
+use crate::configuration::is;
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "tunnel-buffering";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass").into_iter().filter(crate::configuration::Found::upgrades) {
+        // Whoever set proxy_buffer_size, too, has bounded the tunnel; what is inherited was meant for something else.
+        let own = pass
+            .within
+            .last()
+            .and_then(|location| location.block.as_deref())
+            .filter(|_| pass.inherited("proxy_buffer_size").is_none());
+        let words = ["proxy_buffering", "proxy_buffers", "proxy_busy_buffers_size"];
+        let said = own.and_then(|block| block.directives.iter().find(|line| words.iter().any(|word| is(line, word))));
+        let Some(said) = said else { continue };
+        let name = said.name.text().into_owned();
+        findings.push(Finding {
+            place: Some(configuration.place(said.span)),
+            why: "Once a connection is upgraded, bytes are passed on as they come, through one buffer of proxy_buffer_size for each \
+                  direction. These words govern answers that are no tunnel, so that memory is not what they were set for."
+                .to_owned(),
+            evidence: vec![
+                quoted(configuration, said.span, &format!("{name} where Upgrade is passed on")),
+                "proxy_buffer_size is not set: 4k or 8k, a page of the machine".to_owned(),
+            ],
+            fix: "proxy_buffer_size 4k;".to_owned(),
+            side_effect: "The head of every response must fit it: 4 KB hold some cookies.".to_owned(),
+            undo: "The line removed, and a reload.".to_owned(),
+            ..finding(NAME, Severity::Note, format!("{name} does not act on tunnels"))
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, proxy};
+    use super::*;
+
+    fn of(location: &str) -> usize {
+        fired(&check(&proxy("server 127.0.0.1:1;", location)))
+    }
+
+    #[test]
+    fn it_fires_on_buffering_words_for_tunnels_and_not_beside_the_one_that_acts() {
+        const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
+        assert_eq!(of(&format!("{UPGRADE} proxy_buffering off;")), 1);
+        assert_eq!(of(&format!("{UPGRADE} proxy_busy_buffers_size 256m; proxy_buffers 4 128m;")), 1);
+        assert_eq!(of(&format!("{UPGRADE} proxy_buffering off; proxy_buffer_size 4k;")), 0, "the founding cure");
+        assert_eq!((of(UPGRADE), of("proxy_buffering off;")), (0, 0));
+    }
+}

@@ -1,0 +1,96 @@
+//! Fewer combinations of source address, port and peer than the load needs: `connect()` fails with "Cannot assign requested
+//! address" although everything is idle.
+
+use super::{finding, quoted};
+use crate::configuration::argument;
+use crate::facts::Facts;
+use crate::group::{Group, groups};
+use crate::kernel::{TIME_WAIT_REUSED_SECONDS, TIME_WAIT_SECONDS};
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "tuples-too-few";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for group in groups(configuration) {
+        let Some((wanted, sum)) = wanted(facts, &group) else { continue };
+        let (ports, sources, peers) = (facts.system.ports(), sources(&group), group.peers());
+        let tuples = ports.saturating_mul(sources).saturating_mul(peers);
+        let (true, Some(at)) = (wanted > tuples, group.at()) else { continue };
+        let mut evidence =
+            vec![quoted(configuration, at.span, &format!("{peers} peers, from {sources} source addresses"))];
+        evidence.push(format!("{ports} ports to choose from (ip_local_port_range less ip_local_reserved_ports)"));
+        findings.push(Finding {
+            place: Some(configuration.place(at.span)),
+            why: "A connection needs a local port that no other one to the same peer has, open or in TIME_WAIT. When there is none, \
+                  requests fail with 502 at once, and searching for one costs CPU before that."
+                .to_owned(),
+            evidence,
+            arithmetic: format!("{sum} > {ports} ports x {sources} sources x {peers} peers = {tuples}"),
+            fix: "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"\n# with the ports listened on in net.ipv4.ip_local_reserved_ports; \
+                  then more peers or listening ports:\nserver ADDRESS:PORT2;"
+                .to_owned(),
+            side_effect: "A port that something means to listen on may be taken by a connection, unless it is reserved.".to_owned(),
+            undo: "sysctl -w net.ipv4.ip_local_port_range=\"32768 60999\"".to_owned(),
+            ..finding(NAME, Severity::Error, format!("{tuples} tuples towards \"{}\", and {wanted} are needed", group.name))
+        });
+    }
+    findings
+}
+
+/// How many tuples the load takes, and how that comes about.
+fn wanted(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
+    if group.is_for_tunnels() {
+        return facts.expected.connections.map(|held| (held, format!("{held} tunnels")));
+    }
+    if group.kept(facts.dialect) > 0 {
+        return facts.expected.concurrency.map(|held| (held, format!("{held} at once")));
+    }
+    let rate = facts.expected.requests_per_second?;
+    let reuses = facts.system.number("net.ipv4.tcp_tw_reuse") == Some(1);
+    let seconds = if reuses { TIME_WAIT_REUSED_SECONDS } else { TIME_WAIT_SECONDS };
+    let held = (rate * seconds as f64).ceil() as u64;
+    Some((held, format!("{rate} requests/s x {seconds} s in TIME_WAIT = {held}")))
+}
+
+/// Addresses that connections leave from: those of `proxy_bind_pool`, otherwise one.
+fn sources(group: &Group<'_>) -> u64 {
+    let pool = group.passes.first().and_then(|pass| pass.inherited("proxy_bind_pool"));
+    let addresses = pool.map_or(1, |pool| pool.args.len() as u64);
+    // A variable is a different address for each client or connection, of which the number is unknown; two says "several".
+    let varies = group.passes.first().and_then(|pass| pass.inherited("proxy_bind")).and_then(|bind| argument(bind, 0));
+    if varies.is_some_and(|address| address.contains('$')) { addresses.max(2) } else { addresses }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{expecting, fired, old, proxy};
+    use super::*;
+    use crate::facts::Expected;
+
+    const TUNNEL: &str = "proxy_set_header Upgrade $http_upgrade;";
+
+    #[test]
+    fn it_fires_where_tunnels_or_churn_outnumber_the_ports() {
+        let held = Expected { connections: Some(50_000), ..Expected::default() };
+        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1;", TUNNEL), held))), 1);
+        let rate = Expected { requests_per_second: Some(1200.0), ..Expected::default() };
+        let findings = check(&expecting(old(proxy("server 127.0.0.1:1;", "")), rate));
+        assert_eq!(fired(&findings), 1);
+        assert!(findings[0].arithmetic.contains("= 72000 > 28232 ports x 1 sources x 1 peers"), "{findings:?}");
+    }
+
+    #[test]
+    fn it_does_not_with_peers_or_sources_enough_nor_where_ports_are_reused() {
+        let held = Expected { connections: Some(50_000), ..Expected::default() };
+        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1; server 127.0.0.1:2;", TUNNEL), held))), 0);
+        let bound = format!("{TUNNEL} proxy_bind_pool 127.0.0.2 127.0.0.3;");
+        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1;", &bound), held))), 0);
+        let rate = Expected { requests_per_second: Some(1200.0), ..Expected::default() };
+        let mut reuses = expecting(old(proxy("server 127.0.0.1:1;", "")), rate);
+        reuses.system.sysctls.insert("net.ipv4.tcp_tw_reuse".to_owned(), "1".to_owned());
+        assert_eq!(fired(&check(&reuses)), 0);
+        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1; keepalive 9;", ""), rate))), 0);
+    }
+}

@@ -1,0 +1,76 @@
+//! Fewer TIME_WAIT sockets allowed than there are: the kernel destroys the rest at once, and old segments meet new connections.
+
+use super::finding;
+use crate::facts::Facts;
+use report::{Finding, Severity};
+use sockdiag::State;
+
+pub(super) const NAME: &str = "tw-buckets";
+const SYSCTL: &str = "net.ipv4.tcp_max_tw_buckets";
+/// What one destination can have at the shipped port range; fewer was chosen to hide them.
+const BUCKETS_FEW: u64 = 28_232;
+/// What the kernel chooses on a machine of some gigabytes.
+const BUCKETS_SHIPPED: u64 = 262_144;
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let few = |value: &str| value.trim().parse::<u64>().ok().filter(|buckets| *buckets < BUCKETS_FEW);
+    let mut findings: Vec<Finding> = facts
+        .written(SYSCTL)
+        .filter_map(|setting| {
+            let buckets = few(&setting.value)?;
+            let evidence = vec![format!("{}:{}: {SYSCTL} = {buckets}", setting.file, setting.line)];
+            let place = Some((setting.file.clone(), setting.line, 1));
+            let arithmetic =
+                format!("{buckets} buckets / 60 s = {} closes/s before the first is destroyed early", buckets / 60);
+            Some(Finding { place, arithmetic, ..complete(buckets, evidence) })
+        })
+        .collect();
+    let live = facts.live.as_ref().zip(facts.system.number(SYSCTL));
+    if let Some((live, buckets)) = live {
+        let waiting = live.in_state(State::TimeWait);
+        // At nine tenths the next burst is destroyed.
+        if waiting >= buckets.saturating_mul(9) / 10 && buckets > 0 {
+            let mut evidence = vec![format!("{waiting} sockets in TIME_WAIT now, {SYSCTL} = {buckets}")];
+            evidence.extend(
+                live.time_wait_overflows.map(|count| format!("TCPTimeWaitOverflow: {count} since the namespace began")),
+            );
+            findings.push(complete(buckets, evidence));
+        }
+    }
+    findings
+}
+
+fn complete(buckets: u64, evidence: Vec<String>) -> Finding {
+    Finding {
+        why: "The number of TIME_WAIT sockets falls, and nothing else is better: a late segment of the old connection is answered with a \
+              reset or taken for one of a new connection, the kernel logs \"time wait bucket table overflow\", and the peers hold \
+              sockets whose close nobody remembers. A TIME_WAIT socket costs 256 bytes."
+            .to_owned(),
+        evidence,
+        fix: format!("{SYSCTL} = {BUCKETS_SHIPPED}\n# and fewer closes: upstream … {{ keepalive 64; }}"),
+        side_effect: format!("Up to {} MB of kernel memory when all are taken.", BUCKETS_SHIPPED * 256 / 1_000_000),
+        undo: format!("{SYSCTL} = {buckets}"),
+        ..finding(NAME, Severity::Warning, format!("only {buckets} sockets may stand in TIME_WAIT"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fired, proxy, sysctl_file, with_sockets};
+    use super::*;
+
+    #[test]
+    fn it_fires_on_numbers_that_hide_them_and_not_on_the_founding_one() {
+        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 5000\n")))), 1);
+        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 200000\n{SYSCTL} = x\n")))), 0);
+    }
+
+    #[test]
+    fn it_fires_where_the_table_is_nearly_full_now() {
+        let mut facts = with_sockets(proxy("server 127.0.0.1:3000;", ""), "127.0.0.1:3000", 1, 8000);
+        facts.system.sysctls.insert(SYSCTL.to_owned(), "8192".to_owned());
+        assert_eq!(fired(&check(&facts)), 1);
+        facts.system.sysctls.insert(SYSCTL.to_owned(), "65536".to_owned());
+        assert_eq!(fired(&check(&facts)), 0);
+    }
+}

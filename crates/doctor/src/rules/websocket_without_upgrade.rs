@@ -1,0 +1,68 @@
+//! A location that is named after WebSocket and passes no Upgrade on: its handshakes become ordinary requests.
+
+use super::{finding, quoted};
+use crate::configuration::{Found, argument, is};
+use crate::facts::Facts;
+use report::{Finding, Severity};
+
+pub(super) const NAME: &str = "websocket-without-upgrade";
+/// Parts of a path by which frameworks and people name their WebSocket endpoints.
+const SEGMENTS: [&str; 8] = ["ws", "wss", "websocket", "websockets", "socket.io", "sockjs", "signalr", "cable"];
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pass in configuration.all("proxy_pass") {
+        let Some(path) = path(&pass).filter(|path| names_a_websocket(path)) else { continue };
+        // Somebody who passes any Upgrade on, or empties it, has thought about it; the recipe is another rule's.
+        if pass.sent_header("Upgrade").is_some() {
+            continue;
+        }
+        findings.push(Finding {
+            place: Some(configuration.place(pass.directive.span)),
+            why: "Upgrade and Connection are fields between two hops, and a proxy drops them. The upstream sees a plain GET and answers \
+                  400, 404 or 426; libraries that can fall back to polling then poll, with a request each second."
+                .to_owned(),
+            evidence: vec![quoted(configuration, pass.directive.span, &format!("proxy_pass in location {path}, without proxy_set_header Upgrade"))],
+            fix: "# in http:\nmap $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n\n# in the location:\n\
+                  proxy_http_version 1.1;\nproxy_set_header Upgrade $http_upgrade;\nproxy_set_header Connection $connection_upgrade;\n\
+                  proxy_read_timeout 900s;   # longer than the heartbeat"
+                .to_owned(),
+            side_effect: "A block with a proxy_set_header of its own inherits none: repeat Host and the others.".to_owned(),
+            undo: "The lines removed, and a reload.".to_owned(),
+            ..finding(NAME, Severity::Warning, format!("location {path} passes no Upgrade on"))
+        });
+    }
+    findings
+}
+
+/// The pattern of the innermost location.
+fn path(pass: &Found<'_>) -> Option<String> {
+    let location = pass.within.iter().rev().find(|block| is(block, "location"))?;
+    let last = location.args.len().checked_sub(1)?;
+    argument(location, last)
+}
+
+fn names_a_websocket(path: &str) -> bool {
+    let plain = path.replace('\\', "").to_ascii_lowercase();
+    plain.split(['/', '^', '$', '(', ')', '|', '?']).any(|segment| SEGMENTS.contains(&segment))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{facts, fired};
+    use super::*;
+
+    fn of(location: &str, inside: &str) -> usize {
+        fired(&check(&facts(&format!(
+            "events {{}}\nhttp {{ server {{ location {location} {{ {inside} proxy_pass http://127.0.0.1:3000; }} }} }}\n"
+        ))))
+    }
+
+    #[test]
+    fn it_fires_on_the_names_people_give_and_not_where_upgrade_is_dealt_with() {
+        assert_eq!((of("/socket.io/", ""), of("/ws", ""), of(r"~* ^/(api|cable)$", "")), (1, 1, 1));
+        assert_eq!(of("/ws", "proxy_set_header Upgrade $http_upgrade;"), 0);
+        assert_eq!((of("/", ""), of("/news", ""), of("/socket.io-docs/", "")), (0, 0, 0));
+    }
+}
