@@ -36,6 +36,7 @@ mod setup;
 mod tally;
 mod template;
 mod url;
+pub mod websocket;
 mod worker;
 
 pub use cause::{Blame, Cause};
