@@ -2,6 +2,7 @@
 
 use crate::cause::Cause;
 use crate::run::Summary;
+use crate::tally::Latencies;
 use serde::Serialize;
 use std::str::FromStr;
 use thiserror::Error;
@@ -33,7 +34,7 @@ enum Series {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Point {
+pub(crate) enum Point {
     Quantile(f64),
     Min,
     Mean,
@@ -51,7 +52,7 @@ enum Counted {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
+pub(crate) enum Operator {
     Less,
     LessOrEqual,
     Greater,
@@ -108,24 +109,77 @@ impl FromStr for Expectation {
     type Err = ExpectationError;
 
     fn from_str(text: &str) -> Result<Self, ExpectationError> {
-        let at = text.find(['<', '>', '=']).ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
-        let (name, rest) = text.split_at(at);
-        let operators = [
-            ("<=", Operator::LessOrEqual),
-            (">=", Operator::GreaterOrEqual),
-            ("==", Operator::Equal),
-            ("<", Operator::Less),
-            (">", Operator::Greater),
-            ("=", Operator::Equal),
-        ];
-        let found = operators.iter().find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(sign)?)));
-        let (operator, bound) = found.ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
-        let (name, bound) = (name.trim(), bound.trim());
+        let (name, operator, bound) = split(text)?;
         let figure = parse_figure(name).ok_or_else(|| ExpectationError::UnknownFigure(name.to_owned()))?;
         let (value, share) = parse_bound(&figure, bound)
             .map_err(|why| ExpectationError::Bound(bound.to_owned(), name.to_owned(), why))?;
         Ok(Self { text: text.to_owned(), figure, operator, bound: value, share })
     }
+}
+
+/// The figure's name, the operator, the bound.
+pub(crate) fn split(text: &str) -> Result<(&str, Operator, &str), ExpectationError> {
+    let at = text.find(['<', '>', '=']).ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
+    let (name, rest) = text.split_at(at);
+    let operators = [
+        ("<=", Operator::LessOrEqual),
+        (">=", Operator::GreaterOrEqual),
+        ("==", Operator::Equal),
+        ("<", Operator::Less),
+        (">", Operator::Greater),
+        ("=", Operator::Equal),
+    ];
+    let found = operators.iter().find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(sign)?)));
+    let (operator, bound) = found.ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
+    Ok((name.trim(), operator, bound.trim()))
+}
+
+impl Operator {
+    pub(crate) fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Less => value < bound,
+            Self::LessOrEqual => value <= bound,
+            Self::Greater => value > bound,
+            Self::GreaterOrEqual => value >= bound,
+            Self::Equal => (value - bound).abs() <= f64::EPSILON * bound.abs(),
+        }
+    }
+}
+
+impl Point {
+    /// Nanoseconds.
+    pub(crate) fn of(self, latencies: &Latencies) -> f64 {
+        match self {
+            Self::Quantile(quantile) => latencies.quantile_ns(quantile) as f64,
+            Self::Min => latencies.min_ns() as f64,
+            Self::Mean => latencies.mean_ns(),
+            Self::Max => latencies.max_ns() as f64,
+        }
+    }
+}
+
+/// `p99.9`, `min`, `mean` or `max`.
+pub(crate) fn parse_point(name: &str) -> Option<Point> {
+    Some(match name {
+        "min" => Point::Min,
+        "mean" => Point::Mean,
+        "max" => Point::Max,
+        _ => {
+            let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+            Point::Quantile((0.0..=100.0).contains(&percent).then_some(percent / 100.0)?)
+        }
+    })
+}
+
+/// A number that is no less than 0.
+pub(crate) fn parse_number(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+/// A time with its unit, in nanoseconds.
+pub(crate) fn parse_time(text: &str) -> Option<f64> {
+    let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9)];
+    units.iter().find_map(|(unit, ns)| Some(parse_number(text.strip_suffix(unit)?)? * ns))
 }
 
 fn parse_figure(name: &str) -> Option<Figure> {
@@ -146,16 +200,7 @@ fn parse_figure(name: &str) -> Option<Figure> {
     let prefixes = [("service_", Series::Service), ("lag_", Series::Lag), ("connect_", Series::Connect)];
     let found = prefixes.iter().find_map(|(prefix, series)| Some((*series, name.strip_prefix(prefix)?)));
     let (series, point) = found.unwrap_or((Series::Latency, name));
-    let point = match point {
-        "min" => Point::Min,
-        "mean" => Point::Mean,
-        "max" => Point::Max,
-        _ => {
-            let percent: f64 = point.strip_prefix('p')?.parse().ok()?;
-            Point::Quantile((0.0..=100.0).contains(&percent).then_some(percent / 100.0)?)
-        }
-    };
-    Some(Figure::Latency(series, point))
+    Some(Figure::Latency(series, parse_point(point)?))
 }
 
 /// `404` or `5xx`.
@@ -172,13 +217,9 @@ fn parse_statuses(name: &str) -> Option<Counted> {
 }
 
 fn parse_bound(figure: &Figure, text: &str) -> Result<(f64, bool), &'static str> {
-    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    let number = parse_number;
     match figure {
-        Figure::Latency(..) => {
-            let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9)];
-            let found = units.iter().find_map(|(unit, ns)| Some(number(text.strip_suffix(unit)?)? * ns));
-            found.map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m")
-        }
+        Figure::Latency(..) => parse_time(text).map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m"),
         Figure::Rate => {
             let bare = text.strip_suffix("/s").unwrap_or(text);
             number(bare).map(|rate| (rate, false)).ok_or("requests per second, such as 1000 or 1000/s")
@@ -194,13 +235,7 @@ impl Expectation {
     /// Compares with a run.
     pub fn judge(&self, summary: &Summary) -> Verdict {
         let (value, measured) = self.measure(summary);
-        let met = match self.operator {
-            Operator::Less => value < self.bound,
-            Operator::LessOrEqual => value <= self.bound,
-            Operator::Greater => value > self.bound,
-            Operator::GreaterOrEqual => value >= self.bound,
-            Operator::Equal => (value - self.bound).abs() <= f64::EPSILON * self.bound.abs(),
-        };
+        let met = self.operator.holds(value, self.bound);
         // Of no request at all nothing is known, which is not what was expected.
         let known = summary.record.targets.iter().any(|tally| tally.ended() > 0);
         Verdict { expected: self.text.clone(), measured, met: met && known }
@@ -221,12 +256,7 @@ impl Expectation {
                     Series::Lag => &summary.record.lag,
                     Series::Connect => &summary.record.connect,
                 };
-                let ns = match point {
-                    Point::Quantile(quantile) => latencies.quantile_ns(*quantile) as f64,
-                    Point::Min => latencies.min_ns() as f64,
-                    Point::Mean => latencies.mean_ns(),
-                    Point::Max => latencies.max_ns() as f64,
-                };
+                let ns = point.of(latencies);
                 (ns, format!("{:.3} ms", ns / 1e6))
             }
             Figure::Count(counted) => {

@@ -91,6 +91,7 @@ mod setup;
 mod tally;
 mod template;
 mod url;
+pub mod websocket;
 mod worker;
 
 pub use cause::{Blame, Cause};

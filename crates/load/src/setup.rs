@@ -58,6 +58,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// The options of a WebSocket load contradict themselves.
+    #[error("{0}")]
+    WebSocket(String),
     /// A script could not be read, or failed in `setup` or `init`.
     #[error("the script failed: {0}")]
     Script(#[from] ScriptError),
@@ -93,10 +96,7 @@ impl Setup {
     /// Resolves names, or takes the addresses of the targets as they are known already, and prepares requests.
     pub(crate) fn new(options: &Options, known_addresses: Option<&[SocketAddr]>) -> Result<Self, StartError> {
         options.check()?;
-        for &address in &options.sources {
-            // Afterwards "cannot assign requested address" can only mean that no port is free.
-            TcpListener::bind((address, 0)).map_err(|error| StartError::Source { address, error })?;
-        }
+        check_sources(&options.sources)?;
         let mut requests = Vec::new();
         for target in &options.targets {
             requests.push(Request::new(target, options)?);
@@ -138,7 +138,7 @@ impl Setup {
             address,
             peer: address.into(),
             connections,
-            ways: ways(options, address),
+            ways: ways(&options.sources, address),
         });
         Ok(Self {
             plan,
@@ -181,6 +181,14 @@ impl Setup {
     }
 }
 
+/// Afterwards "cannot assign requested address" can only mean that no port is free.
+pub(crate) fn check_sources(sources: &[IpAddr]) -> Result<(), StartError> {
+    let check = |&address: &IpAddr| {
+        TcpListener::bind((address, 0)).map(drop).map_err(|error| StartError::Source { address, error })
+    };
+    sources.iter().try_for_each(check)
+}
+
 /// What does not suffice, the scarcest first.
 fn starved(needs: &[Need]) -> String {
     let line =
@@ -188,8 +196,8 @@ fn starved(needs: &[Need]) -> String {
     needs.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-fn ways(options: &Options, address: SocketAddr) -> Vec<ConnectOptions> {
-    let fits = options.sources.iter().filter(|source| source.is_ipv4() == address.is_ipv4());
+pub(crate) fn ways(sources: &[IpAddr], address: SocketAddr) -> Vec<ConnectOptions> {
+    let fits = sources.iter().filter(|source| source.is_ipv4() == address.is_ipv4());
     let ways: Vec<_> =
         fits.map(|source| ConnectOptions { source: Some(*source), ..ConnectOptions::default() }).collect();
     if ways.is_empty() { vec![ConnectOptions::default()] } else { ways }
@@ -209,7 +217,7 @@ fn divide(connections: usize, weights: &[u64]) -> Vec<usize> {
 
 /// The address that a name stands for. Of several the first that accepts a connection is taken, as `localhost` is often
 /// two and served on one; if none does, the first.
-fn resolve(host: &str, port: u16) -> Result<SocketAddr, StartError> {
+pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, StartError> {
     let name = |error| StartError::Name { host: host.to_owned(), error };
     let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(name)?.collect();
     let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();

@@ -1,7 +1,7 @@
 //! A thread of the load: the loop that asks the pacer when a request is due, gives it to the driver of a protocol, and hands
 //! what was recorded to `run` once per interval. It knows no protocol: a [`Driver`] does.
 
-mod timer;
+pub(crate) mod timer;
 
 use crate::options::{Options, Pace};
 use crate::pace::{Arrivals, Schedule};
@@ -283,7 +283,7 @@ impl<D: Driver> Worker<D> {
 }
 
 /// CPU time of the calling thread.
-fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

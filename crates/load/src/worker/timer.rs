@@ -7,25 +7,25 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 #[derive(Debug)]
-pub(super) struct Timer {
+pub(crate) struct Timer {
     descriptor: OwnedFd,
     /// For what it is set; setting it again for the same would be a system call for nothing.
     set_for: u64,
 }
 
 impl Timer {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Self { descriptor: timerfd_create(TimerfdClockId::Monotonic, flags)?, set_for: 0 })
     }
 
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
     /// Becomes readable in `in_ns` nanoseconds. `at` names that moment. Setting it takes back an earlier expiry, so nothing
     /// needs to be read.
-    pub(super) fn set(&mut self, at: u64, in_ns: u64) -> io::Result<()> {
+    pub(crate) fn set(&mut self, at: u64, in_ns: u64) -> io::Result<()> {
         if self.set_for == at {
             return Ok(());
         }

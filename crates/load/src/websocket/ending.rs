@@ -1,0 +1,56 @@
+//! How an open WebSocket ended, in the words of somebody who looks for the reason. What keeps one from being opened is a `Cause`.
+
+use serde::{Serialize, Serializer};
+
+macro_rules! endings {
+    ($( $variant:ident $key:literal $text:literal )*) => {
+        /// How an open WebSocket ended.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Ending {
+            $( #[doc = $text] $variant, )*
+        }
+
+        impl Ending {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &'static [Ending] = &[ $( Ending::$variant, )* ];
+
+            /// A short name for JSON and thresholds.
+            pub fn key(self) -> &'static str {
+                match self { $( Self::$variant => $key, )* }
+            }
+
+            /// One line for people.
+            pub fn text(self) -> &'static str {
+                match self { $( Self::$variant => $text, )* }
+            }
+        }
+    };
+}
+
+endings! {
+    Done "done" "closed by the load at the end of the run, and answered by the target"
+    Unanswered "close_unanswered" "closed by the load at the end of the run, and not answered in time"
+    Stalled "stalled" "never read, and cut by the load at the end of the run"
+    Storm "storm" "cut by the load's own storm"
+    CutOff "cut_off" "open when the run was stopped by hand"
+    CloseFrame "close_frame" "closed by the target with a close frame"
+    Fin "fin" "closed by the target, or something on the way, without a close frame"
+    Reset "reset" "reset by the target, or something on the way"
+    NoPong "no_pong" "given up: no pong until the next heartbeat was due"
+    NotRead "not_read" "given up: the target does not read what it is sent"
+    BadFrame "bad_frame" "given up: the target sent what the protocol forbids"
+}
+
+impl Ending {
+    /// Whether the connection was lost, rather than ended by the load of its own accord.
+    pub fn is_loss(self) -> bool {
+        !matches!(self, Self::Done | Self::Unanswered | Self::Stalled | Self::Storm | Self::CutOff)
+    }
+}
+
+impl Serialize for Ending {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(self.key())
+    }
+}

@@ -1,0 +1,158 @@
+//! Thresholds for a load of WebSockets, in the grammar of those for HTTP: a figure, an operator, a bound. Pure.
+
+use super::ending::Ending;
+use super::run::Summary;
+use crate::cause::Cause;
+use crate::expect::{ExpectationError, Operator, Point, Verdict, parse_number, parse_point, parse_time, split};
+use crate::tally::Latencies;
+use std::str::FromStr;
+
+/// The grammar, for help texts.
+pub const EXPECTATIONS: &str = "\
+p50 p99 p99.9 … min mean max    ws: from when a message was due to each delivery, as in p99<50ms
+handshake_p99 pong_p99 connect_p99 lag_p99 …   ws: from due to 101; from due to pong; to TCP; the generator's own lag
+open established failed losses lost delivered   ws: connections; deliveries lost, as lost<0.1% or lost=0
+recovered                       ws: from the storm until all were open again, as recovered<5s
+refused silent close_frame reset no_pong …   ws: failures and endings by cause
+memory                          ws: bytes of user memory per connection, as memory<1024";
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Series {
+    Delivery,
+    Handshake,
+    Pong,
+    Connect,
+    Lag,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Figure {
+    Latency(Series, Point),
+    Recovered,
+    Open,
+    Established,
+    Failed,
+    Losses,
+    Lost,
+    Delivered,
+    Memory,
+    Cause(Cause),
+    Ending(Ending),
+}
+
+/// One threshold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expectation {
+    text: String,
+    figure: Figure,
+    operator: Operator,
+    bound: f64,
+    share: bool,
+}
+
+fn parse_figure(name: &str) -> Option<Figure> {
+    let figure = match name {
+        "recovered" => Some(Figure::Recovered),
+        "open" => Some(Figure::Open),
+        "established" => Some(Figure::Established),
+        "failed" => Some(Figure::Failed),
+        "losses" => Some(Figure::Losses),
+        "lost" => Some(Figure::Lost),
+        "delivered" => Some(Figure::Delivered),
+        "memory" => Some(Figure::Memory),
+        _ => None,
+    };
+    let cause = || Some(Figure::Cause(*Cause::ALL.iter().find(|cause| cause.key() == name)?));
+    let ending = || Some(Figure::Ending(*Ending::ALL.iter().find(|ending| ending.key() == name)?));
+    let latency = || {
+        let prefixes = [
+            ("handshake_", Series::Handshake),
+            ("pong_", Series::Pong),
+            ("connect_", Series::Connect),
+            ("lag_", Series::Lag),
+        ];
+        let found = prefixes.iter().find_map(|(prefix, series)| Some((*series, name.strip_prefix(prefix)?)));
+        let (series, point) = found.unwrap_or((Series::Delivery, name));
+        Some(Figure::Latency(series, parse_point(point)?))
+    };
+    figure.or_else(cause).or_else(ending).or_else(latency)
+}
+
+impl FromStr for Expectation {
+    type Err = ExpectationError;
+
+    fn from_str(text: &str) -> Result<Self, ExpectationError> {
+        let (name, operator, bound) = split(text)?;
+        let figure = parse_figure(name).ok_or_else(|| ExpectationError::UnknownFigure(name.to_owned()))?;
+        let parsed = match figure {
+            Figure::Latency(..) | Figure::Recovered => {
+                parse_time(bound).map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m")
+            }
+            _ => match bound.strip_suffix('%') {
+                Some(percent) => {
+                    parse_number(percent).map(|percent| (percent / 100.0, true)).ok_or("a share such as 0.1%")
+                }
+                None => parse_number(bound).map(|count| (count, false)).ok_or("a number, or a share such as 0.1%"),
+            },
+        };
+        let (value, share) = parsed.map_err(|why| ExpectationError::Bound(bound.to_owned(), name.to_owned(), why))?;
+        Ok(Self { text: text.to_owned(), figure, operator, bound: value, share })
+    }
+}
+
+impl Expectation {
+    /// Compares with a run. What is not known is not met.
+    pub fn judge(&self, summary: &Summary) -> Verdict {
+        let (value, measured) = self.measure(summary);
+        let met = value.is_some_and(|value| self.operator.holds(value, self.bound));
+        Verdict { expected: self.text.clone(), measured, met: met && summary.record.begun > 0 }
+    }
+
+    fn measure(&self, summary: &Summary) -> (Option<f64>, String) {
+        let record = &summary.record;
+        let counted = |count: u64, of: u64| {
+            let share = if of == 0 { 0.0 } else { count as f64 / of as f64 };
+            let text = format!("{count} of {of} ({:.3} %)", share * 100.0);
+            (Some(if self.share { share } else { count as f64 }), text)
+        };
+        match self.figure {
+            Figure::Latency(series, point) => {
+                let latencies = match series {
+                    Series::Delivery => &record.delivery,
+                    Series::Handshake => &record.handshake,
+                    Series::Pong => &record.pong,
+                    Series::Connect => &record.connect,
+                    Series::Lag => &record.lag,
+                };
+                latency(latencies, point)
+            }
+            Figure::Recovered if record.unrecovered > 0 || summary.options.storm.is_none() => {
+                (None, "not recovered".to_owned())
+            }
+            Figure::Recovered => {
+                (Some(record.recovered_ns as f64), format!("{:.3} s", record.recovered_ns as f64 / 1e9))
+            }
+            Figure::Memory => match summary.memory.bytes_per_connection() {
+                Some(bytes) => (Some(bytes), format!("{bytes:.0} bytes")),
+                None => (None, "too few connections to tell".to_owned()),
+            },
+            Figure::Open => counted(record.open, summary.options.connections as u64),
+            Figure::Established => counted(record.established, record.begun),
+            Figure::Failed => counted(record.failed(), record.begun),
+            Figure::Losses => counted(record.losses(), record.established),
+            Figure::Lost => counted(record.lost, record.expected),
+            Figure::Delivered => counted(record.delivered, record.expected),
+            Figure::Cause(cause) => counted(record.failed_by(cause), record.begun),
+            Figure::Ending(ending) => counted(record.ended_by(ending), record.established),
+        }
+    }
+}
+
+/// Of nothing nothing is known.
+fn latency(latencies: &Latencies, point: Point) -> (Option<f64>, String) {
+    if latencies.count() == 0 {
+        return (None, "nothing to measure".to_owned());
+    }
+    let ns = point.of(latencies);
+    (Some(ns), format!("{:.3} ms", ns / 1e6))
+}

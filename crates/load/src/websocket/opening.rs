@@ -1,0 +1,268 @@
+//! How a connection comes to be: connect, handshake, and what happens when that fails or has to happen again.
+
+use super::connection::{Handshake, Phase, new_decoder};
+use super::ending::Ending;
+use super::worker::Worker;
+use crate::cause::{Cause, of_foreign_bytes};
+use http1::{Parse, RequestKind, ResponseKind};
+use reactor::{Millis, Read};
+use std::time::Duration;
+use websocket::handshake::{Key, ResponseFault, check_response, encode_request};
+
+/// Bytes per read of a handshake's answer, and of what may stand behind it.
+const READ_BYTES: usize = 16 * 1024;
+/// Interim responses (103 and the like) before the answer.
+const INTERIMS_MAX: usize = 16;
+/// Pauses double so often at most.
+const DOUBLINGS_MAX: u8 = 20;
+
+/// What became of a handshake's answer.
+enum Answer {
+    NotYet,
+    /// A WebSocket; what stands behind the head is frames.
+    Open(usize),
+    Failed(Failure),
+}
+
+/// Why there is no WebSocket.
+#[derive(Debug, Clone, Copy)]
+enum Failure {
+    Cause(Cause),
+    Status(u16),
+    BadHandshake,
+}
+
+impl Worker {
+    /// Begins to connect; `due_ns` is when that should have been.
+    pub(super) fn begin(&mut self, slot: usize, due_ns: u64) {
+        let number = self.number(slot);
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        self.record.begun += 1;
+        connection.due_ns = due_ns;
+        let way = self.setup.way(number).cloned().unwrap_or_default();
+        match self.reactor.connect(&self.setup.peer, &way, connection.task) {
+            Ok(stream) => {
+                connection.stream = Some(stream);
+                connection.phase = Phase::Connecting;
+                self.wake_in(slot, self.setup.options.connect_timeout);
+            }
+            Err(error) => self.fail(slot, Failure::Cause(Cause::of_connect(&error))),
+        }
+    }
+
+    /// Something happened while TCP is being established.
+    pub(super) fn connecting(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        let Some(stream) = &connection.stream else { return };
+        if self.reactor.take_deadline_fired(connection.task) {
+            return self.fail(slot, Failure::Cause(Cause::ConnectTimeout));
+        }
+        if !stream.is_writable() {
+            return;
+        }
+        match stream.take_error() {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => return self.fail(slot, Failure::Cause(Cause::of_connect(&error))),
+        }
+        self.record.connect.record(self.now_ns.saturating_sub(connection.due_ns));
+        let key = Key::new(self.random.u128(..).to_ne_bytes());
+        let number = self.number(slot);
+        let (url, setup) = (&self.setup.options.url, &self.setup);
+        let target = setup.fill(&url.path, number);
+        let mut request = Vec::new();
+        encode_request(target.as_bytes(), url.authority.as_bytes(), &key, &setup.lines, &mut request);
+        let timeout = setup.options.timeout;
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        connection.handshake = Some(Box::new(Handshake { key, bytes: Vec::new() }));
+        connection.phase = Phase::Opening;
+        if self.transmit(slot, &request).is_err() {
+            return self.fail(slot, Failure::Cause(Cause::ResetUnanswered));
+        }
+        self.wake_in(slot, timeout);
+    }
+
+    /// Something happened while the answer to the handshake is waited for.
+    pub(super) fn opening(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let (Some(stream), Some(mut handshake)) = (connection.stream.take(), connection.handshake.take()) else {
+            return;
+        };
+        let fired = self.reactor.take_deadline_fired(connection.task);
+        let read = stream.read_with(READ_BYTES, |bytes| handshake.bytes.extend_from_slice(bytes));
+        let begun = !handshake.bytes.is_empty();
+        connection.stream = Some(stream);
+        let answer = match read {
+            Ok(Read::Data(())) => self.take_answer(&handshake),
+            Ok(Read::NotReady) if fired => {
+                Answer::Failed(Failure::Cause(if begun { Cause::ReadTimeout } else { Cause::Silent }))
+            }
+            Ok(Read::NotReady) => Answer::NotYet,
+            Ok(Read::Closed) => {
+                Answer::Failed(Failure::Cause(if begun { Cause::ClosedEarly } else { Cause::ClosedUnanswered }))
+            }
+            Err(_) => Answer::Failed(Failure::Cause(if begun { Cause::ResetEarly } else { Cause::ResetUnanswered })),
+        };
+        match answer {
+            Answer::NotYet => {
+                if let Some(connection) = self.connections.get_mut(slot) {
+                    connection.handshake = Some(handshake);
+                    if self.flush(slot).is_err() {
+                        self.fail(slot, Failure::Cause(Cause::ResetUnanswered));
+                    }
+                }
+            }
+            Answer::Failed(failure) => self.fail(slot, failure),
+            Answer::Open(at) => self.opened(slot, handshake.bytes.get(at..).unwrap_or_default()),
+        }
+    }
+
+    fn take_answer(&mut self, handshake: &Handshake) -> Answer {
+        self.record.bytes_received += handshake.bytes.len() as u64;
+        let mut at = 0;
+        for _ in 0..INTERIMS_MAX {
+            let rest = handshake.bytes.get(at..).unwrap_or_default();
+            match http1::response::parse(rest, &self.setup.limits, RequestKind::Other, &mut self.head) {
+                Ok(Parse::Partial) => return Answer::NotYet,
+                Ok(Parse::Complete { len }) if self.head.kind == ResponseKind::Interim => at += len,
+                Ok(Parse::Complete { len }) => {
+                    let offered: Vec<&[u8]> = self.setup.protocols.iter().map(Vec::as_slice).collect();
+                    return match check_response(&self.head, rest, &handshake.key, &offered) {
+                        Ok(_) => Answer::Open(at + len),
+                        Err(ResponseFault::Status(status)) => Answer::Failed(Failure::Status(status)),
+                        Err(_) => Answer::Failed(Failure::BadHandshake),
+                    };
+                }
+                Err(_) if rest.starts_with(b"HTTP/1.") => return Answer::Failed(Failure::Cause(Cause::BadHead)),
+                Err(_) => return Answer::Failed(Failure::Cause(of_foreign_bytes(rest))),
+            }
+        }
+        Answer::Failed(Failure::Cause(Cause::BadHead))
+    }
+
+    /// The 101 has come, and perhaps frames behind it.
+    fn opened(&mut self, slot: usize, frames: &[u8]) {
+        let setup = std::sync::Arc::clone(&self.setup);
+        let number = self.number(slot);
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        self.record.handshake.record(self.now_ns.saturating_sub(connection.due_ns));
+        self.record.established += 1;
+        self.record.stalled += u64::from(connection.stalled);
+        self.open += 1;
+        connection.phase = Phase::Open;
+        connection.failures = 0;
+        connection.awaits_pong = false;
+        connection.decoder = new_decoder();
+        (connection.joined, connection.received) = (connection.sent_here(&setup), 0);
+        let (task, stalled) = (connection.task, connection.stalled);
+        self.reactor.set_deadline(task, None);
+        if let Some(every) = setup.options.heartbeat.filter(|_| !stalled) {
+            // The first ping of each comes at a random time, so that they do not all come together.
+            let first = every.mul_f64(self.random.f64());
+            connection.due_ns = self.now_ns.saturating_add(first.as_nanos() as u64);
+            self.wake_in(slot, first);
+        }
+        if let Some((since_ns, wanted)) = self.storm
+            && self.open >= wanted
+        {
+            self.record.recovered_ns = self.record.recovered_ns.max(self.now_ns.saturating_sub(since_ns));
+            self.storm = None;
+        }
+        if let Some(join) = &setup.options.join
+            && let Err(ending) = self.say(slot, setup.fill(join, number).as_bytes())
+        {
+            return self.finish(slot, ending);
+        }
+        if !stalled {
+            let heard = self.hear(slot, frames);
+            self.settle_heard(slot, &heard);
+            // What came meanwhile was reported before the answer was read.
+            self.reactor.wake(task);
+        }
+    }
+
+    fn fail(&mut self, slot: usize, failure: Failure) {
+        match failure {
+            Failure::Cause(cause) => self.record.fail(cause),
+            Failure::Status(status) => *self.record.statuses.entry(status).or_default() += 1,
+            Failure::BadHandshake => self.record.bad_handshakes += 1,
+        }
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        (connection.stream, connection.handshake, connection.unsent) = (None, None, Vec::new());
+        connection.failures = connection.failures.saturating_add(1);
+        self.begin_again(slot);
+    }
+
+    /// An open connection is over.
+    pub(super) fn finish(&mut self, slot: usize, ending: Ending) {
+        let setup = std::sync::Arc::clone(&self.setup);
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if !matches!(connection.phase, Phase::Open | Phase::Closing) {
+            return;
+        }
+        let ending = connection.ending.take().unwrap_or(ending);
+        (connection.stream, connection.unsent) = (None, Vec::new());
+        self.open = self.open.saturating_sub(1);
+        self.record.end(ending);
+        if matches!(ending, Ending::Fin | Ending::Reset) {
+            *self.record.codes.entry(1006).or_default() += 1;
+        }
+        if connection.stalled {
+            self.record.stalled_ended += u64::from(ending.is_loss());
+        } else {
+            let (expected, received) = (u64::from(connection.expected(&setup)), u64::from(connection.received));
+            self.record.expected += expected;
+            self.record.lost += expected.saturating_sub(received);
+            self.record.surplus += received.saturating_sub(expected);
+        }
+        self.begin_again(slot);
+    }
+
+    /// After a loss or a failure: a pause and another attempt, or nothing more.
+    fn begin_again(&mut self, slot: usize) {
+        let is_ending = self.is_ending();
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        self.reactor.set_deadline(connection.task, None);
+        let Some((first, most)) = self.setup.options.reconnect.filter(|_| !is_ending) else {
+            connection.phase = Phase::Gone;
+            return;
+        };
+        connection.phase = Phase::Waiting;
+        let doubled = first.saturating_mul(1 << connection.failures.min(DOUBLINGS_MAX));
+        // From zero on: those that were cut together must not come back together.
+        let pause = doubled.min(most).mul_f64(self.random.f64());
+        connection.due_ns = self.now_ns.saturating_add(pause.as_nanos() as u64);
+        self.wake_in(slot, pause);
+    }
+
+    /// The pause is over.
+    pub(super) fn waiting(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        if self.reactor.take_deadline_fired(connection.task) && !self.is_ending() {
+            self.record.again += 1;
+            self.record.lag.record(self.now_ns.saturating_sub(connection.due_ns));
+            self.begin(slot, connection.due_ns);
+        }
+    }
+
+    /// An attempt that is under way when the run ends.
+    pub(super) fn give_up(&mut self, slot: usize, cause: Option<Cause>) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if matches!(connection.phase, Phase::Connecting | Phase::Opening)
+            && let Some(cause) = cause
+        {
+            self.record.fail(cause);
+        }
+        connection.stream = None;
+        connection.phase = Phase::Gone;
+        self.reactor.set_deadline(connection.task, None);
+    }
+
+    /// Sets the connection's deadline, rounded up to the loop's milliseconds.
+    pub(super) fn wake_in(&self, slot: usize, time: Duration) {
+        if let Some(connection) = self.connections.get(slot) {
+            let ms = time.as_nanos().div_ceil(1_000_000) as u64;
+            let now = reactor::monotonic_millis();
+            self.reactor.set_deadline(connection.task, Some(Millis(now.0.saturating_add(ms))));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a worker has seen in an interval; merged, what all have seen in all.
+
+use super::ending::Ending;
+use crate::cause::Cause;
+use crate::tally::Latencies;
+use std::collections::BTreeMap;
+
+/// Everything that is counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Record {
+    /// Connections begun, reconnects included.
+    pub begun: u64,
+    /// Handshakes that succeeded.
+    pub established: u64,
+    /// Of those begun: again, after a loss or a failure.
+    pub again: u64,
+    /// Attempts that failed, by [`Cause`] as index.
+    pub failures: [u64; Cause::ALL.len()],
+    /// Handshakes answered with another status than 101.
+    pub statuses: BTreeMap<u16, u64>,
+    /// 101 without what makes it the answer to a WebSocket handshake.
+    pub bad_handshakes: u64,
+    /// How open ones ended, by [`Ending`] as index.
+    pub endings: [u64; Ending::ALL.len()],
+    /// Codes of the target's close frames; 1005 stands for none, 1006 for an end without a close frame.
+    pub codes: BTreeMap<u16, u64>,
+    /// Open at the end of the interval.
+    pub open: u64,
+    /// Of those established: never read.
+    pub stalled: u64,
+    /// Of those that never read: ended by the target, or something on the way.
+    pub stalled_ended: u64,
+    /// Pings sent.
+    pub pings: u64,
+    /// Pongs to them.
+    pub pongs: u64,
+    /// Pings of the target's, which were answered.
+    pub pings_received: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages that were due and not sent, since no connection was open or the target did not read.
+    pub unsent: u64,
+    /// Messages received that the load had sent.
+    pub delivered: u64,
+    /// Other messages received.
+    pub foreign: u64,
+    /// Deliveries that were to be expected; known when a connection ends.
+    pub expected: u64,
+    /// Of those, the ones that did not come.
+    pub lost: u64,
+    /// Deliveries beyond what was to be expected: doubled ones.
+    pub surplus: u64,
+    /// Bytes of frames and heads.
+    pub bytes_received: u64,
+    /// The same.
+    pub bytes_sent: u64,
+    /// From the moment a connection was due to established TCP.
+    pub connect: Latencies,
+    /// From the moment a connection was due to its 101.
+    pub handshake: Latencies,
+    /// From the moment a ping was due to its pong.
+    pub pong: Latencies,
+    /// From the moment a message was due to each of its receivers.
+    pub delivery: Latencies,
+    /// How late the generator itself was, for everything that was due.
+    pub lag: Latencies,
+    /// After a storm: until as many connections were open as before, in the slowest worker; 0 without one.
+    pub recovered_ns: u64,
+    /// Workers whose connections were not all open again at the end.
+    pub unrecovered: u64,
+    /// CPU time of the workers.
+    pub cpu_ns: u64,
+    /// CPU time of the busiest worker.
+    pub cpu_ns_max: u64,
+}
+
+impl Record {
+    /// Adds what another worker has seen, or what was seen in another interval. `open` is a state: it is added between workers,
+    /// not between intervals.
+    pub fn add(&mut self, other: &Self) {
+        let sums: [(&mut u64, u64); 19] = [
+            (&mut self.begun, other.begun),
+            (&mut self.established, other.established),
+            (&mut self.again, other.again),
+            (&mut self.bad_handshakes, other.bad_handshakes),
+            (&mut self.stalled, other.stalled),
+            (&mut self.stalled_ended, other.stalled_ended),
+            (&mut self.pings, other.pings),
+            (&mut self.pongs, other.pongs),
+            (&mut self.pings_received, other.pings_received),
+            (&mut self.sent, other.sent),
+            (&mut self.unsent, other.unsent),
+            (&mut self.delivered, other.delivered),
+            (&mut self.foreign, other.foreign),
+            (&mut self.expected, other.expected),
+            (&mut self.lost, other.lost),
+            (&mut self.surplus, other.surplus),
+            (&mut self.bytes_received, other.bytes_received),
+            (&mut self.bytes_sent, other.bytes_sent),
+            (&mut self.unrecovered, other.unrecovered),
+        ];
+        for (sum, more) in sums {
+            *sum += more;
+        }
+        for (sum, more) in self.failures.iter_mut().zip(&other.failures) {
+            *sum += more;
+        }
+        for (sum, more) in self.endings.iter_mut().zip(&other.endings) {
+            *sum += more;
+        }
+        for (into, from) in [(&mut self.statuses, &other.statuses), (&mut self.codes, &other.codes)] {
+            for (key, count) in from {
+                *into.entry(*key).or_default() += count;
+            }
+        }
+        self.connect.add(&other.connect);
+        self.handshake.add(&other.handshake);
+        self.pong.add(&other.pong);
+        self.delivery.add(&other.delivery);
+        self.lag.add(&other.lag);
+        self.recovered_ns = self.recovered_ns.max(other.recovered_ns);
+        self.cpu_ns += other.cpu_ns;
+        self.cpu_ns_max += other.cpu_ns_max;
+    }
+
+    /// Attempts that failed for this cause.
+    pub fn failed_by(&self, cause: Cause) -> u64 {
+        self.failures.get(cause as usize).copied().unwrap_or_default()
+    }
+
+    /// Attempts that failed.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().sum::<u64>() + self.refused() + self.bad_handshakes
+    }
+
+    /// Handshakes answered with another status.
+    pub fn refused(&self) -> u64 {
+        self.statuses.values().sum()
+    }
+
+    /// Open ones that ended like this.
+    pub fn ended_by(&self, ending: Ending) -> u64 {
+        self.endings.get(ending as usize).copied().unwrap_or_default()
+    }
+
+    /// Open ones that were lost: ended by anybody but the load itself.
+    pub fn losses(&self) -> u64 {
+        Ending::ALL.iter().filter(|ending| ending.is_loss()).map(|ending| self.ended_by(*ending)).sum()
+    }
+
+    pub(super) fn fail(&mut self, cause: Cause) {
+        if let Some(count) = self.failures.get_mut(cause as usize) {
+            *count += 1;
+        }
+    }
+
+    pub(super) fn end(&mut self, ending: Ending) {
+        if let Some(count) = self.endings.get_mut(ending as usize) {
+            *count += 1;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What all threads of a run share: where to connect and what to say, prepared once, before the first socket; and the few counts
+//! that concern all of them.
+
+use super::options::Options;
+use crate::options::Target;
+use crate::plan::{Limits, Plan};
+use crate::setup::{StartError, check_sources, resolve, ways};
+use http1::encode::encode_field;
+use reactor::{ConnectOptions, PeerAddress};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Longest response head of a handshake, as nginx' default for upstreams with room to spare.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) options: Options,
+    pub(super) address: SocketAddr,
+    pub(super) peer: PeerAddress,
+    pub(super) ways: Vec<ConnectOptions>,
+    pub(super) plan: Plan,
+    /// Further field lines of the handshake.
+    pub(super) lines: Vec<u8>,
+    /// Subprotocols that are offered.
+    pub(super) protocols: Vec<Vec<u8>>,
+    pub(super) limits: http1::Limits,
+    /// Tells this run's messages from those of others.
+    pub(super) run: u32,
+    /// Messages sent to each room.
+    sent: Vec<AtomicU32>,
+    /// Workers that may still send a message.
+    pub(super) speaking: AtomicUsize,
+    pub(super) hold_begins_ns: u64,
+    pub(super) hold_ends_ns: u64,
+}
+
+impl Setup {
+    pub(super) fn new(options: Options, workers: usize) -> Result<Self, StartError> {
+        options.check().map_err(|error| StartError::WebSocket(error.to_string()))?;
+        check_sources(&options.sources)?;
+        let address = resolve(&options.url.host, options.url.port)?;
+        let plan = plan(&options, address);
+        if options.plan && plan.unmet().next().is_some() {
+            return Err(StartError::Starved(plan.unmet().cloned().collect()));
+        }
+        let (mut lines, mut protocols) = (Vec::new(), Vec::new());
+        for (name, value) in &options.fields {
+            encode_field(name.as_bytes(), value.as_bytes(), &mut lines);
+            if name.eq_ignore_ascii_case("sec-websocket-protocol") {
+                protocols.extend(value.split(',').map(|name| name.trim().as_bytes().to_vec()));
+            }
+        }
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let hold_begins_ns = ns(options.ramp_time());
+        Ok(Self {
+            address,
+            peer: address.into(),
+            ways: ways(&options.sources, address),
+            plan,
+            lines,
+            protocols,
+            limits: http1::Limits::response(HEAD_BYTES_MAX),
+            run: fastrand::u32(..),
+            sent: (0..options.rooms.unwrap_or(0)).map(|_| AtomicU32::new(0)).collect(),
+            speaking: AtomicUsize::new(workers),
+            hold_begins_ns,
+            hold_ends_ns: hold_begins_ns.saturating_add(ns(options.hold)),
+            options,
+        })
+    }
+
+    /// How the n-th connection is opened.
+    pub(super) fn way(&self, number: usize) -> Option<&ConnectOptions> {
+        self.ways.get(number % self.ways.len().max(1))
+    }
+
+    /// The room of the n-th connection; without rooms it has its own.
+    pub(super) fn room(&self, number: usize) -> u32 {
+        self.options.rooms.map_or(number as u32, |rooms| (number % rooms.max(1) as usize) as u32)
+    }
+
+    /// Messages sent to a room so far; `None` without rooms.
+    pub(super) fn sent(&self, room: u32) -> Option<u32> {
+        self.sent.get(room as usize).map(|sent| sent.load(Ordering::Relaxed))
+    }
+
+    /// The number of the next message to a room, from 1.
+    pub(super) fn next_number(&self, room: u32) -> Option<u32> {
+        self.sent.get(room as usize).map(|sent| sent.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+    }
+
+    /// A text with the numbers of room and connection in it.
+    pub(super) fn fill(&self, text: &str, number: usize) -> String {
+        if !text.contains("{{") {
+            return text.to_owned();
+        }
+        text.replace("{{room}}", &self.room(number).to_string()).replace("{{connection}}", &number.to_string())
+    }
+}
+
+/// The same arithmetic as for HTTP: a connection is a connection.
+fn plan(options: &Options, address: SocketAddr) -> Plan {
+    let like = crate::Options {
+        connections: options.connections,
+        threads: options.threads,
+        sources: options.sources.clone(),
+        ..crate::Options::new(Target::new(options.url.clone()))
+    };
+    Plan::new(&like, &[address], &Limits::read())
+}

@@ -1,0 +1,259 @@
+//! What happens on an open connection: frames that come, messages and pings that go, the closing handshake.
+
+use super::connection::{Connection, Phase};
+use super::ending::Ending;
+use super::message::Stamp;
+use super::worker::Worker;
+use reactor::{Read, Stream};
+use std::io::IoSlice;
+use std::time::Duration;
+use websocket::{CloseCode, Event, Opcode, encode_close, encode_frame};
+
+/// Bytes per read, and reads before other connections get their turn.
+const READ_BYTES: usize = 64 * 1024;
+const READS_MAX: usize = 4;
+/// Bytes that may wait for a target that does not read; beyond, the connection is given up.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+/// Connections that are asked in turn whether they can say something.
+const SPEAKERS_ASKED_MAX: usize = 1024;
+
+impl Worker {
+    /// Something happened on an open connection, or one that is being closed.
+    pub(super) fn open(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let Some(stream) = &connection.stream else { return };
+        if connection.stalled {
+            let (failed, closed) = (stream.is_failed(), stream.is_peer_closed());
+            if failed || closed {
+                self.finish(slot, if failed { Ending::Reset } else { Ending::Fin });
+            }
+            return;
+        }
+        if self.reactor.take_deadline_fired(connection.task)
+            && let Err(ending) = self.ping(slot)
+        {
+            return self.finish(slot, ending);
+        }
+        if self.flush(slot).is_err() {
+            return self.finish(slot, Ending::Reset);
+        }
+        for _ in 0..READS_MAX {
+            let Some(stream) = self.connections.get_mut(slot).and_then(|connection| connection.stream.take()) else {
+                return;
+            };
+            let read = stream.read_with(READ_BYTES, |bytes| self.hear(slot, bytes));
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.stream = Some(stream);
+            }
+            match read {
+                Ok(Read::Data(heard)) => self.settle_heard(slot, &heard),
+                Ok(Read::NotReady) => return,
+                Ok(Read::Closed) => return self.finish(slot, Ending::Fin),
+                Err(_) => return self.finish(slot, Ending::Reset),
+            }
+        }
+        if let Some(connection) = self.connections.get(slot) {
+            self.reactor.wake(connection.task);
+        }
+    }
+
+    /// Takes bytes. What has to be said in return is returned, with the way in which the connection ends thereby.
+    pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
+        let Self { connections, record, setup, now_ns, random, .. } = self;
+        record.bytes_received += bytes.len() as u64;
+        let mut heard = Heard::default();
+        let Some(connection) = connections.get_mut(slot) else { return heard };
+        let Connection { decoder, pinged_ns, awaits_pong, room, joined, received, .. } = connection;
+        loop {
+            let Ok(decoded) = decoder.decode(bytes) else {
+                heard.ending = Some(Ending::BadFrame);
+                return heard;
+            };
+            bytes = bytes.get(decoded.consumed..).unwrap_or_default();
+            match decoded.event {
+                None => return heard,
+                Some(Event::Ping(payload)) => {
+                    record.pings_received += 1;
+                    encode_frame(true, Opcode::Pong, Some(random.u32(..).to_ne_bytes()), payload, &mut heard.reply);
+                }
+                Some(Event::Pong(payload)) => {
+                    if *awaits_pong && payload == pinged_ns.to_be_bytes() {
+                        *awaits_pong = false;
+                        record.pongs += 1;
+                        record.pong.record(now_ns.saturating_sub(*pinged_ns));
+                    }
+                }
+                Some(Event::Close(code, _)) => {
+                    heard.close = Some(code.unwrap_or(CloseCode::NONE));
+                    heard.ending = Some(Ending::CloseFrame);
+                }
+                Some(Event::Message { payload, .. }) => match Stamp::find(payload) {
+                    Some(stamp) if stamp.run == setup.run && stamp.room == *room => {
+                        record.delivered += 1;
+                        record.delivery.record(now_ns.saturating_sub(stamp.due_ns));
+                        // Who joins by message is a member from the first message on that it is given.
+                        if setup.options.join.is_some() && *received == 0 {
+                            *joined = stamp.number.wrapping_sub(1);
+                        }
+                        *received += u32::from(stamp.number > *joined);
+                    }
+                    _ => record.foreign += 1,
+                },
+            }
+        }
+    }
+
+    /// Says what was to be said in return, and ends what has ended.
+    pub(super) fn settle_heard(&mut self, slot: usize, heard: &Heard) {
+        if !heard.reply.is_empty()
+            && let Err(ending) = self.transmit(slot, &heard.reply)
+        {
+            return self.finish(slot, ending);
+        }
+        let Some(ending) = heard.ending else { return };
+        let Some(code) = heard.close else { return self.finish(slot, ending) };
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.phase == Phase::Closing {
+            // The answer to ours. The target closes the connection first, as RFC 6455 §7.1.1 asks; TIME_WAIT stays there.
+            connection.ending.get_or_insert(Ending::Done);
+            return;
+        }
+        *self.record.codes.entry(code.0).or_default() += 1;
+        connection.phase = Phase::Closing;
+        connection.ending = Some(ending);
+        let drain = self.setup.options.drain;
+        if self.send_close(slot, code).is_err() {
+            return self.finish(slot, ending);
+        }
+        self.wake_in(slot, drain);
+    }
+
+    /// Its closing handshake takes too long, or a ping is due.
+    fn ping(&mut self, slot: usize) -> Result<(), Ending> {
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        if connection.phase == Phase::Closing {
+            return Err(Ending::Unanswered);
+        }
+        let Some(every) = self.setup.options.heartbeat else { return Ok(()) };
+        if connection.awaits_pong {
+            return Err(Ending::NoPong);
+        }
+        let every_ns = every.as_nanos() as u64;
+        let due_ns = connection.due_ns;
+        connection.pinged_ns = due_ns;
+        connection.due_ns = due_ns.saturating_add(every_ns).max(self.now_ns);
+        connection.awaits_pong = true;
+        let pause = Duration::from_nanos(connection.due_ns.saturating_sub(self.now_ns));
+        self.record.pings += 1;
+        self.record.lag.record(self.now_ns.saturating_sub(due_ns));
+        let mut frame = Vec::new();
+        let key = self.random.u32(..).to_ne_bytes();
+        encode_frame(true, Opcode::Ping, Some(key), &due_ns.to_be_bytes(), &mut frame);
+        self.transmit(slot, &frame)?;
+        self.wake_in(slot, pause);
+        Ok(())
+    }
+
+    /// Sends the message that was due at this time, by the next connection that can.
+    pub(super) fn speak(&mut self, due_ns: u64) {
+        let count = self.connections.len();
+        let found = (0..count.min(SPEAKERS_ASKED_MAX)).find_map(|step| {
+            let slot = (self.speaker + step) % count;
+            self.connections.get(slot).filter(|connection| connection.can_speak()).map(|_| slot)
+        });
+        self.speaker = found.map_or(self.speaker.wrapping_add(SPEAKERS_ASKED_MAX), |slot| slot + 1) % count.max(1);
+        let Some(slot) = found else {
+            self.record.unsent += 1;
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        connection.spoken = connection.spoken.wrapping_add(1);
+        let number = self.setup.next_number(connection.room).unwrap_or(connection.spoken);
+        let stamp = Stamp { run: self.setup.run, room: connection.room, number, due_ns };
+        let mut text = std::mem::take(&mut self.text);
+        stamp.encode(self.setup.options.message_bytes, &mut text);
+        let said = self.say(slot, &text);
+        self.text = text;
+        self.record.sent += 1;
+        if let Err(ending) = said {
+            self.finish(slot, ending);
+        }
+    }
+
+    /// Sends a text message.
+    pub(super) fn say(&mut self, slot: usize, text: &[u8]) -> Result<(), Ending> {
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        // Masks protect what stands between from browsers' scripts; for a load any random number will do.
+        encode_frame(true, Opcode::Text, Some(self.random.u32(..).to_ne_bytes()), text, &mut frame);
+        let sent = self.transmit(slot, &frame);
+        self.frame = frame;
+        sent
+    }
+
+    /// Begins the closing handshake, at the end of the run.
+    pub(super) fn close(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.phase != Phase::Open {
+            return;
+        }
+        if connection.stalled {
+            return self.finish(slot, Ending::Stalled);
+        }
+        connection.phase = Phase::Closing;
+        let task = connection.task;
+        self.reactor.set_deadline(task, None);
+        if let Err(ending) = self.send_close(slot, CloseCode::NORMAL) {
+            self.finish(slot, ending);
+        }
+    }
+
+    fn send_close(&mut self, slot: usize, code: CloseCode) -> Result<(), Ending> {
+        let mut frame = Vec::new();
+        encode_close(code, "", Some(self.random.u32(..).to_ne_bytes()), &mut frame);
+        self.transmit(slot, &frame)
+    }
+
+    /// Sends bytes, or keeps what the socket does not take.
+    pub(super) fn transmit(&mut self, slot: usize, bytes: &[u8]) -> Result<(), Ending> {
+        self.record.bytes_sent += bytes.len() as u64;
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        let Some(stream) = &connection.stream else { return Ok(()) };
+        let sent = if connection.unsent.is_empty() { write(stream, bytes)? } else { 0 };
+        let rest = bytes.get(sent..).unwrap_or_default();
+        if connection.unsent.len() + rest.len() > UNSENT_BYTES_MAX + self.setup.options.message_bytes {
+            return Err(Ending::NotRead);
+        }
+        if !rest.is_empty() {
+            connection.unsent.extend_from_slice(rest);
+        }
+        Ok(())
+    }
+
+    /// Sends what has been kept.
+    pub(super) fn flush(&mut self, slot: usize) -> Result<(), Ending> {
+        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
+        let Some(stream) = &connection.stream else { return Ok(()) };
+        if connection.unsent.is_empty() {
+            return Ok(());
+        }
+        let sent = write(stream, &connection.unsent)?;
+        connection.unsent.drain(..sent.min(connection.unsent.len()));
+        if connection.unsent.is_empty() {
+            connection.unsent = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// What came of bytes.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    reply: Vec<u8>,
+    close: Option<CloseCode>,
+    ending: Option<Ending>,
+}
+
+fn write(stream: &Stream, bytes: &[u8]) -> Result<usize, Ending> {
+    stream.write(&[IoSlice::new(bytes)], false).map_err(|_| Ending::Reset)
+}

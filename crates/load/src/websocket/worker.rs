@@ -1,0 +1,382 @@
+//! A thread of the load: opens what is due, lets speak what is due, drives what is ready, and hands out what it has counted once per
+//! interval.
+
+use super::connection::{Connection, Phase};
+use super::ending::Ending;
+use super::record::Record;
+use super::setup::Setup;
+use crate::cause::Cause;
+use crate::pace::{Arrivals, Schedule, Spacing, Stage};
+use crate::worker::thread_cpu_ns;
+use crate::worker::timer::Timer;
+use http1::ResponseHead;
+use reactor::{Reactor, Ready, SourceId};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+/// The timer among the reactor's sources.
+const TIMER: SourceId = SourceId(0);
+/// The worker's own punctuality is looked at so often.
+const LAG_PROBE_NS: u64 = 10_000_000;
+/// Between two looks whether everything has been delivered, at the end: a look visits all connections.
+const DELIVERED_LOOK_NS: u64 = 20_000_000;
+/// Between two looks at the stop flag when nothing else happens.
+const LOOK_PERIOD_MS: u64 = 50;
+/// What is due in a row before the sockets get their turn, after a stall.
+const DUE_IN_A_ROW: usize = 64;
+const NEVER: u64 = u64::MAX;
+
+/// What a worker tells the run.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// It is built, or has failed to be.
+    Ready,
+    /// What it recorded in an interval, and that this was the last one.
+    Interval {
+        worker: usize,
+        interval: u64,
+        record: Box<Record>,
+        ended_ns: Option<u64>,
+    },
+    Failed(io::Error),
+}
+
+/// How far the run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stretch {
+    Holding,
+    /// Nobody speaks any more; deliveries are waited for.
+    Draining,
+    /// Close frames are sent, and waited for.
+    Closing,
+}
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) reactor: Rc<Reactor>,
+    pub(super) setup: Arc<Setup>,
+    pub(super) record: Record,
+    pub(super) random: fastrand::Rng,
+    /// Filled by each handshake.
+    pub(super) head: ResponseHead,
+    /// By index of task.
+    pub(super) connections: Vec<Connection>,
+    pub(super) now_ns: u64,
+    pub(super) open: u64,
+    /// When the storm was, and how many connections are to be open again.
+    pub(super) storm: Option<(u64, u64)>,
+    /// Who speaks next.
+    pub(super) speaker: usize,
+    /// Messages and frames in the making.
+    pub(super) text: Vec<u8>,
+    pub(super) frame: Vec<u8>,
+    index: usize,
+    workers: usize,
+    begun: Instant,
+    timer: Timer,
+    /// Connections that this worker is to open.
+    wanted: usize,
+    arrivals: Arrivals,
+    message_due_ns: u64,
+    storm_due_ns: u64,
+    probe_due_ns: u64,
+    stretch: Stretch,
+    give_up_ns: u64,
+    look_due_ns: u64,
+    interval: u64,
+    cpu_ns: u64,
+    messages: Sender<Message>,
+}
+
+/// The times at which messages are due.
+fn arrivals(setup: &Setup, index: usize, workers: usize) -> Arrivals {
+    let (ramp, hold, rate) = (setup.options.ramp_time(), setup.options.hold, setup.options.rate);
+    let stages = vec![Stage { duration: ramp, from: 0.0, to: 0.0 }, Stage { duration: hold, from: rate, to: rate }];
+    Arrivals::new(Arc::new(Schedule::new(stages)), Spacing::Constant, index, workers, setup.options.seed)
+}
+
+impl Worker {
+    pub(super) fn new(setup: Arc<Setup>, index: usize, workers: usize, messages: Sender<Message>) -> io::Result<Self> {
+        let reactor = Reactor::new()?;
+        let timer = Timer::new()?;
+        reactor.watch(timer.descriptor(), TIMER, false)?;
+        let options = &setup.options;
+        let wanted = options.connections / workers + usize::from(index < options.connections % workers);
+        let mut arrivals = arrivals(&setup, index, workers);
+        let message_due_ns = arrivals.next().unwrap_or(NEVER);
+        let storm_due_ns = options.storm.map_or(NEVER, |storm| {
+            setup.hold_begins_ns.saturating_add(u64::try_from(storm.after.as_nanos()).unwrap_or(NEVER))
+        });
+        Ok(Self {
+            reactor,
+            record: Record::default(),
+            random: fastrand::Rng::with_seed(options.seed.wrapping_add(index as u64)),
+            head: ResponseHead::default(),
+            connections: Vec::new(),
+            now_ns: 0,
+            open: 0,
+            storm: None,
+            speaker: 0,
+            text: Vec::new(),
+            frame: Vec::new(),
+            index,
+            workers,
+            begun: Instant::now(),
+            timer,
+            wanted,
+            arrivals,
+            message_due_ns,
+            storm_due_ns,
+            probe_due_ns: LAG_PROBE_NS,
+            stretch: Stretch::Holding,
+            give_up_ns: NEVER,
+            look_due_ns: 0,
+            interval: 0,
+            cpu_ns: 0,
+            messages,
+            setup,
+        })
+    }
+
+    /// The number of a connection among those of all workers.
+    pub(super) fn number(&self, slot: usize) -> usize {
+        slot * self.workers + self.index
+    }
+
+    /// Whether nothing begins any more.
+    pub(super) fn is_ending(&self) -> bool {
+        self.stretch != Stretch::Holding
+    }
+
+    /// From the start to the end.
+    pub(super) fn run(mut self, begun: Instant, stop: &AtomicBool) -> io::Result<()> {
+        self.begun = begun;
+        self.cpu_ns = thread_cpu_ns();
+        loop {
+            self.look_at_clock();
+            self.dispatch();
+            if self.is_over(stop) {
+                break;
+            }
+            self.turn_interval(false);
+            let wait_ms = self.wait_ms()?;
+            self.reactor.turn(Some(wait_ms))?;
+            self.look_at_clock();
+            let mut ready = self.reactor.ready_len().max(1);
+            while ready > 0 {
+                match self.reactor.next_ready() {
+                    Some(Ready::Task(task)) => {
+                        ready -= 1;
+                        self.drive(task.index as usize);
+                    }
+                    Some(_) => {}
+                    None => break,
+                }
+                self.look_at_clock();
+                if self.now_ns >= self.message_due_ns {
+                    self.dispatch();
+                }
+            }
+        }
+        self.record.unrecovered = u64::from(self.storm.is_some());
+        self.turn_interval(true);
+        Ok(())
+    }
+
+    fn look_at_clock(&mut self) {
+        self.now_ns = Instant::now().saturating_duration_since(self.begun).as_nanos() as u64;
+    }
+
+    fn drive(&mut self, slot: usize) {
+        match self.connections.get(slot).map(|connection| connection.phase) {
+            Some(Phase::Waiting) => self.waiting(slot),
+            Some(Phase::Connecting) => self.connecting(slot),
+            Some(Phase::Opening) => self.opening(slot),
+            Some(Phase::Open | Phase::Closing) => self.open(slot),
+            Some(Phase::Gone) | None => {}
+        }
+    }
+
+    /// When the next connection is to be opened.
+    fn open_due_ns(&self) -> u64 {
+        if self.connections.len() >= self.wanted || self.is_ending() {
+            return NEVER;
+        }
+        (self.number(self.connections.len()) as f64 / self.setup.options.ramp * 1e9) as u64
+    }
+
+    /// Does what is due, and notes how late that is.
+    fn dispatch(&mut self) {
+        for _ in 0..DUE_IN_A_ROW {
+            let due_ns = self.open_due_ns();
+            if due_ns > self.now_ns {
+                break;
+            }
+            self.record.lag.record(self.now_ns - due_ns);
+            self.add_connection(due_ns);
+            self.look_at_clock();
+        }
+        for _ in 0..DUE_IN_A_ROW {
+            if self.message_due_ns > self.now_ns || self.is_ending() {
+                break;
+            }
+            let due_ns = self.message_due_ns;
+            self.record.lag.record(self.now_ns - due_ns);
+            self.speak(due_ns);
+            self.message_due_ns = self.arrivals.next().unwrap_or(NEVER);
+            self.look_at_clock();
+        }
+        if self.storm_due_ns <= self.now_ns && !self.is_ending() {
+            self.storm_due_ns = NEVER;
+            self.cut();
+        }
+        if self.probe_due_ns <= self.now_ns {
+            self.record.lag.record(self.now_ns - self.probe_due_ns);
+            self.probe_due_ns = self.now_ns + LAG_PROBE_NS;
+        }
+    }
+
+    fn add_connection(&mut self, due_ns: u64) {
+        let slot = self.connections.len();
+        let number = self.number(slot);
+        let stall = self.setup.options.stall;
+        // Evenly among the connections, so that every room has its share.
+        let stalled = ((number + 1) as f64 * stall).floor() > (number as f64 * stall).floor();
+        let task = self.reactor.create_task();
+        debug_assert_eq!(task.index as usize, slot, "tasks are made here only, and never end");
+        self.connections.push(Connection::new(task, self.setup.room(number), stalled));
+        self.begin(slot, due_ns);
+    }
+
+    /// The storm: a share of the open connections is gone at once.
+    fn cut(&mut self) {
+        let share = self.setup.options.storm.map_or(0.0, |storm| storm.share);
+        self.storm = Some((self.now_ns, self.open));
+        let mut seen = 0u64;
+        for slot in 0..self.connections.len() {
+            let is_open = self.connections.get(slot).is_some_and(|connection| connection.phase == Phase::Open);
+            let is_cut = ((seen + 1) as f64 * share).floor() > (seen as f64 * share).floor();
+            seen += u64::from(is_open);
+            if is_open && is_cut {
+                self.finish(slot, Ending::Storm);
+            }
+        }
+    }
+
+    fn is_over(&mut self, stop: &AtomicBool) -> bool {
+        if stop.load(Ordering::Relaxed) {
+            self.stop_speaking();
+            self.end_all(Ending::CutOff, None);
+            return true;
+        }
+        let now_ns = self.now_ns;
+        let drain_ns = u64::try_from(self.setup.options.drain.as_nanos()).unwrap_or(NEVER);
+        let stretch = self.stretch;
+        match stretch {
+            Stretch::Holding if now_ns >= self.setup.hold_ends_ns => {
+                self.stop_speaking();
+                self.stretch = Stretch::Draining;
+                self.give_up_ns = now_ns.saturating_add(drain_ns);
+            }
+            Stretch::Draining if now_ns >= self.give_up_ns || self.is_all_delivered() => {
+                self.stretch = Stretch::Closing;
+                self.give_up_ns = now_ns.saturating_add(drain_ns);
+                for slot in 0..self.connections.len() {
+                    match self.connections.get(slot).map(|connection| connection.phase) {
+                        Some(Phase::Open) => self.close(slot),
+                        Some(Phase::Closing | Phase::Gone) | None => {}
+                        Some(_) => self.give_up(slot, Some(Cause::Unanswered)),
+                    }
+                }
+            }
+            Stretch::Closing if self.open == 0 => return true,
+            Stretch::Closing if now_ns >= self.give_up_ns => {
+                self.end_all(Ending::Unanswered, None);
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn stop_speaking(&mut self) {
+        if self.stretch == Stretch::Holding {
+            self.setup.speaking.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether nobody speaks any more and everybody has heard everything.
+    fn is_all_delivered(&mut self) -> bool {
+        if self.setup.options.rate <= 0.0 {
+            return true;
+        }
+        if self.now_ns < self.look_due_ns || self.setup.speaking.load(Ordering::Acquire) > 0 {
+            return false;
+        }
+        self.look_due_ns = self.now_ns + DELIVERED_LOOK_NS;
+        self.connections.iter().all(|connection| {
+            connection.phase != Phase::Open
+                || connection.stalled
+                || connection.received >= connection.expected(&self.setup)
+        })
+    }
+
+    fn end_all(&mut self, ending: Ending, cause: Option<Cause>) {
+        self.stretch = Stretch::Closing;
+        for slot in 0..self.connections.len() {
+            match self.connections.get(slot).map(|connection| connection.phase) {
+                Some(Phase::Open | Phase::Closing) => self.finish(slot, ending),
+                Some(Phase::Gone) | None => {}
+                Some(_) => self.give_up(slot, cause),
+            }
+        }
+    }
+
+    /// How long the loop may sleep without the timer, which is set for what is due next.
+    fn wait_ms(&mut self) -> io::Result<u64> {
+        let speak_ns = if self.is_ending() { NEVER } else { self.message_due_ns };
+        let due_ns = self.open_due_ns().min(speak_ns).min(self.probe_due_ns);
+        if due_ns <= self.now_ns {
+            return Ok(0);
+        }
+        self.timer.set(due_ns, due_ns - self.now_ns)?;
+        Ok(LOOK_PERIOD_MS)
+    }
+
+    fn turn_interval(&mut self, last: bool) {
+        let interval_ns = u64::try_from(self.setup.options.interval.as_nanos()).unwrap_or(NEVER).max(1);
+        let now = self.now_ns / interval_ns;
+        if now <= self.interval && !last {
+            return;
+        }
+        let cpu_ns = thread_cpu_ns();
+        let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
+        let mut record = Box::new(std::mem::take(&mut self.record));
+        (record.cpu_ns, record.cpu_ns_max, record.open) = (spent_ns, spent_ns, self.open);
+        let ended_ns = last.then_some(self.now_ns);
+        // Without a receiver there is nobody to tell.
+        let _ = self.messages.send(Message::Interval { worker: self.index, interval: self.interval, record, ended_ns });
+        self.interval = now;
+    }
+}
+
+/// Builds a worker in its own thread and runs it to its end.
+pub(super) fn run(
+    setup: Arc<Setup>,
+    (index, workers): (usize, usize),
+    begun: &std::sync::OnceLock<Instant>,
+    stop: &AtomicBool,
+    messages: &Sender<Message>,
+) {
+    let built = Worker::new(setup, index, workers, messages.clone());
+    // One that failed is waited for as well.
+    let _ = messages.send(Message::Ready);
+    let begun = *begun.wait();
+    if let Err(error) = built.and_then(|worker| worker.run(begun, stop)) {
+        let _ = messages.send(Message::Failed(error));
+    }
+}
