@@ -129,7 +129,7 @@ pub(super) struct LoadArgs {
     /// How long requests that are under way at the end are waited for
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     drain: Duration,
-    /// Source addresses in turn: an address, a range (127.0.0.2-127.0.0.9) or a network (127.0.0.0/24)
+    /// Source addresses in turn: an address, a range (127.0.0.2-127.0.0.9), a network (127.0.0.0/24) or an interface (eth0)
     #[arg(long, value_name = "ADDRESSES", value_parser = sources::parse)]
     source: Vec<Vec<IpAddr>>,
     /// Start although the system does not have what the load needs

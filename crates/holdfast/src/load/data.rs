@@ -132,7 +132,7 @@ pub(super) struct SocketFigures {
     pub(super) source: String,
     /// Looks while the load went on.
     pub(super) looks: u64,
-    /// Longest time that a look took.
+    /// Most processor time that a look took.
     pub(super) look_s_max: f64,
     /// Of each state the most at one time.
     pub(super) most: BTreeMap<String, u64>,

@@ -1,11 +1,14 @@
-//! `--source`: addresses, ranges and networks as lists of addresses.
+//! `--source`: addresses, ranges, networks and interfaces as lists of addresses.
 
-use std::net::{IpAddr, Ipv4Addr};
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrIn6;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Addresses at most: a million connections need 36 of them, and a slip of the finger asks for sixteen million.
 const SOURCES_MAX: u32 = 65_536;
 
-/// `10.0.0.1`, `10.0.0.1-10.0.0.9`, `10.0.0.0/24` (without network and broadcast address), `fd00::1`.
+/// `10.0.0.1`, `10.0.0.1-10.0.0.9`, `10.0.0.0/24` (without network and broadcast address), `fd00::1`, or `eth0` for all
+/// addresses of that interface.
 pub(super) fn parse(text: &str) -> Result<Vec<IpAddr>, String> {
     if let Some((network, bits)) = text.split_once('/') {
         let network = parse_v4(network)?;
@@ -17,10 +20,29 @@ pub(super) fn parse(text: &str) -> Result<Vec<IpAddr>, String> {
         let (first, last) = if size > 2 { (first + 1, first + size - 2) } else { (first, first + size - 1) };
         return range(first as u32, last as u32);
     }
+    let of_interface = addresses_of(text)?;
+    if !of_interface.is_empty() {
+        return Ok(of_interface);
+    }
     if let Some((first, last)) = text.split_once('-') {
         return range(parse_v4(first)?, parse_v4(last)?);
     }
-    text.parse().map(|address| vec![address]).map_err(|_| format!("`{text}` is no address"))
+    text.parse()
+        .map(|address| vec![address])
+        .map_err(|_| format!("`{text}` is no address and no interface that has one"))
+}
+
+/// The addresses of an interface; none if there is no such one. An IPv6 address that is valid on its link alone is left out: to
+/// connect from it takes more than an address.
+fn addresses_of(interface: &str) -> Result<Vec<IpAddr>, String> {
+    let all = getifaddrs().map_err(|error| format!("the interfaces cannot be read: {error}"))?;
+    let addresses = all.filter(|found| found.interface_name == interface).filter_map(|found| {
+        let address = found.address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+        let is_wide = |v6: &Ipv6Addr| !v6.is_unicast_link_local();
+        v4.or_else(|| address.as_sockaddr_in6().map(SockaddrIn6::ip).filter(is_wide).map(IpAddr::V6))
+    });
+    Ok(addresses.collect())
 }
 
 fn parse_v4(text: &str) -> Result<u32, String> {
@@ -50,6 +72,12 @@ mod tests {
         assert_eq!(ends("127.0.0.9/32"), (1, "127.0.0.9".into(), "127.0.0.9".into()));
         assert_eq!(ends("10.0.0.250-10.0.1.3"), (10, "10.0.0.250".into(), "10.0.1.3".into()));
         assert_eq!(ends("::1"), (1, "::1".into(), "::1".into()));
+    }
+
+    #[test]
+    fn an_interface_stands_for_its_addresses() {
+        let loopback = parse("lo").unwrap();
+        assert!(loopback.iter().all(IpAddr::is_loopback) && !loopback.is_empty(), "{loopback:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub(super) mod account;
 
 use account::{Account, Gathering, Look, Looks};
+use rustix::time::{ClockId, clock_gettime};
 use sockdiag::{Census, DestroyEvents, Question, Source};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 /// Between two times that events of dying sockets are taken, and that the end is looked for: the kernel's queue holds five
 /// times what comes meanwhile at 50,000 closes a second.
 const EVENTS_REST: Duration = Duration::from_millis(50);
-/// After a look so many times as long as it took there is none: a census of a hundred thousand sockets takes a tenth of a
-/// second, and the load needs the processor.
+/// After a look there is none for so many times the processor time that it took: a census of a hundred thousand sockets takes
+/// a tenth of a second, and the load needs the processor.
 const REST_FACTOR: u32 = 20;
 
 /// What is known of the sockets so far.
@@ -23,7 +24,7 @@ pub(super) struct Sockets {
     pub(super) looks: Looks,
     /// Where it comes from.
     pub(super) source: String,
-    /// Longest time that a look took.
+    /// Most processor time that a look took.
     pub(super) took_max: Duration,
     /// What limits it, in words.
     pub(super) notes: Vec<String>,
@@ -85,8 +86,10 @@ fn look_until_the_end(
         observer.drain()?;
         let now = Instant::now();
         if is_over || now >= due {
+            let spent = cpu_time();
             let look = observer.look(begun)?;
-            let took = now.elapsed();
+            // Not the time that passed: on a busy machine most of it is others'.
+            let took = cpu_time().saturating_sub(spent);
             let mut sockets = shared.lock();
             sockets.took_max = sockets.took_max.max(took);
             if is_over {
@@ -98,6 +101,12 @@ fn look_until_the_end(
         }
         std::thread::park_timeout(due.saturating_duration_since(Instant::now()).min(EVENTS_REST));
     }
+}
+
+/// Processor time of the calling thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 struct Observer {

@@ -207,8 +207,8 @@ fn tcp(sockets: &Sockets, text: &mut String) {
         let (window_zero, unread) = looks.most_stuck();
         let _ = writeln!(
             text,
-            "            {} segments sent again; at most {} sockets with the target's window zero, {} not read here ({} looks, {} \
-             at most)",
+            "            {} segments sent again; at most {} sockets with the target's window zero, {} not read here ({} looks of at \
+             most {} CPU)",
             grouped(after.sent_again),
             grouped(window_zero),
             grouped(unread),
