@@ -6,7 +6,7 @@ use crate::added::AddedPlan;
 use crate::body_file::BodyFiles;
 use crate::computed::ComputedPlan;
 use crate::error_log::ErrorLog;
-use crate::exchange::{AccessPlan, RatePlan, RealIpPlan, SizePlan};
+use crate::exchange::{AccessPlan, GzipPlan, RatePlan, RealIpPlan, SizePlan};
 use crate::files::{FilesPlan, RootPlan};
 use crate::group::GroupPlan;
 use crate::limit_zones::LimitPlan;
@@ -157,6 +157,8 @@ pub(crate) struct LocationPlan {
     /// `uninitialized_variable_warn`
     pub(crate) warns_uninitialized: bool,
     pub(crate) redirects: RedirectPlan,
+    /// `gzip`; `None` compresses nothing.
+    pub(crate) gzip: Option<Box<GzipPlan>>,
     /// `set_real_ip_from` and what belongs to it; `None` trusts nobody.
     pub(crate) real_ip: Option<Box<RealIpPlan>>,
     /// `limit_req`, `limit_conn`; `None` limits nothing.
@@ -303,6 +305,8 @@ pub(crate) struct ProxyPlan {
     pub(crate) limits: Limits,
     /// Bytes of a response held for a client that does not take them.
     pub(crate) buffer_bytes: usize,
+    /// Without `proxy_buffering` what comes is passed on at once, also by a compressor.
+    pub(crate) flushes: bool,
     /// `proxy_limit_rate`: bytes per second that are read of a response.
     pub(crate) limit_rate: Option<SizePlan>,
     /// The upstream may say how fast its response goes to the client.

@@ -8,6 +8,7 @@ mod alarm;
 mod body_file;
 mod buffer;
 mod close;
+mod compress;
 mod computed;
 mod connection;
 mod error_log;

@@ -9,6 +9,7 @@ pub mod captures;
 pub mod defined;
 pub mod forwarded;
 pub mod geo;
+pub mod gzip;
 pub mod host;
 pub mod limit;
 pub mod location;

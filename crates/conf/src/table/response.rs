@@ -1,40 +1,40 @@
 //! What is done to responses: header fields, index files, compression.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{UNCOMPRESSED, directives};
+use super::rows::{COMPRESSOR, directives};
 
 directives! {
     module "ngx_http_gzip_module";
-    "gzip_vary" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.6.15", Accepted(UNCOMPRESSED) =>
+    "gzip_vary" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.6.15", Planned =>
         "Whether compressible responses carry `Vary: Accept-Encoding`.", "gzip_vary on;";
-    "gzip_http_version" (1) "1.0 | 1.1" = "1.1" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "gzip_http_version" (1) "1.0 | 1.1" = "1.1" in Http | Server | Location, Value, Planned =>
         "Lowest protocol version of requests whose responses are compressed.", "gzip_http_version 1.1;";
     "gzip_proxied" (1..) "off | expired | no-cache | no-store | private | no_last_modified | no_etag | auth | any ..."
         = "off"
-        in Http | Server | Location, Value + REPEATABLE, Accepted(UNCOMPRESSED) =>
+        in Http | Server | Location, Value + REPEATABLE, Planned =>
         "Which requests that came through a proxy get compressed responses.", "gzip_proxied any;";
     "gzip_disable" (1..) "regex ..."
-        in Http | Server | Location, ListReplaced + REPEATABLE since "0.6.23", Accepted(UNCOMPRESSED) =>
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.6.23", Planned =>
         "Clients, by a regular expression on `User-Agent`, whose responses are not compressed.",
         "gzip_disable \"msie6\";";
-    "gzip" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value, Accepted(UNCOMPRESSED) =>
+    "gzip" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value, Planned =>
         "Whether responses are compressed for clients that accept it.", "gzip on;";
-    "gzip_buffers" (2) "number size" = "32 4k" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "gzip_buffers" (2) "number size" = "32 4k" in Http | Server | Location, Value, Accepted(COMPRESSOR) =>
         "Number and size of buffers for compression.", "gzip_buffers 16 8k;";
     "gzip_types" (1..) "mime-type ..." = "text/html"
-        in Http | Server | Location, ListReplaced + REPEATABLE, Accepted(UNCOMPRESSED) =>
+        in Http | Server | Location, ListReplaced + REPEATABLE, Planned =>
         "Media types that are compressed, besides text/html.", "gzip_types text/css application/json;";
-    "gzip_comp_level" (1) "level" = "1" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "gzip_comp_level" (1) "level" = "1" in Http | Server | Location, Value, Planned =>
         "How hard to compress, from 1 to 9.", "gzip_comp_level 5;";
-    "gzip_window" (1) "value" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "gzip_window" (1) "value" in Http | Server | Location, Value, Accepted(COMPRESSOR) =>
         "Window size of the compressor; not documented by nginx.", "gzip_window 32k;";
-    "gzip_hash" (1) "value" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "gzip_hash" (1) "value" in Http | Server | Location, Value, Accepted(COMPRESSOR) =>
         "Hash size of the compressor; not documented by nginx.", "gzip_hash 16k;";
-    "postpone_gzipping" (1) "value" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "postpone_gzipping" (1) "value" in Http | Server | Location, Value, Accepted(COMPRESSOR) =>
         "Bytes to collect before compressing; not documented by nginx.", "postpone_gzipping 0;";
-    "gzip_no_buffer" (flag) "on | off" = "off" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "gzip_no_buffer" (flag) "on | off" = "off" in Http | Server | Location, Value, Accepted(COMPRESSOR) =>
         "Whether compressed output is passed on unbuffered; not documented by nginx.", "gzip_no_buffer off;";
-    "gzip_min_length" (1) "length" = "20" in Http | Server | Location, Value, Accepted(UNCOMPRESSED) =>
+    "gzip_min_length" (1) "length" = "20" in Http | Server | Location, Value, Planned =>
         "Shortest response that is compressed.", "gzip_min_length 1k;";
 
     module "ngx_http_gunzip_module";

@@ -27,10 +27,7 @@ pub(super) const OUTPUT: &str = "output is written at once, from buffers of a fi
 pub(super) const OFFLOAD: &str = "file operations that could block run on threads of their own";
 pub(super) const SUBREQUESTS: &str = "no directive of ours makes subrequests, so there are none to log";
 pub(super) const BUILT_IN: &str = "modules that holdfast covers are built in, so there is nothing to load";
-/// `gzip` is on in Debian's stock configuration. A response without content coding is right for every client, so being
-/// green is no lie as long as the note says what is sent.
-pub(super) const UNCOMPRESSED: &str =
-    "responses are sent uncompressed so far; compression is optional in HTTP, so every client understands them";
+pub(super) const COMPRESSOR: &str = "the compressor has buffers of its own, of a fixed size";
 
 // What a directive needs in order to have an effect. The checks look for each of these by its text.
 pub(super) const TLS: &str = "a TLS listener (`listen … ssl`)";

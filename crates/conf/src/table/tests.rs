@@ -27,6 +27,7 @@ const CORE: &[&str] = &[
     // logs
     "log_format access_log log_not_found open_log_file_cache stub_status",
     // limits, real client
+    "gzip gzip_types gzip_min_length gzip_comp_level gzip_vary gzip_proxied gzip_http_version gzip_disable",
     "limit_conn_zone limit_conn limit_conn_status limit_conn_log_level limit_conn_dry_run limit_req_zone limit_req",
     "limit_req_status limit_req_log_level limit_req_dry_run set_real_ip_from real_ip_header real_ip_recursive",
     // proxy
@@ -54,7 +55,7 @@ const ACCEPTED: &[&str] = &[
     "connection_pool_size request_pool_size open_file_cache open_file_cache_valid open_file_cache_min_uses",
     "open_file_cache_errors output_buffers postpone_output directio aio log_subrequest",
     // Until responses are compressed:
-    "gzip gzip_types gzip_min_length gzip_comp_level gzip_vary gzip_proxied gzip_http_version gzip_disable gzip_buffers",
+    "gzip_buffers",
 ];
 
 fn words(list: &'static [&'static str]) -> impl Iterator<Item = &'static str> {

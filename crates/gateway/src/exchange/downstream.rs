@@ -2,6 +2,7 @@
 //! bytes that the client's socket has not taken yet. Written so that the exchange does not see which protocol it is.
 
 use crate::buffer::Spill;
+use crate::compress::Gzip;
 use crate::connection::Connection;
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use http1::{Method, Version};
@@ -44,6 +45,8 @@ pub(crate) struct Downstream {
     pub(crate) with_trailers: bool,
     /// Its last byte was given to the socket; the trailers were not.
     body_ended: bool,
+    /// `gzip`
+    gzip: Option<Box<Gzip>>,
     /// `limit_rate`
     pace: Option<Box<ClientPace>>,
     /// The head and the trailers as they were sent, where somebody asks for them.
@@ -90,6 +93,7 @@ impl Downstream {
             spill: Spill::default(),
             with_trailers: false,
             body_ended: false,
+            gzip: None,
             pace: None,
             sent: keeps_sent.then(Box::default),
         }
@@ -147,6 +151,32 @@ impl Downstream {
     }
 
     fn send_framed(&mut self, head: &[u8], body: &[u8], last: bool) -> io::Result<()> {
+        let Some(gzip) = &mut self.gzip else { return self.send_plain(head, body, last) };
+        let packed = gzip.compress(body, last)?;
+        let sent =
+            if head.is_empty() && packed.is_empty() && !last { Ok(()) } else { self.send_plain(head, &packed, last) };
+        if let Some(gzip) = &mut self.gzip {
+            gzip.give_back(packed);
+        }
+        sent
+    }
+
+    /// Compresses the body that follows, or leaves it as it is.
+    pub(crate) fn set_gzip(&mut self, gzip: Option<Gzip>) {
+        self.gzip = gzip.map(Box::new);
+    }
+
+    /// Whether the body is compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.gzip.is_some()
+    }
+
+    /// `$gzip_ratio`
+    pub(crate) fn gzip_ratio(&self) -> Option<String> {
+        self.gzip.as_ref().and_then(|gzip| rules::gzip::ratio(gzip.bytes_in, gzip.bytes_out))
+    }
+
+    fn send_plain(&mut self, head: &[u8], body: &[u8], last: bool) -> io::Result<()> {
         match self.framing {
             Framing::Empty => self.write(&[head]),
             Framing::Length(left) => {
@@ -266,7 +296,8 @@ impl Downstream {
 
     /// Bytes of memory held for the client.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.spill.held_bytes() + self.connection.pending.capacity()
+        let gzip = self.gzip.as_ref().map_or(0, |gzip| gzip.held_bytes());
+        self.spill.held_bytes() + self.connection.pending.capacity() + gzip
     }
 
     /// The connection, and what its socket has not taken.

@@ -10,6 +10,7 @@ use crate::error_log::errno;
 use crate::files::precondition::{Conditions, Validators, Verdict, evaluate, parse_date};
 use crate::files::range::{Wanted, parse_range};
 use crate::files::{FilesPlan, entity_tag};
+use http1::encode::{encode_field, encode_number_field};
 use http1::{FieldId, Method};
 use reactor::{FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached};
 use rules::time_format::Moment;
@@ -202,7 +203,7 @@ impl Exchange {
                 Verdict::NotModified => return not_modified(status.modified, tag),
             }
         }
-        let ranges = conditional && plan.ranges_max > 0;
+        let ranges = conditional && plan.ranges_max > 0 && !self.compresses_file(plan, &file, tag.as_deref());
         let wanted = if ranges { self.wanted_range(plan, &validators, status.size) } else { Wanted::Whole };
         let media = plan.types.type_of(self.uri());
         let (code, parts) = match wanted {
@@ -229,6 +230,22 @@ impl Exchange {
             })),
             ..Reply::default()
         }
+    }
+
+    /// Whether the file would be compressed, and its parts cannot be asked for: as in nginx compressing goes first.
+    fn compresses_file(&self, plan: &FilesPlan, file: &OpenFile, tag: Option<&str>) -> bool {
+        if self.location().gzip.is_none() || self.request_value(FieldId::Range).is_none() {
+            return false;
+        }
+        let mut head = Vec::new();
+        encode_field(b"Content-Type", plan.types.type_of(self.uri()), &mut head);
+        encode_number_field(b"Content-Length", file.status.size, &mut head);
+        encode_field(b"Last-Modified", &Moment::new(file.status.modified, 0).http_date(), &mut head);
+        if let Some(tag) = tag {
+            encode_field(b"ETag", tag.as_bytes(), &mut head);
+        }
+        self.encode_added(200, &mut head);
+        self.would_compress(&head)
     }
 
     fn request_value(&self, id: FieldId) -> Option<&[u8]> {

@@ -12,6 +12,7 @@ mod defined;
 mod downstream;
 mod file_parts;
 mod files;
+mod gzip;
 mod limits;
 mod offload;
 mod patience;
@@ -36,6 +37,7 @@ mod view;
 mod waiting;
 
 pub(crate) use access::AccessPlan;
+pub(crate) use gzip::GzipPlan;
 pub(crate) use limits::Limited;
 pub(crate) use rate::{RatePlan, SizePlan};
 pub(crate) use real_client::{RealIpPlan, RealIpSource};

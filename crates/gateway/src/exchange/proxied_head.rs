@@ -6,6 +6,7 @@ use super::proxy::Tries;
 use super::relay::{FeedError, Relay, Source};
 use super::{Exchange, ExchangeView};
 use crate::close::CloseReason;
+use crate::compress::GZIP_TURN_BYTES;
 use crate::error_log::errno;
 use crate::generation::ProxyPlan;
 use crate::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
@@ -53,6 +54,7 @@ impl Exchange {
             let most = self.worker.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
             // What comes with the head has come before any pace, so there it is no more than nginx would read.
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
+            let most = self.location().gzip.as_ref().map_or(most, |_| most.min(GZIP_TURN_BYTES));
             let read = up.stream().read_with(most, |bytes| {
                 if self.answer_bytes().is_empty() {
                     return self.take_head(bytes, plan, up, tries, interims);
@@ -196,6 +198,8 @@ impl Exchange {
         self.begin_pace();
         let mut out = self.worker.take_scratch();
         self.encode_proxied_head(plan, framing, &mut out);
+        let framing = self.compress(framing, plan.flushes, &mut out);
+        encode_head_end(&mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
         self.worker.put_scratch(out);
         match fed {
@@ -263,7 +267,6 @@ impl Exchange {
         }
         self.encode_connection(out);
         self.encode_added(self.status, out);
-        encode_head_end(out);
     }
 
     /// As `encode_fields`, with Location and Refresh rewritten by `proxy_redirect`.

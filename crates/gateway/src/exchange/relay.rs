@@ -5,6 +5,7 @@ use super::Exchange;
 use super::downstream::{Downstream, Framing};
 use super::patience::Patience;
 use crate::close::CloseReason;
+use crate::compress::GZIP_TURN_BYTES;
 use crate::error_log::errno;
 use crate::fault::Fault;
 use crate::memory::FLOOR_BYTES;
@@ -168,6 +169,8 @@ impl Exchange {
             // Taking a coding off needs as much again.
             let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
             let most = self.worker.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
+            // Compressing takes longer than passing on: others get their turn in between.
+            let most = if self.down.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
             ask = ask.min(most);
             let bounds =
                 Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.worker.reactor.now() };

@@ -1,6 +1,7 @@
 //! Responses of our own: `return`, redirects, error pages. Proxied ones are `relay`'s.
 
 use super::downstream::Framing;
+use super::gzip::OWN_BYTES_MAX;
 use super::send_file::FileReply;
 use super::{Exchange, ExchangeView, Served, Step};
 use crate::close::CloseReason;
@@ -163,6 +164,8 @@ impl Exchange {
         };
         self.down.with_trailers = framing == Framing::Chunked;
         self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
+        let framing = if body.len() > OWN_BYTES_MAX { framing } else { self.compress(framing, false, &mut head) };
+        encode_head_end(&mut head);
         let body = if framing == Framing::Empty { &[][..] } else { &body[..] };
         if self.down.send_head(&head, framing, body, true).is_err() {
             self.close = Some(CloseReason::ClientAborted);
@@ -211,7 +214,6 @@ impl Exchange {
         self.encode_carried(head);
         self.encode_connection(head);
         self.encode_added(reply.status, head);
-        encode_head_end(head);
     }
 
     pub(super) fn encode_server_and_date(&self, head: &mut Vec<u8>) {

@@ -61,7 +61,15 @@ impl Exchange {
         let mut head = self.worker.take_scratch();
         head.clear();
         self.encode_file_head(reply, &file, &mut head);
-        let sent = self.send_file_with_head(&head, file).await;
+        let length = file.parts.length();
+        let framing = match self.down.with_trailers {
+            _ if self.down.method == Method::Head => Framing::Empty,
+            true => Framing::Chunked,
+            false => Framing::Length(length),
+        };
+        let framing = self.compress(framing, false, &mut head);
+        encode_head_end(&mut head);
+        let sent = self.send_file_with_head(&head, framing, file).await;
         self.worker.put_scratch(head);
         match sent {
             Ok(()) if self.down.is_complete() => Served::Responded,
@@ -80,15 +88,14 @@ impl Exchange {
         }
     }
 
-    async fn send_file_with_head(&mut self, head: &[u8], file: FileReply) -> Result<(), CloseReason> {
+    async fn send_file_with_head(&mut self, head: &[u8], framing: Framing, file: FileReply) -> Result<(), CloseReason> {
         let length = file.parts.length();
-        if self.down.method == Method::Head {
-            return gone(self.down.send_head(head, Framing::Empty, &[], true));
+        if framing == Framing::Empty {
+            return gone(self.down.send_head(head, framing, &[], true));
         }
-        let framing = if self.down.with_trailers { Framing::Chunked } else { Framing::Length(length) };
         match file.parts.single() {
             _ if length == 0 => gone(self.down.send_head(head, framing, &[], true)),
-            Some(range) if framing != Framing::Chunked => {
+            Some(range) if matches!(framing, Framing::Length(_)) => {
                 let range = range.clone();
                 let FileReply { file, sendfile, chunk, .. } = file;
                 if sendfile && length > SMALL_BYTES_MAX {
@@ -161,7 +168,8 @@ impl Exchange {
                 continue;
             }
             let left = range.end - offset;
-            let piece = if self.down.is_paced() { SMALL_BYTES_MAX } else { (chunk as u64).max(SMALL_BYTES_MAX) };
+            let small = self.down.is_paced() || self.down.is_compressed();
+            let piece = if small { SMALL_BYTES_MAX } else { (chunk as u64).max(SMALL_BYTES_MAX) };
             let max = piece.min(left) as usize;
             let down = &mut self.down;
             let mut send = |bytes: &[u8]| {
@@ -264,7 +272,6 @@ impl Exchange {
             _ if file.ranges => encode_field(b"Accept-Ranges", b"bytes", head),
             _ => {}
         }
-        encode_head_end(head);
     }
 }
 

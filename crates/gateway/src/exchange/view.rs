@@ -162,6 +162,7 @@ impl ExchangeView<'_> {
             | Variable::ProxyProtocolServerAddr
             | Variable::ProxyProtocolServerPort
             | Variable::ProxyProtocolTlv(_) => exchange.proxy_protocol(variable, out),
+            Variable::GzipRatio => exchange.down.gzip_ratio().is_some_and(|ratio| bytes(ratio.as_bytes(), out)),
             Variable::LimitRate => number(exchange.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),

@@ -2,7 +2,7 @@
 
 use super::Lowering;
 use crate::body_file::BodyFiles;
-use crate::exchange::AccessPlan;
+use crate::exchange::{AccessPlan, GzipPlan};
 use crate::files::Alias;
 use crate::generation::{
     ClientPlan, Content, LimitExceptPlan, LocationId, LocationPlan, RedirectPlan, ReturnPlan, TryFallbackPlan,
@@ -10,8 +10,8 @@ use crate::generation::{
 };
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    self, BodyInFile, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher, Program, Return,
-    ReturnBody, Server, ServerTokens, TryFallback, TryFiles,
+    self, BodyInFile, GzipSettings, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher,
+    Program, Return, ReturnBody, Server, ServerTokens, TryFallback, TryFiles,
 };
 use conf::value::words::MethodSet;
 use http1::Method;
@@ -78,6 +78,7 @@ impl Lowering<'_> {
         let rules = &settings.response.access;
         let access = (!rules.is_empty())
             .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
+        let gzip = gzip_plan(&settings.gzip);
         let real_ip = self.real_ip_plan(&settings.realip);
         let limits = self.limit_plan(&settings.limit);
         let rate = self.rate_plan(&settings.client);
@@ -98,6 +99,7 @@ impl Lowering<'_> {
             msie_padding: settings.response.msie_padding,
             warns_uninitialized: settings.log.uninitialized_variables,
             added,
+            gzip,
             real_ip,
             limits,
             rate,
@@ -180,6 +182,22 @@ impl Lowering<'_> {
         };
         ReturnPlan { status: answer.status, text, types: self.mime_types(&settings.files) }
     }
+}
+
+/// `None` where nothing is compressed.
+fn gzip_plan(settings: &GzipSettings) -> Option<Box<GzipPlan>> {
+    settings.on.then(|| {
+        Box::new(GzipPlan {
+            types: settings.types.clone(),
+            length_min: u64::from(settings.length_min),
+            level: settings.level,
+            vary: settings.vary,
+            proxied: settings.proxied,
+            http_version: settings.http_version,
+            msie6: settings.disable.msie6,
+            agents: settings.disable.agents.clone(),
+        })
+    })
 }
 
 fn server_token(tokens: &ServerTokens) -> Vec<u8> {

@@ -119,6 +119,7 @@ impl Lowering<'_> {
             } else {
                 [unbuffered_bytes, buffered_bytes]
             },
+            flushes: !transport.buffering,
             limit_rate: self.proxy_rate(transport),
             obeys_limit_rate: !settings.proxy.ignore_headers.contains(IgnoredHeaders::X_ACCEL_LIMIT_RATE),
             accel_redirect: !ignored.contains(IgnoredHeaders::X_ACCEL_REDIRECT),

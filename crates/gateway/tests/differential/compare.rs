@@ -3,12 +3,15 @@
 //! These are made equal before, because they are meant to differ or depend on time:
 //! * `Date`: its form is checked, its value is not compared;
 //! * `Server`, and the same name at the foot of built-in error pages: `(server)`;
+//! * a body with `Content-Encoding: gzip` is compared unpacked;
 //! * nginx's address 127.0.0.2 reads 127.0.0.1, as ours is;
 //! * `Content-Length` is compared as "that of the body" where it is, so that a page with a shorter name counts as equal; for
 //!   HEAD of such a page the length of the name is taken off;
 //! * the boundary between several ranges: `(boundary)`;
 //! * the order of fields of different names, and the boundaries of chunks;
 //! * in what the origin echoes: the number of the connection, of the request on it, and the port it came from.
+
+use std::io::Read as _;
 
 use serde_json::Value;
 
@@ -40,6 +43,11 @@ pub(crate) fn differences(nginx: &Observed, ours: &Observed) -> Vec<String> {
 
 fn normalised(side: Side, answer: &Answer) -> Answer {
     let mut answer = answer.clone();
+    if answer.values("Content-Encoding").contains(&"gzip")
+        && let Some(body) = unpacked(&answer.body)
+    {
+        answer.body = body;
+    }
     let length = answer.body.len();
     let name = answer.values("Server").first().map(|name| (*name).to_owned()).unwrap_or_default();
     let is_own_name = name.starts_with(if side == Side::Nginx { "nginx" } else { "holdfast" });
@@ -68,6 +76,12 @@ fn normalised(side: Side, answer: &Answer) -> Answer {
     let text = if is_own_name { text.replace(&foot(&name), &foot("(server)")) } else { text };
     answer.body = text.chars().map(|char| char as u8).collect();
     answer
+}
+
+/// What is in a compressed body; `None` where it is none, or is broken.
+fn unpacked(body: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    flate2::read::GzDecoder::new(body).read_to_end(&mut out).ok().map(|_| out)
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`

@@ -37,6 +37,7 @@ pub enum Variable {
     ContentLength,
     ContentType,
     DocumentRoot,
+    GzipRatio,
     Host,
     Hostname,
     Https,

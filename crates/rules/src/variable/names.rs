@@ -20,6 +20,7 @@ pub(super) const BUILT_IN: &[(&str, Variable)] = &[
     ("content_type", Variable::ContentType),
     ("document_root", Variable::DocumentRoot),
     ("document_uri", Variable::Uri),
+    ("gzip_ratio", Variable::GzipRatio),
     ("host", Variable::Host),
     ("hostname", Variable::Hostname),
     ("https", Variable::Https),

@@ -4,6 +4,7 @@
 mod choosing;
 mod clients;
 mod files;
+mod gzip;
 mod heads;
 mod keeping;
 mod limits;
@@ -62,6 +63,7 @@ pub(crate) fn suites() -> Vec<Suite> {
         },
         Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
         Suite { name: "clients", text: include_str!("clients.conf"), cases: clients::cases(), files: clients::files() },
+        Suite { name: "gzip", text: include_str!("gzip.conf"), cases: gzip::cases(), files: gzip::files() },
         Suite { name: "limits", text: include_str!("limits.conf"), cases: limits::cases(), files: limits::files() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]

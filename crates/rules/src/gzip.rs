@@ -1,0 +1,198 @@
+//! Who gets compressed responses: nginx's conditions of `gzip`, over the bytes of requests and responses. Compressing is the
+//! gateway's.
+
+use conf::value::words::GzipProxied;
+
+/// What `gzip_proxied` looks at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProxiedFacts<'a> {
+    /// The request has `Authorization`.
+    pub authorized: bool,
+    /// `Expires`: whether it lies before `Date`; a date that cannot be read does not.
+    pub expired: Option<bool>,
+    /// `Cache-Control`
+    pub cache_control: Option<&'a [u8]>,
+    /// There is `Last-Modified`.
+    pub has_last_modified: bool,
+    /// There is `ETag`.
+    pub has_etag: bool,
+}
+
+/// Whether a response to a request with `Via` may be compressed.
+pub fn is_proxied_allowed(flags: GzipProxied, facts: &ProxiedFacts<'_>) -> bool {
+    if flags.contains(GzipProxied::OFF) {
+        return false;
+    }
+    if flags.contains(GzipProxied::ANY) || (facts.authorized && flags.contains(GzipProxied::AUTH)) {
+        return true;
+    }
+    if let Some(expired) = facts.expired {
+        return expired && flags.contains(GzipProxied::EXPIRED);
+    }
+    if let Some(control) = facts.cache_control {
+        let says = |word: &[u8]| {
+            control.split(|&byte| byte == b',').any(|part| {
+                part.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii().eq_ignore_ascii_case(word)
+            })
+        };
+        return (flags.contains(GzipProxied::NO_CACHE) && says(b"no-cache"))
+            || (flags.contains(GzipProxied::NO_STORE) && says(b"no-store"))
+            || (flags.contains(GzipProxied::PRIVATE) && says(b"private"));
+    }
+    let too_exact = (flags.contains(GzipProxied::NO_LAST_MODIFIED) && facts.has_last_modified)
+        || (flags.contains(GzipProxied::NO_ETAG) && facts.has_etag);
+    !too_exact
+}
+
+/// Whether an `Accept-Encoding` names gzip, as nginx reads it: the first `gzip` that begins a word decides.
+pub fn accepts_gzip(value: &[u8]) -> bool {
+    let word = b"gzip";
+    let found = value.windows(word.len()).enumerate().find(|(at, window)| {
+        window.eq_ignore_ascii_case(word)
+            && at.checked_sub(1).is_none_or(|before| matches!(value.get(before), Some(b',' | b' ')))
+    });
+    let Some((at, _)) = found else { return false };
+    let mut rest = value.get(at + word.len()..).unwrap_or_default();
+    loop {
+        rest = match rest {
+            [] | [b',', ..] => return true,
+            [b' ', rest @ ..] => rest,
+            [b';', rest @ ..] => return is_quality_above_zero(rest),
+            _ => return false,
+        };
+    }
+}
+
+/// What stands behind `gzip;`.
+fn is_quality_above_zero(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let digits = match text {
+        [] => return true,
+        [b'q' | b'Q', b'=', digits @ ..] => digits,
+        _ => return false,
+    };
+    let digits = digits.split(|byte| matches!(byte, b',' | b' ')).next().unwrap_or_default();
+    match digits {
+        [b'1'] => true,
+        [b'1', b'.', zeros @ ..] => zeros.len() <= 3 && zeros.iter().all(|&byte| byte == b'0'),
+        [b'0', b'.', parts @ ..] => {
+            parts.len() <= 3 && parts.iter().all(u8::is_ascii_digit) && parts.iter().any(|&byte| byte != b'0')
+        }
+        _ => false,
+    }
+}
+
+/// `gzip_disable msie6`: MSIE 4 to 6, but for 6 in Windows XP SP2.
+pub fn is_msie6(agent: &[u8]) -> bool {
+    let has = |text: &[u8], word: &[u8]| text.windows(word.len()).any(|window| window == word);
+    let Some(at) = agent.windows(5).position(|window| window == b"MSIE ") else { return false };
+    let version = agent.get(at + 5..).unwrap_or_default();
+    let is_old = match version {
+        [b'4' | b'5', b'.', ..] => true,
+        [b'6', b'.', rest @ ..] => !has(rest, b"SV1"),
+        _ => false,
+    };
+    is_old && !has(agent, b"Opera")
+}
+
+/// A tag for other bytes of the same meaning; `None` for what is no tag.
+pub fn weak_tag(tag: &[u8]) -> Option<Vec<u8>> {
+    match tag {
+        [b'W', b'/', ..] => Some(tag.to_vec()),
+        [b'"', ..] => Some([b"W/", tag].concat()),
+        _ => None,
+    }
+}
+
+/// How many times smaller it has become, with two decimals: `$gzip_ratio`.
+pub fn ratio(before: u64, after: u64) -> Option<String> {
+    let hundredths = (u128::from(before) * 1000).checked_div(u128::from(after))?;
+    // As in nginx 2.125 becomes 2.13.
+    let rounded = hundredths / 10 + u128::from(hundredths % 10 > 4);
+    Some(format!("{}.{:02}", rounded / 100, rounded % 100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn accept_encoding_as_nginx_reads_it() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("gzip, deflate, br", true),
+            ("GZip", true),
+            ("deflate, gzip", true),
+            ("deflate,gzip;q=1.0", true),
+            ("gzip;q=0.001", true),
+            ("gzip ; q=0.5", true),
+            ("gzip;", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.000", false),
+            ("gzip;q=2", false),
+            ("gzip;q=1.001", false),
+            ("gzip;q=0.0001", false),
+            ("gzip;x=1", false),
+            ("x-gzip", false),
+            ("gzipx", false),
+            ("x-gzip, gzip", true),
+            ("*", false),
+            ("", false),
+        ] {
+            assert_eq!(accepts_gzip(value.as_bytes()), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn old_browsers_are_known() {
+        for (agent, expected) in [
+            ("Mozilla/4.0 (compatible; MSIE 6.0; Windows NT 5.1)", true),
+            ("Mozilla/4.0 (compatible; MSIE 6.0; Windows NT 5.1; SV1)", false),
+            ("Mozilla/4.0 (compatible; MSIE 5.5; Windows 98)", true),
+            ("Mozilla/4.0 (compatible; MSIE 6.0; X) Opera 7.0", false),
+            ("Mozilla/4.0 (compatible; MSIE 7.0)", false),
+            ("MSIE ", false),
+        ] {
+            assert_eq!(is_msie6(agent.as_bytes()), expected, "{agent}");
+        }
+    }
+
+    #[test]
+    fn tags_become_weak() {
+        assert_eq!(weak_tag(b"\"x\"").as_deref(), Some(&b"W/\"x\""[..]));
+        assert_eq!(weak_tag(b"W/\"x\"").as_deref(), Some(&b"W/\"x\""[..]));
+        assert_eq!((weak_tag(b"x"), weak_tag(b"")), (None, None));
+    }
+
+    #[test]
+    fn responses_for_proxies() {
+        let none = ProxiedFacts::default();
+        let allowed = is_proxied_allowed;
+        assert!(!allowed(GzipProxied::OFF, &none) && allowed(GzipProxied::ANY, &none));
+        let control = |value: &'static [u8]| ProxiedFacts { cache_control: Some(value), ..none };
+        assert!(allowed(GzipProxied::NO_CACHE, &control(b"max-age=1, No-Cache")));
+        assert!(!allowed(GzipProxied::NO_STORE, &control(b"no-cache")));
+        assert!(allowed(GzipProxied::PRIVATE, &control(b"private=\"x\"")));
+        assert!(allowed(GzipProxied::EXPIRED, &ProxiedFacts { expired: Some(true), ..none }));
+        assert!(!allowed(GzipProxied::EXPIRED, &ProxiedFacts { expired: Some(false), ..none }));
+        assert!(!allowed(GzipProxied::NO_CACHE, &ProxiedFacts { expired: Some(true), ..none }));
+        assert!(allowed(GzipProxied::AUTH, &ProxiedFacts { authorized: true, expired: Some(false), ..none }));
+        assert!(!allowed(GzipProxied::NO_ETAG, &ProxiedFacts { has_etag: true, ..none }));
+        assert!(allowed(GzipProxied::NO_LAST_MODIFIED, &ProxiedFacts { has_etag: true, ..none }));
+    }
+
+    #[test]
+    fn ratios_are_rounded() {
+        assert_eq!(ratio(2125, 1000).as_deref(), Some("2.13"));
+        assert_eq!(ratio(1999, 1000).as_deref(), Some("2.00"));
+        assert_eq!((ratio(0, 20).as_deref(), ratio(1, 0)), (Some("0.00"), None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(value in prop::collection::vec(any::<u8>(), 0..60), nearly in "[gzip;,q=.0-9 ]{0,20}") {
+            let _ = (accepts_gzip(&value), is_msie6(&value), weak_tag(&value), accepts_gzip(nearly.as_bytes()));
+        }
+    }
+}
