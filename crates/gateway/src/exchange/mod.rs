@@ -12,6 +12,7 @@ mod downstream;
 mod file_parts;
 mod files;
 mod limits;
+mod line;
 mod offload;
 mod patience;
 mod proxied_by;
@@ -38,7 +39,7 @@ pub(crate) use rate::{RatePlan, SizePlan};
 pub(crate) use real_client::{RealIpPlan, RealIpSource};
 pub(crate) use settle::log_tunnel;
 pub(crate) use sticky::is_same_site;
-pub(crate) use view::{ExchangeView, is_served};
+pub(crate) use view::ExchangeView;
 
 use crate::close::CloseReason;
 use crate::computed::ComputedTarget;
