@@ -19,7 +19,7 @@ mod real_ip;
 use crate::access_log::{AccessOutput, LogSink};
 use crate::error_log::{ErrorLog, ErrorTarget};
 use crate::files::Alias;
-use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
+use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, MovingFloor, ServerPlan};
 use crate::log_place::LogPlace;
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
@@ -37,7 +37,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use upstream::balance::{HealthRegistry, Sessions};
+use upstream::balance::{HealthRegistry, SeatLine, Sessions};
 
 /// Turns a name into addresses; at start and reload only, where waiting for DNS is allowed.
 pub type Resolve<'a> = &'a dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
@@ -53,6 +53,8 @@ pub struct Registry {
     /// The sessions of `sticky learn` by zone, with the upstream that has it.
     sessions: HashMap<String, (String, Arc<Sessions>)>,
     limit_zones: limit_zones::LimitZones,
+    /// The waiting lines of groups with `queue`, by the group's name.
+    lines: HashMap<String, Arc<SeatLine>>,
     generations: u64,
 }
 
@@ -111,6 +113,7 @@ struct Lowering<'a> {
     locations: Vec<LocationPlan>,
     zone_keys: limit_zones::ZoneKeys,
     floors: Vec<FloorPlan>,
+    moving_floors: Vec<MovingFloor>,
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
     keeps_sent: bool,
@@ -135,6 +138,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             locations: Vec::new(),
             definitions: Definitions::default(),
             floors: Vec::new(),
+            moving_floors: Vec::new(),
             hostname: options.hostname.as_bytes().into(),
             worker_connections,
             wants_upstream_local: false,
@@ -158,6 +162,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         locations: Vec::new(),
         zone_keys: limit_zones::ZoneKeys::default(),
         floors: Vec::new(),
+        moving_floors: Vec::new(),
         wants_upstream_local: false,
         keeps_sent: false,
         found: Vec::new(),
@@ -168,7 +173,15 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
     let Lowering {
-        logs, error_outputs: error_logs, locations, floors, found, keeps_sent, wants_upstream_local, ..
+        logs,
+        error_outputs: error_logs,
+        locations,
+        floors,
+        moving_floors,
+        found,
+        keeps_sent,
+        wants_upstream_local,
+        ..
     } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
@@ -180,6 +193,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         locations,
         definitions,
         floors,
+        moving_floors,
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
         wants_upstream_local,
@@ -222,23 +236,18 @@ impl Lowering<'_> {
         self.http.servers.get(id.0 as usize)
     }
 
-    /// Variables that exist and have no value here yet.
-    fn refuse_unserved<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
+    /// Notes what has to be kept, or asked of the kernel, for somebody who asks for it.
+    fn note_wanted<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>) {
         for variable in variables {
             self.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
             self.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
-            if crate::exchange::is_served(variable) {
-                continue;
-            }
-            let message = format!("variable \"{}\" is known but not supported by holdfast yet", variable.shown());
-            self.found.push(Diagnostic::error(span, message));
         }
     }
 
     fn template(&mut self, written: &conf::value::Template) -> rules::template::Template {
         match rules::template::Template::compile(written, &self.users) {
             Ok(template) => {
-                self.refuse_unserved(template.variables(), written.span);
+                self.note_wanted(template.variables());
                 template
             }
             Err(error) => {

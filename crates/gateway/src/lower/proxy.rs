@@ -3,7 +3,7 @@
 use super::Lowering;
 use super::group::GroupUse;
 use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
-use crate::group::{GroupPlan, Members};
+use crate::group::GroupPlan;
 use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
@@ -70,10 +70,7 @@ impl Lowering<'_> {
             host: pass.host_header.clone(),
         };
         let group = self.group(used)?;
-        if let Members::Fixed(set) = &group.members {
-            let timeout = settings.transport.connect_timeout;
-            self.note_floors(pass.upstream, &set.peers, &connect, timeout);
-        }
+        self.note_floors(pass.upstream, &group, &connect, settings.transport.connect_timeout);
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
         let mut plan = self.plan_with(group, (connect, source), uri, pass.port, settings, name);
         plan.redirects = self.redirects(Some(pass), settings, name);
@@ -128,6 +125,9 @@ impl Lowering<'_> {
             ignore_client_abort: transport.ignore_client_abort,
             pass_request_headers: settings.proxy.pass_request_headers,
             pass_request_body: settings.proxy.pass_request_body,
+            method: settings.proxy.method.as_ref().map(|method| self.template(method)),
+            set_body: settings.proxy.set_body.as_ref().map(|body| self.template(body)),
+            pass_trailers: settings.proxy.pass_trailers,
             conditions: conditions(transport.next_upstream),
             tries_max: transport.next_upstream_tries,
             tries_timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
