@@ -321,6 +321,12 @@ pub(crate) struct ProxyPlan {
     pub(crate) intercept_errors: bool,
     pub(crate) pass_request_headers: bool,
     pub(crate) pass_request_body: bool,
+    /// `proxy_method`
+    pub(crate) method: Option<Template>,
+    /// `proxy_set_body`
+    pub(crate) set_body: Option<Template>,
+    /// `proxy_pass_trailers`
+    pub(crate) pass_trailers: bool,
     pub(crate) conditions: Conditions,
     /// `proxy_next_upstream_tries`; 0 for no limit.
     pub(crate) tries_max: u32,

@@ -12,17 +12,20 @@ pub(crate) struct Answer {
     pub(crate) bytes: Vec<u8>,
     /// What they mean; its spans point into `bytes`.
     pub(crate) head: ResponseHead,
+    /// The lines of its trailers, once its body has ended.
+    pub(crate) trailers: Vec<u8>,
 }
 
 impl Answer {
     /// Bytes of memory behind its buffers.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.head.fields.capacity() * size_of::<http1::Field>()
+        self.bytes.capacity() + self.trailers.capacity() + self.head.fields.capacity() * size_of::<http1::Field>()
     }
 
     /// Makes it ready for the next exchange.
     pub(crate) fn clear(&mut self) {
         recycle(&mut self.bytes);
+        self.trailers.clear();
     }
 }
 

@@ -262,7 +262,7 @@ impl Shared {
     }
 
     /// Wakes the task that [`wake_token`] packed.
-    fn wake(&self, token: u64) {
+    pub(crate) fn wake(&self, token: u64) {
         let place = token as u32;
         let worker = (place >> INDEX_BITS) as usize;
         let task = TaskId { index: place & ((1 << INDEX_BITS) - 1), generation: (token >> 32) as u32 };

@@ -69,6 +69,19 @@ pub(crate) struct TunnelRecord {
     pub(crate) head_bytes: u64,
     /// A tunnel counts for `limit_conn` as long as it lasts.
     pub(crate) limits: Option<Box<Limited>>,
+    /// What each attempt came to, the last of which became the tunnel: up to the 101.
+    pub(crate) attempts: Box<[TunnelAttempt]>,
+}
+
+/// What a tunnel's log lines say of one attempt when the tunnel ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TunnelAttempt {
+    pub(crate) response_ms: Option<u64>,
+    pub(crate) response_length: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_sent: u64,
+    /// What stands between its values and those of the next attempt.
+    pub(crate) separator: &'static [u8],
 }
 
 /// What a step came to.
@@ -196,6 +209,11 @@ impl Tunnel {
     /// Who ended the tunnel; this gateway, where neither side has.
     pub(crate) fn ended_by(&self) -> CloseSide {
         self.ended_by.unwrap_or(CloseSide::Gateway)
+    }
+
+    /// Bytes relayed to the upstream.
+    pub(crate) fn bytes_to_upstream(&self) -> u64 {
+        self.directions[0].bytes
     }
 
     /// Bytes relayed to the client.

@@ -108,6 +108,9 @@ pub enum Failure {
     NoSocket,
     /// The balancer has no peer to offer (U11).
     NoLivePeer,
+    /// No connection was permitted: the group's own limit is reached, and its waiting line is full, or the time in it is
+    /// over. Another peer of the group would find the same.
+    NotAdmitted,
     /// The client is gone (U13).
     ClientGone,
 }
@@ -202,6 +205,8 @@ pub enum Reason {
     NoSocket,
     /// U11.
     NoLivePeer,
+    /// The group's limit.
+    NotAdmitted,
     /// U13.
     ClientGone,
 }
@@ -222,6 +227,7 @@ impl Reason {
             Self::TimeUsedUp => "proxy_next_upstream_timeout reached",
             Self::NoSocket => "no descriptor or memory for a socket",
             Self::NoLivePeer => "no live upstreams",
+            Self::NotAdmitted => "the group's connection limit is reached",
             Self::ClientGone => "client closed the connection",
         }
     }
@@ -269,6 +275,7 @@ pub fn decide(failure: Failure, attempt: &Attempt, policy: &Policy) -> Verdict {
         Failure::ClientGone => return verdict(Decision::Fail { status: 499 }, Blame::None, Reason::ClientGone),
         Failure::NoSocket => return verdict(Decision::Fail { status: 503 }, Blame::None, Reason::NoSocket),
         Failure::NoLivePeer => return verdict(Decision::Fail { status: 502 }, Blame::None, Reason::NoLivePeer),
+        Failure::NotAdmitted => return verdict(Decision::Fail { status: 502 }, Blame::None, Reason::NotAdmitted),
         Failure::ConnectFailed | Failure::ClosedBeforeHead | Failure::ClosedInsideHead => {
             (Conditions::ERROR, 502, Blame::Failed)
         }
@@ -343,7 +350,7 @@ fn verdict(decision: Decision, blame: Blame, reason: Reason) -> Verdict {
 mod tests {
     use super::Failure::{
         ClientGone, ClosedBeforeHead, ClosedInsideHead, ConnectFailed, ConnectTimeout, InvalidHeader, NoLivePeer,
-        NoLocalPort, NoSocket, Status, Timeout,
+        NoLocalPort, NoSocket, NotAdmitted, Status, Timeout,
     };
     use super::*;
 
@@ -475,6 +482,12 @@ mod tests {
     fn u11_no_live_peer_is_502() {
         let verdict = decide(NoLivePeer, &POST, &DEFAULT);
         assert_eq!((verdict.decision, verdict.reason.phrase()), (fail(502), "no live upstreams"));
+    }
+
+    #[test]
+    fn p09_a_limit_of_the_groups_own_is_502_and_nobodys_fault() {
+        let verdict = decide(NotAdmitted, &GET, &DEFAULT);
+        assert_eq!((verdict.decision, verdict.blame, verdict.reason), (fail(502), Blame::None, Reason::NotAdmitted));
     }
 
     #[test]

@@ -183,6 +183,17 @@ pub struct ConnectionCap {
     pub timeout: Duration,
 }
 
+/// `queue`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// Requests that wait at most; at least 1.
+    pub length: u32,
+    /// How long one waits.
+    pub timeout: Duration,
+    /// Where it was written.
+    pub span: Span,
+}
+
 /// Idle connections per worker where `keepalive` was not written, since 1.29.7.
 const KEEPALIVE_DEFAULT: Keepalive = Keepalive { idle: 32, local: true, per_peer: None, floor: 0, span: None };
 
@@ -215,7 +226,7 @@ settings! {
         /// Longest time of a name's resolution.
         resolver_timeout: Duration = Duration::from_secs(30), "resolver_timeout" => value(parse_milliseconds);
         /// Requests that wait where no peer can be chosen, and how long.
-        queue: Option<(u32, Duration)> = None, "queue" => whole(parse_queue);
+        queue: Option<Queue> = None, "queue" => whole(parse_queue);
     }
 }
 
@@ -349,14 +360,16 @@ fn parse_group_zone(at: &mut At<'_>) -> Parsed<Option<(String, Option<u64>)>> {
     Ok(Some((name.text().into_owned(), size)))
 }
 
-fn parse_queue(at: &mut At<'_>) -> Parsed<Option<(u32, Duration)>> {
+fn parse_queue(at: &mut At<'_>) -> Parsed<Option<Queue>> {
     let word = at.word(0)?;
-    let count = number(&word.value).and_then(|count| u32::try_from(count).ok()).filter(|&count| count > 0);
-    let count = count.ok_or_else(|| crate::value::invalid_value(word))?;
+    let length = number(&word.value).and_then(|count| u32::try_from(count).ok()).filter(|&count| count > 0);
+    let length = length
+        .ok_or_else(|| crate::value::invalid_value(word).with_hint("a number of requests that may wait, at least 1"))?;
     let mut timeout = QUEUE_TIMEOUT;
     if let Some(word) = at.words().get(1) {
         let value = parameter(word, "timeout").and_then(|value| milliseconds(&value.value, false));
-        timeout = Duration::from_millis(value.ok_or_else(|| invalid_parameter(word))?);
+        let time = value.ok_or_else(|| invalid_parameter(word).with_hint("`timeout=T`"))?;
+        timeout = Duration::from_millis(time);
     }
-    Ok(Some((count, timeout)))
+    Ok(Some(Queue { length, timeout, span: at.directive.span }))
 }

@@ -79,6 +79,7 @@ fn check_group(group: &Upstream, env: &Env, out: &mut Vec<Diagnostic>) {
                 .with_hint("at least one server must not be `backup`"),
         );
     }
+    check_queue(group, out);
     for server in group.servers.iter().filter(|server| server.resolve) {
         if group.settings.zone.is_none() {
             let message =
@@ -91,6 +92,34 @@ fn check_group(group: &Upstream, env: &Env, out: &mut Vec<Diagnostic>) {
                 Diagnostic::error(server.span, message).with_hint("add `resolver ADDRESS;` to the group or to `http`"),
             );
         }
+    }
+}
+
+/// A group has one waiting line, which has one length.
+fn check_queue(group: &Upstream, out: &mut Vec<Diagnostic>) {
+    let Some(queue) = &group.settings.queue else { return };
+    match &group.settings.max_connections {
+        Some(cap) if cap.queue > 0 => {
+            let message = format!(
+                "upstream \"{}\": queue {} contradicts \"queue={}\" of \"max_connections\"",
+                group.name, queue.length, cap.queue
+            );
+            out.push(
+                Diagnostic::error(queue.span, message)
+                    .with_hint("take one of them out: `queue` holds for connections above `max_connections`, too"),
+            );
+        }
+        None if group.servers.iter().all(|server| server.max_conns == 0) => {
+            let message = format!(
+                "upstream \"{}\": no server has \"max_conns\", so requests queue only while all servers have failed",
+                group.name
+            );
+            out.push(
+                Diagnostic::warning(queue.span, message)
+                    .with_hint("`max_conns=N` behind the servers, or `max_connections N`"),
+            );
+        }
+        Some(_) | None => {}
     }
 }
 

@@ -7,7 +7,8 @@ directives! {
     module "holdfast";
     "max_connections" (1..=4) "number [connecting=number] [queue=number timeout=time]"
         in Upstream, No since "holdfast", Planned =>
-        "Exact cap on upstream connections in the whole process, on simultaneous connects, and a bounded waiting line.",
+        "Exact cap on upstream connections in the whole process, on simultaneous connects, and a bounded waiting line: 502 \
+         where it is full, or after `timeout` (60s).",
         "max_connections 500 connecting=50 queue=1000 timeout=2s;";
     "keepalive_learn" (flag) "on | off" = "on" in Upstream, No since "holdfast", Planned =>
         "Whether the idle time and the number of requests after which each peer closes are learned, from its \

@@ -59,5 +59,7 @@ directives! {
     "state" (1) "file" in Upstream, No since "1.9.7", Planned =>
         "A file in which the group's peers are kept across restarts.", "state /var/lib/holdfast/backend.state;";
     "queue" (1..=2) "number [timeout=time]" in Upstream, No since "1.5.12", Planned =>
-        "How many requests may wait for a peer when all are busy, and for how long.", "queue 100 timeout=30s;";
+        "How many requests may wait, first come, first served, while no peer can be chosen: all have `max_conns` exchanges, \
+         or have failed. With `max_connections` also for a connection. 502 where the line is full, or after `timeout` (60s).",
+        "queue 100 timeout=30s;";
 }

@@ -65,3 +65,34 @@ fn what_is_wrong_with_a_group() {
         ["no resolver defined to resolve names at run time in upstream \"u\" <- server b resolve;"]
     );
 }
+
+#[test]
+fn a_group_has_one_waiting_line() {
+    let queue =
+        |text: &str| http(text).upstreams[0].settings.queue.map(|queue| (queue.length, queue.timeout.as_secs()));
+    assert_eq!(queue("upstream u { server a max_conns=1; queue 100 timeout=30s; }"), Some((100, 30)));
+    assert_eq!(queue("upstream u { server a; max_connections 5; queue 1; }"), Some((1, 60)));
+    for (text, expected) in [
+        ("queue 0;", "invalid value \"0\" <- 0"),
+        ("queue -1;", "invalid value \"-1\" <- -1"),
+        ("queue many;", "invalid value \"many\" <- many"),
+        ("queue 5 30s;", "invalid parameter \"30s\" <- 30s"),
+        ("queue 5 timeout=soon;", "invalid parameter \"timeout=soon\" <- timeout=soon"),
+        (
+            "max_connections 9 queue=7 timeout=1s; queue 5;",
+            "upstream \"u\": queue 5 contradicts \"queue=7\" of \"max_connections\" <- queue 5;",
+        ),
+        (
+            "queue 5; max_connections 9 queue=7;",
+            "upstream \"u\": queue 5 contradicts \"queue=7\" of \"max_connections\" <- queue 5;",
+        ),
+    ] {
+        assert_eq!(found(&format!("upstream u {{ server a max_conns=1; {text} }}")), [expected], "{text}");
+    }
+    assert_eq!(
+        found("upstream u { server a; server b; queue 5; }"),
+        [
+            "warning: upstream \"u\": no server has \"max_conns\", so requests queue only while all servers have failed <- queue 5;"
+        ]
+    );
+}

@@ -8,7 +8,7 @@ use crate::added::{AddedField, AddedPlan, ExpiresPlan, drop_fields, expiry, fiel
 use crate::files::precondition::parse_date;
 use conf::model::{Expires, parse_expires_text};
 use http1::encode::encode_field;
-use http1::{Method, Version};
+use http1::{FieldId, Method, Version};
 
 impl Exchange {
     /// Adds to an encoded head, which may be seen by the values, what the location wants in it.
@@ -65,15 +65,34 @@ impl Exchange {
         Some(value)
     }
 
-    /// Whether the response ends in trailers, which only chunks can have.
-    pub(super) fn wants_trailers(&self, status: u16) -> bool {
-        self.location().added.as_ref().is_some_and(|plan| {
-            !is_bodiless(status)
-                && self.down.method != Method::Head
-                && self.down.version == Version::Http11
-                && self.client_plan().chunked_transfer_encoding
-                && plan.trailers.iter().any(|field| field.always || is_usual(status))
-        })
+    /// Whether the response ends in trailers, which only chunks can have: the location's, or those that it `brings` along.
+    pub(super) fn wants_trailers(&self, status: u16, brings: bool) -> bool {
+        let adds = || {
+            let added = self.location().added.as_ref();
+            added.is_some_and(|plan| plan.trailers.iter().any(|field| field.always || is_usual(status)))
+        };
+        (brings || adds())
+            && !is_bodiless(status)
+            && self.down.method != Method::Head
+            && self.down.version == Version::Http11
+            && self.client_plan().chunked_transfer_encoding
+    }
+
+    /// `proxy_pass_trailers`: the lines of the upstream's that are not hidden.
+    fn passed_trailers(&self) -> Vec<u8> {
+        let (Some(answer), Some(plan)) = (self.answer(), self.location().content.proxy(self.proxy_place)) else {
+            return Vec::new();
+        };
+        if !plan.pass_trailers {
+            return Vec::new();
+        }
+        let mut lines = Vec::with_capacity(answer.trailers.len());
+        for (name, value) in fields(&answer.trailers) {
+            if !plan.hidden.contains(FieldId::of_name(name), name) {
+                encode_field(name, value, &mut lines);
+            }
+        }
+        lines
     }
 
     /// Ends a body that waits for its trailers.
@@ -81,7 +100,7 @@ impl Exchange {
         if !self.down.awaits_trailers() {
             return;
         }
-        let mut lines = Vec::new();
+        let mut lines = self.passed_trailers();
         if let Some(plan) = &self.location().added {
             for field in plan.trailers.iter().filter(|field| field.always || is_usual(self.status)) {
                 let head = self.down.sent_head();

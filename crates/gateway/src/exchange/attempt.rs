@@ -17,17 +17,16 @@ use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
 use crate::memory::FLOOR_BYTES;
 use crate::pool::{IdleSocket, Leased};
-use crate::shared::wake_token;
 use crate::tunnel::TunnelStart;
 use http1::FieldId;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
+use reactor::Stream;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::time::Duration;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
-use upstream::shared::{Checkout, Full, Grant, Open};
+use upstream::shared::{Checkout, Grant, Open};
 
 /// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
 const STREAM_BYTES: usize = 16 * 1024;
@@ -66,6 +65,8 @@ pub(super) struct Sent {
 /// A request on its way to the upstream.
 struct Sending {
     spill: Spill,
+    /// Bytes that were written, or wait in the spill; those of the body's file are not among them.
+    given: u64,
     /// How far the body's file has been sent.
     offset: u64,
     /// Everything has been given to the socket or the spill.
@@ -77,6 +78,24 @@ struct Sending {
 }
 
 impl Sending {
+    fn write(&mut self, stream: &Stream, parts: &[&[u8]]) {
+        let written = self.spill.write(stream, parts);
+        self.given(written, parts);
+    }
+
+    /// Notes what became of a write into the spill.
+    fn given(&mut self, written: io::Result<usize>, parts: &[&[u8]]) {
+        if written.is_ok() {
+            self.given += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        }
+        self.note(written);
+    }
+
+    /// Bytes that the socket has taken.
+    fn sent_bytes(&self) -> u64 {
+        (self.given + self.offset).saturating_sub(self.spill.len() as u64)
+    }
+
     fn note<T>(&mut self, outcome: io::Result<T>) {
         if let Err(error) = outcome {
             self.broken = true;
@@ -96,7 +115,11 @@ impl Exchange {
         let Some(peer) = tries.peer(plan, index) else {
             return AttemptEnd::Failed { failure: Failure::NoLivePeer, sent: Sent::default() };
         };
-        self.begin_attempt(index as u32).held.clone_from(&tries.held);
+        let queue_ms = tries.queue_ms;
+        let record = self.begin_attempt(index as u32);
+        record.held.clone_from(&tries.held);
+        record.queue_ms = queue_ms;
+        record.pool_wait_ms = queue_ms.unwrap_or(0);
         let up = match self.lease(plan, peer, tries).await {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
@@ -104,7 +127,8 @@ impl Exchange {
         let (now, local) = (self.worker.reactor.now(), self.generation.wants_upstream_local);
         if let Some(record) = self.attempts.last_mut() {
             record.reused = up.is_reused();
-            record.pool_wait_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
+            let waited_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
+            record.pool_wait_ms = queue_ms.unwrap_or(0) + waited_ms;
             record.local_address = if local { up.stream().local_address().ok().flatten().map(Box::new) } else { None };
         }
         self.converse(plan, up, body, tries).await
@@ -170,35 +194,6 @@ impl Exchange {
         Some(up)
     }
 
-    /// Every permitted connection is in use: waits for one, in the order of arrival, as long as `queue` allows.
-    async fn wait_in_line(
-        &self,
-        plan: &ProxyPlan,
-        peer: &PeerPlan,
-        limit: Full,
-    ) -> Result<Grant<'static, IdleSocket>, Failure> {
-        let token = wake_token(self.worker.index, self.task());
-        let Ok(mut waiter) = self.worker.shared.pool.wait(self.worker.id(), peer.key, token) else {
-            self.error_log(&format!("upstream connection limit reached ({limit:?}) while connecting to upstream"));
-            return Err(Failure::ConnectFailed);
-        };
-        let began = self.worker.reactor.now();
-        loop {
-            if let Some(grant) = waiter.poll() {
-                return Ok(grant);
-            }
-            let waited = Duration::from_millis(self.worker.reactor.now().since(began));
-            let Some(left) = plan.group.queue_timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
-                self.error_log(&format!("no upstream connection became free ({limit:?}) while connecting to upstream"));
-                return Err(Failure::ConnectTimeout);
-            };
-            self.wait(left).await;
-            if self.client_is_gone() && !plan.ignore_client_abort {
-                return Err(Failure::ClientGone);
-            }
-        }
-    }
-
     /// Whether the client's connection is broken. A FIN alone is not that: a client may close its sending side and wait
     /// for the response.
     pub(super) fn client_is_gone(&self) -> bool {
@@ -208,23 +203,30 @@ impl Exchange {
     /// Sends the request, awaits the head, relays the response.
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let complete = !body.is_streamed() && body.file().is_none();
-        let mut sending = Sending { spill: Spill::default(), offset: 0, complete, broken: false, error: None };
+        let mut sending =
+            Sending { spill: Spill::default(), given: 0, offset: 0, complete, broken: false, error: None };
         self.forget_answer();
         let head = &self.request.upstream_head[..];
-        let began = match body.bytes() {
+        match body.bytes() {
             // What was read of a body whose end is not known yet is its first chunk.
             bytes if body.is_chunked() && !bytes.is_empty() => {
                 let size = ChunkHeader::new(bytes.len() as u64);
-                sending.spill.write(up.stream(), &[head, size.as_bytes(), bytes, b"\r\n"])
+                sending.write(up.stream(), &[head, size.as_bytes(), bytes, b"\r\n"]);
             }
-            bytes if up.acked_before().is_some() => send_in_two(&mut sending.spill, up.stream(), head, bytes),
-            bytes => sending.spill.write(up.stream(), &[head, bytes]),
-        };
-        sending.note(began);
+            bytes if up.acked_before().is_some() => {
+                let written = send_in_two(&mut sending.spill, up.stream(), head, bytes);
+                sending.given(written, &[head, bytes]);
+            }
+            bytes => sending.write(up.stream(), &[head, bytes]),
+        }
         let mut interims = 0;
         let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
-            if let Err(end) = self.send_more(&mut sending, &up, body) {
+            let more = self.send_more(&mut sending, &up, body);
+            if let Some(record) = self.attempts.last_mut() {
+                record.bytes_sent = sending.sent_bytes();
+            }
+            if let Err(end) = more {
                 up.discard(DiscardReason::RequestBodyUnsent);
                 return end;
             }
@@ -302,8 +304,8 @@ impl Exchange {
                 self.send_body_file(sending, up, file, length);
                 return Ok(());
             }
-            let spill = &mut sending.spill;
             let mut failed = None;
+            let Sending { spill, given, .. } = &mut *sending;
             let mut room = match self.client_plan().body_size_max {
                 0 => u64::MAX,
                 limit => limit.saturating_sub(self.body.received),
@@ -313,12 +315,13 @@ impl Exchange {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;
-                let written = if body.is_chunked() {
-                    spill.write(up.stream(), &[ChunkHeader::new(data.len() as u64).as_bytes(), data, b"\r\n"])
-                } else {
-                    spill.write(up.stream(), &[data])
-                };
-                failed = failed.take().or(written.err());
+                let size = ChunkHeader::new(data.len() as u64);
+                let framed = [size.as_bytes(), data, b"\r\n"];
+                let parts = if body.is_chunked() { &framed[..] } else { &framed[1..2] };
+                match spill.write(up.stream(), parts) {
+                    Ok(_) => *given += parts.iter().map(|part| part.len() as u64).sum::<u64>(),
+                    Err(error) => failed = failed.take().or(Some(error)),
+                }
             });
             sending.note(failed.map_or(Ok(()), Err));
             if let Some(reply) = self.check_received_size() {
@@ -333,8 +336,7 @@ impl Exchange {
                     if body.is_chunked() {
                         let mut last = Vec::new();
                         encode_last_chunk(&[], &mut last);
-                        let written = sending.spill.write(up.stream(), &[&last]);
-                        sending.note(written);
+                        sending.write(up.stream(), &[&last]);
                     }
                 }
                 Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
@@ -370,6 +372,10 @@ impl Exchange {
         if let Some(record) = self.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
             record.response_length = relay.received;
+            record.bytes_received += relay.received - relay.preread;
+        }
+        if let Some(answer) = &mut self.answer {
+            answer.trailers = std::mem::take(&mut relay.trailers);
         }
         let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
         match end {
@@ -426,6 +432,8 @@ impl Exchange {
     fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {
         let reason = if relay.excess {
             Some(DiscardReason::ProtocolError)
+        } else if relay.unread {
+            Some(DiscardReason::ResponseBodyUnread)
         } else if !request_sent {
             Some(DiscardReason::RequestBodyUnsent)
         } else if !self.answer.as_ref().is_some_and(|answer| answer.head.keepalive) {

@@ -14,6 +14,7 @@ mod file_parts;
 mod files;
 mod gzip;
 mod limits;
+mod line;
 mod offload;
 mod patience;
 mod proxied_by;
@@ -44,7 +45,7 @@ pub(crate) use real_client::{RealIpPlan, RealIpSource};
 pub(crate) use settle::log_tunnel;
 pub(crate) use sticky::is_same_site;
 pub(crate) use target::Target;
-pub(crate) use view::{ExchangeView, is_served};
+pub(crate) use view::ExchangeView;
 
 use crate::close::CloseReason;
 use crate::computed::ComputedTarget;

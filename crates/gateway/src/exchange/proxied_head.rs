@@ -4,6 +4,7 @@ use super::attempt::{AttemptEnd, Sent};
 use super::downstream::Framing;
 use super::proxy::Tries;
 use super::relay::{FeedError, Relay, Source};
+use super::reply::is_bodiless;
 use super::{Exchange, ExchangeView};
 use crate::close::CloseReason;
 use crate::compress::GZIP_TURN_BYTES;
@@ -56,6 +57,9 @@ impl Exchange {
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
             let most = self.location().gzip.as_ref().map_or(most, |_| most.min(GZIP_TURN_BYTES));
             let read = up.stream().read_with(most, |bytes| {
+                if let Some(record) = self.attempts.last_mut() {
+                    record.bytes_received += bytes.len() as u64;
+                }
                 if self.answer_bytes().is_empty() {
                     return self.take_head(bytes, plan, up, tries, interims);
                 }
@@ -94,7 +98,7 @@ impl Exchange {
         tries: &Tries,
         interims: &mut u32,
     ) -> HeadStep {
-        let request = if self.down.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
+        let request = if tries.asks_for_head { RequestKind::Head } else { RequestKind::Other };
         loop {
             let len = match http1::response::parse(bytes, &plan.limits, request, &mut self.answer_mut().head) {
                 Ok(Parse::Complete { len }) => len,
@@ -155,6 +159,7 @@ impl Exchange {
     pub(super) fn forget_answer(&mut self) {
         if let Some(answer) = &mut self.answer {
             answer.bytes.clear();
+            answer.trailers.clear();
         }
     }
 
@@ -187,12 +192,17 @@ impl Exchange {
             ResponseFraming::Chunked => Source::Chunked(Box::default()),
             ResponseFraming::UntilClose => Source::UntilClose,
         };
-        let mut relay = Relay::new(source);
+        // `proxy_method`: the client has asked for the head only, and has no use for this body.
+        let unwanted = self.down.method == Method::Head && !matches!(source, Source::Done);
+        let mut relay = Relay::new(if unwanted { Source::Done } else { source });
+        relay.unread = unwanted && !is_whole(framing, rest);
+        let rest = if unwanted { &[] } else { rest };
         relay.pace = self.upstream_pace(plan);
         self.head_came(plan, tries);
         self.status = self.shown_status.unwrap_or(status);
-        self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status);
-        let framing = self.response_framing(framing);
+        let brings_trailers = plan.pass_trailers && framing == ResponseFraming::Chunked;
+        self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status, brings_trailers);
+        let framing = self.response_framing(framing, tries.asks_for_head);
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.begin_pace();
@@ -201,6 +211,7 @@ impl Exchange {
         let framing = self.compress(framing, plan.flushes, &mut out);
         encode_head_end(&mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
+        relay.preread = relay.received;
         self.worker.put_scratch(out);
         match fed {
             Ok(()) => HeadStep::Relaying(relay),
@@ -222,8 +233,13 @@ impl Exchange {
     }
 
     /// How the response's end is marked for the client.
-    fn response_framing(&mut self, framing: ResponseFraming) -> Framing {
+    fn response_framing(&mut self, framing: ResponseFraming, asked_for_head: bool) -> Framing {
+        if self.down.method == Method::Head {
+            return Framing::Empty;
+        }
         match framing {
+            // `proxy_method HEAD`: the client expects the body of which the head speaks.
+            ResponseFraming::None if asked_for_head && !is_bodiless(self.status) => Framing::Length(0),
             ResponseFraming::None => Framing::Empty,
             _ if self.down.with_trailers => Framing::Chunked,
             ResponseFraming::Length(length) => Framing::Length(length),
@@ -240,7 +256,7 @@ impl Exchange {
     }
 
     fn encode_proxied_head(&self, plan: &ProxyPlan, framing: Framing, out: &mut Vec<u8>) {
-        let Some(Answer { bytes, head: response }) = self.answer.as_deref() else { return };
+        let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else { return };
         let reason = Some(response.reason.of(bytes)).filter(|_| self.status == response.status);
         encode_status_line(Version::Http11, self.status, reason, out);
         if plan.hidden.contains(FieldId::Server, b"") {
@@ -262,7 +278,9 @@ impl Exchange {
         }
         match (framing, response.content_length) {
             (Framing::Chunked, _) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-            (Framing::Length(_) | Framing::Empty, Some(length)) => encode_number_field(b"Content-Length", length, out),
+            (Framing::Length(length), _) | (Framing::Empty, Some(length)) => {
+                encode_number_field(b"Content-Length", length, out);
+            }
             _ => {}
         }
         self.encode_connection(out);
@@ -305,6 +323,10 @@ impl Exchange {
             let reason = "upstream sent 101 (Switching Protocols) although no upgrade was asked for".into();
             return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
         }
+        if let Some(record) = self.attempts.last_mut() {
+            // The tunnel counts what is its own.
+            record.bytes_received -= rest.len() as u64;
+        }
         HeadStep::Switched(rest.to_vec())
     }
 
@@ -313,7 +335,7 @@ impl Exchange {
         self.status = 101;
         self.settle_keepalive();
         let mut out = self.worker.take_scratch();
-        let Some(Answer { bytes, head: response }) = self.answer.as_deref() else {
+        let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
         };
         encode_status_line(Version::Http11, 101, Some(response.reason.of(bytes)), &mut out);

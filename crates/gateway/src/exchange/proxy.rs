@@ -13,8 +13,10 @@ use crate::group::{Held, PeerPlan, PeerSet};
 use crate::status::Counted;
 use reactor::{Millis, PeerAddress};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use upstream::balance::{Inputs, Outcome, Pick, Seat, Selection, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
 
@@ -42,8 +44,11 @@ pub(crate) struct AttemptRecord {
     /// Which of the location's proxies.
     place: u16,
     pub(crate) began_at: Millis,
-    /// Milliseconds between the choice of the peer and a connection, without the time that connecting took.
+    /// Milliseconds until there was a connection, in line for a peer and for a connection to it, without the time that
+    /// connecting took.
     pub(crate) pool_wait_ms: u64,
+    /// Those of them that were spent in line; `None` where there was no waiting.
+    pub(crate) queue_ms: Option<u64>,
     /// `$upstream_local_addr`; only where the configuration asks for it.
     pub(crate) local_address: Option<Box<SocketAddr>>,
     /// Milliseconds; `None` where it did not come to that.
@@ -53,6 +58,10 @@ pub(crate) struct AttemptRecord {
     pub(crate) status: u16,
     pub(crate) reused: bool,
     pub(crate) response_length: u64,
+    /// Everything the upstream sent: heads, interim ones too, and bodies with their framing.
+    pub(crate) bytes_received: u64,
+    /// Everything that its socket took.
+    pub(crate) bytes_sent: u64,
     pub(crate) close_reason: Option<upstream::DiscardReason>,
 }
 
@@ -66,6 +75,7 @@ impl AttemptRecord {
             proxy: exchange.attempts.proxies,
             began_at: exchange.worker.reactor.now(),
             pool_wait_ms: 0,
+            queue_ms: None,
             local_address: None,
             connect_ms: None,
             header_ms: None,
@@ -73,6 +83,8 @@ impl AttemptRecord {
             status: 0,
             reused: false,
             response_length: 0,
+            bytes_received: 0,
+            bytes_sent: 0,
             close_reason: None,
         }
     }
@@ -104,23 +116,54 @@ pub(super) struct Tries {
     pub(super) held: Held,
     pub(super) selection: Selection,
     /// The `sid` of the peer that the session is bound to; empty if it is not.
-    bound: Vec<u8>,
+    pub(super) bound: Vec<u8>,
+    /// Milliseconds in line for the peer that was chosen last; `None` where it could be chosen at once.
+    pub(super) queue_ms: Option<u64>,
     pub(super) first_at: Millis,
     pub(super) made: u32,
     /// The next attempt goes to this peer on a fresh connection.
     pub(super) fresh_on: Option<usize>,
     pub(super) fresh_used: bool,
     pub(super) idempotent: bool,
+    /// The upstream's response has no body, whatever its head says.
+    pub(super) asks_for_head: bool,
 }
 
 impl Tries {
-    fn set<'a>(&'a self, plan: &'a ProxyPlan) -> Option<&'a PeerSet> {
+    pub(super) fn set<'a>(&'a self, plan: &'a ProxyPlan) -> Option<&'a PeerSet> {
         plan.group.members.of(&self.held)
     }
 
     /// A peer by its number.
     pub(super) fn peer<'a>(&'a self, plan: &'a ProxyPlan, index: usize) -> Option<&'a PeerPlan> {
         self.set(plan)?.peers.get(index)
+    }
+}
+
+/// Why there is no peer for an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPeer {
+    /// U11.
+    NoLive,
+    /// `queue`: as many wait as may.
+    QueueFull {
+        length: u32,
+    },
+    /// `queue`: its `timeout`.
+    QueueTimeout,
+    ClientGone,
+}
+
+/// What a request brings for the choice of its peer.
+pub(super) struct Asked {
+    client: ClientNetwork,
+    hash_key: Vec<u8>,
+    random: u64,
+}
+
+impl Asked {
+    pub(super) fn inputs<'a>(&'a self, bound: &'a [u8]) -> Inputs<'a> {
+        Inputs { client: self.client.octets(), hash_key: &self.hash_key, random: self.random, bound }
     }
 }
 
@@ -136,7 +179,8 @@ fn failed_status(failure: Failure) -> Option<u16> {
         | Failure::ClosedBeforeHead
         | Failure::ClosedInsideHead
         | Failure::InvalidHeader
-        | Failure::NoLivePeer => 502,
+        | Failure::NoLivePeer
+        | Failure::NotAdmitted => 502,
     })
 }
 
@@ -153,11 +197,13 @@ impl Exchange {
             held,
             selection: Selection::default(),
             bound: self.bound_to(plan),
+            queue_ms: None,
             first_at: self.worker.reactor.now(),
             made: 0,
             fresh_on: None,
             fresh_used: false,
-            idempotent: retry::is_idempotent(self.method_name()),
+            idempotent: retry::is_idempotent(self.method_name()) && retry::is_idempotent(self.upstream_method()),
+            asks_for_head: self.upstream_method() == b"HEAD",
         };
         let step = self.try_peers(plan, &body, &mut tries).await;
         self.seat = None;
@@ -166,12 +212,9 @@ impl Exchange {
 
     async fn try_peers(&mut self, plan: &ProxyPlan, body: &OutgoingBody, tries: &mut Tries) -> Step {
         loop {
-            let Some(index) = self.pick_peer(plan, tries) else {
-                plan.group.cells.count_no_live_peer(self.worker.index);
-                self.begin_attempt(NO_PEER).status = 502;
-                self.end_attempt();
-                self.error_log("no live upstreams while connecting to upstream");
-                return Step::Reply(Reply::error(502));
+            let index = match self.pick_peer(plan, tries).await {
+                Ok(index) => index,
+                Err(no_peer) => return self.without_peer(plan, tries, no_peer),
             };
             tries.made += u32::from(tries.fresh_on.take().is_none());
             let end = self.attempt(plan, index, body, tries).await;
@@ -210,27 +253,63 @@ impl Exchange {
     }
 
     /// The peer of the next attempt; its seat is kept for as long as the exchange uses it.
-    fn pick_peer(&mut self, plan: &ProxyPlan, tries: &mut Tries) -> Option<usize> {
+    async fn pick_peer(&mut self, plan: &ProxyPlan, tries: &mut Tries) -> Result<usize, NoPeer> {
         if let Some(index) = tries.fresh_on {
-            return Some(index);
+            return Ok(index);
         }
         // The last attempt's peer is free before the next one is chosen.
         self.seat = None;
-        let client = ClientNetwork::of(self.client());
+        tries.queue_ms = None;
+        let Some(set) = plan.group.members.of(&tries.held) else { return Err(NoPeer::NoLive) };
         let mut hash_key = Vec::new();
         if let Some(template) = &plan.group.hash_key {
             template.write(&ExchangeView::of(self), &mut hash_key);
         }
-        let balance = &plan.group.members.of(&tries.held)?.balance;
-        let random = if balance.method().wants_chance() { self.chance() } else { 0 };
-        let inputs = Inputs { client: client.octets(), hash_key: &hash_key, random, bound: &tries.bound };
-        match balance.pick(&mut tries.selection, &inputs, self.worker.pool_now()) {
+        let random = if set.balance.method().wants_chance() { self.chance() } else { 0 };
+        let asked = Asked { client: ClientNetwork::of(self.client()), hash_key, random };
+        if let Some(line) = set.balance.line() {
+            let line = Arc::clone(line);
+            return self.pick_in_turn(plan, tries, &asked, &line).await;
+        }
+        match set.balance.pick(&mut tries.selection, &asked.inputs(&tries.bound), self.worker.pool_now()) {
             Pick::Peer { index, seat } => {
                 self.seat = Some(seat);
-                Some(index)
+                Ok(index)
             }
-            Pick::NoLive => None,
+            Pick::NoLive => Err(NoPeer::NoLive),
         }
+    }
+
+    /// There is no peer for an attempt: what is said and answered.
+    fn without_peer(&mut self, plan: &ProxyPlan, tries: &Tries, no_peer: NoPeer) -> Step {
+        let reason = match no_peer {
+            NoPeer::NoLive => Cow::Borrowed("no live upstreams"),
+            NoPeer::QueueFull { length } => {
+                Cow::Owned(format!("no live upstreams, and {length} requests are queued already"))
+            }
+            NoPeer::QueueTimeout => {
+                let waited = plan.group.queue_timeout;
+                Cow::Owned(format!("no live upstreams, and the request was queued for {waited:?}"))
+            }
+            NoPeer::ClientGone => return self.client_left(),
+        };
+        plan.group.cells.count_no_live_peer(self.worker.index);
+        let record = self.begin_attempt(NO_PEER);
+        record.held.clone_from(&tries.held);
+        record.status = 502;
+        record.queue_ms = tries.queue_ms;
+        record.pool_wait_ms = tries.queue_ms.unwrap_or(0);
+        self.end_attempt();
+        self.error_log(&format!("{reason} while connecting to upstream"));
+        Step::Reply(Reply::error(502))
+    }
+
+    /// U13: nobody is there to be answered.
+    fn client_left(&mut self) -> Step {
+        self.status = 499;
+        self.close = Some(CloseReason::ClientAborted);
+        self.down.keepalive = false;
+        Step::Served(Served::Responded)
     }
 
     /// A number that nobody can foretell: it comes from the standard library's hash keys, which are random per thread.
@@ -298,12 +377,7 @@ impl Exchange {
                 tries.fresh_used = true;
                 None
             }
-            Decision::Fail { status: 499 } => {
-                self.status = 499;
-                self.close = Some(CloseReason::ClientAborted);
-                self.down.keepalive = false;
-                Some(Step::Served(Served::Responded))
-            }
+            Decision::Fail { status: 499 } => Some(self.client_left()),
             Decision::Fail { status } => {
                 if failure == Failure::ClosedBeforeHead || failure == Failure::ClosedInsideHead {
                     self.error_log(&format!("no further attempt: {}", verdict.reason.phrase()));

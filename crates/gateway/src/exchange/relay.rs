@@ -35,10 +35,16 @@ pub(super) struct Relay {
     pub(super) source: Source,
     /// Bytes came behind the end of the response: the connection is of no more use.
     pub(super) excess: bool,
-    /// Bytes of body received: `$upstream_response_length`.
+    /// The client does not want this body, and not all of it has come.
+    pub(super) unread: bool,
+    /// Bytes of body received, with their framing as nginx counts them: `$upstream_response_length`.
     pub(super) received: u64,
     /// `proxy_limit_rate`
     pub(super) pace: Option<Pace>,
+    /// Those of them that came with the head.
+    pub(super) preread: u64,
+    /// The lines of its trailers, once it is complete.
+    pub(super) trailers: Vec<u8>,
     /// Decoded pieces of one read, where the coding has to be taken off.
     decoded: Vec<u8>,
 }
@@ -65,7 +71,16 @@ pub(super) enum FeedError {
 
 impl Relay {
     pub(super) fn new(source: Source) -> Self {
-        Self { source, excess: false, received: 0, pace: None, decoded: Vec::new() }
+        Self {
+            source,
+            excess: false,
+            unread: false,
+            received: 0,
+            preread: 0,
+            trailers: Vec::new(),
+            pace: None,
+            decoded: Vec::new(),
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -79,6 +94,7 @@ impl Relay {
         head: Option<(&[u8], Framing)>,
         down: &mut Downstream,
     ) -> Result<(), FeedError> {
+        self.received += bytes.len() as u64;
         let body = match &mut self.source {
             Source::Done => {
                 self.excess |= !bytes.is_empty();
@@ -106,12 +122,12 @@ impl Relay {
                 }
                 if done {
                     self.excess |= used < bytes.len();
+                    self.trailers = decoder.trailer_lines().to_vec();
                     self.source = Source::Done;
                 }
                 &self.decoded[..]
             }
         };
-        self.received += body.len() as u64;
         let last = matches!(self.source, Source::Done);
         let sent = match head {
             Some((head, framing)) => down.send_head(head, framing, body, last),

@@ -157,7 +157,7 @@ impl Exchange {
         let (body, content_type) = self.render(reply);
         let bodiless = is_bodiless(reply.status);
         let is_head = self.down.method == Method::Head;
-        let framing = match self.wants_trailers(reply.status) {
+        let framing = match self.wants_trailers(reply.status, false) {
             _ if bodiless || is_head => Framing::Empty,
             true => Framing::Chunked,
             false => Framing::Length(body.len() as u64),

@@ -119,14 +119,25 @@ impl OutgoingBody {
 }
 
 impl Exchange {
-    /// Reads the body, as far as the configuration wants that before the upstream sees the request.
+    /// The body that the upstream gets: the client's, or that of `proxy_set_body`.
     pub(super) async fn take_body(&mut self, plan: &ProxyPlan) -> Result<OutgoingBody, Reply> {
+        let clients = self.take_clients_body(plan).await?;
+        let Some(template) = &plan.set_body else { return Ok(clients) };
+        let mut bytes = Vec::new();
+        template.write(&ExchangeView::of(self), &mut bytes);
+        Ok(OutgoingBody::complete(ReplayBody::Memory(Rc::new(bytes))))
+    }
+
+    /// Reads the body, as far as the configuration wants that before the upstream sees the request. `proxy_set_body` may
+    /// name it (`$request_body`), so it is read then as well.
+    async fn take_clients_body(&mut self, plan: &ProxyPlan) -> Result<OutgoingBody, Reply> {
         let framing = self.body.framing();
         let length = match framing {
             BodyFraming::Length(length) => Some(length),
             BodyFraming::None | BodyFraming::Chunked => None,
         };
-        if !plan.pass_request_body || framing == BodyFraming::None || self.body_refused {
+        let wanted = plan.pass_request_body || plan.set_body.is_some();
+        if !wanted || framing == BodyFraming::None || self.body_refused {
             return Ok(OutgoingBody::ABSENT);
         }
         match &self.replay {
@@ -143,7 +154,7 @@ impl Exchange {
         }
         self.send_continue()?;
         // An upstream of version 1.0 knows no chunks and must be told the length, so all of such a body is read first.
-        if !plan.request_buffering && (plan.http_1_1 || length.is_some()) {
+        if !plan.request_buffering && plan.set_body.is_none() && (plan.http_1_1 || length.is_some()) {
             self.replay = ReplayBody::Streaming;
             return Ok(OutgoingBody { replay: ReplayBody::Streaming, length, present: true });
         }
@@ -288,7 +299,7 @@ impl Exchange {
     pub(super) fn encode_upstream_head(&mut self, plan: &ProxyPlan, body: &OutgoingBody) {
         let mut out = std::mem::take(&mut self.request.upstream_head);
         out.clear();
-        out.extend_from_slice(self.method_name());
+        self.write_upstream_method(plan, &mut out);
         out.push(b' ');
         self.write_upstream_target(plan, &mut out);
         out.extend_from_slice(if plan.http_1_1 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
@@ -334,6 +345,27 @@ impl Exchange {
         encode_head_end(&mut out);
         self.request.upstream_head = out;
         self.upgrade_sent = upgrade_sent;
+    }
+
+    /// The client's method, or that of `proxy_method`. What a variable brings must not end the word.
+    fn write_upstream_method(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+        let start = out.len();
+        if let Some(method) = &plan.method {
+            method.write(&ExchangeView::of(self), out);
+            let written = out.get(start..).unwrap_or_default();
+            if !written.is_empty() && written.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) {
+                return;
+            }
+            self.error_log(&format!("\"proxy_method\" gives \"{}\", which is no method", written.escape_ascii()));
+            out.truncate(start);
+        }
+        out.extend_from_slice(self.method_name());
+    }
+
+    /// The method in the head that was written for the upstream.
+    pub(super) fn upstream_method(&self) -> &[u8] {
+        let head = &self.request.upstream_head;
+        head.split(|&byte| byte == b' ').next().unwrap_or_default()
     }
 
     fn is_h2c(&self, name: &[u8]) -> bool {

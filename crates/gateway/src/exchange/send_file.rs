@@ -57,7 +57,7 @@ impl Exchange {
         self.status = reply.status;
         self.settle_keepalive();
         self.begin_pace();
-        self.down.with_trailers = self.wants_trailers(reply.status);
+        self.down.with_trailers = self.wants_trailers(reply.status, false);
         let mut head = self.worker.take_scratch();
         head.clear();
         self.encode_file_head(reply, &file, &mut head);

@@ -8,10 +8,11 @@ use crate::close::CloseReason;
 use crate::connection::Connection;
 use crate::error_log::{Level, RequestLine};
 use crate::exchange::downstream::Framing;
-use crate::exchange::view::{ExchangeView, TunnelView};
+use crate::exchange::proxy::AttemptRecord;
+use crate::exchange::view::{ExchangeView, TunnelView, separator};
 use crate::shared::bump;
 use crate::status::class_of;
-use crate::tunnel::{Tunnel, TunnelRecord, TunnelStart};
+use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
 use crate::worker::{LingerPlan, Worker};
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Method};
@@ -227,10 +228,23 @@ impl Exchange {
             began_at: self.began_at,
             accepted_at: self.down.connection.accepted_at,
             head_bytes: self.down.bytes_sent,
+            attempts: self.tunnel_attempts(),
             limits: None,
         });
         record.limits = self.limited.take();
         Some(record)
+    }
+
+    fn tunnel_attempts(&self) -> Box<[TunnelAttempt]> {
+        let all = &self.attempts.all;
+        let attempt = |(place, record): (usize, &AttemptRecord)| TunnelAttempt {
+            response_ms: record.response_ms,
+            response_length: record.response_length,
+            bytes_received: record.bytes_received,
+            bytes_sent: record.bytes_sent,
+            separator: all.get(place + 1).map_or(&b""[..], |next| separator(record, next)),
+        };
+        all.iter().enumerate().map(attempt).collect()
     }
 
     /// One line of the error log, with what nginx puts behind it.

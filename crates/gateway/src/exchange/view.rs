@@ -8,11 +8,11 @@ use crate::close::CloseSide;
 use crate::computed::PORT_DEFAULT;
 use crate::error_log::{Level, errno};
 use crate::generation::Content;
-use crate::tunnel::{Tunnel, TunnelRecord};
+use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
 use crate::worker::{Clock, Worker};
 use base64::Engine as _;
 use http1::{Field, FieldId, Version};
-use reactor::PeerAddress;
+use reactor::{Millis, PeerAddress};
 use rules::template::View;
 use rules::time_format::Moment;
 use rules::variable::{FieldName, Variable, arg, cookie, set_cookie};
@@ -23,12 +23,6 @@ use std::os::unix::ffi::OsStrExt as _;
 
 /// The scheme of credentials that name a user, with the space behind it.
 const BASIC: &[u8] = b"Basic ";
-
-/// Whether the view has a value for this variable. What it has none for is refused when the configuration is loaded: an
-/// empty value would be a lie in a log, and a mistake in a request.
-pub(crate) fn is_served(variable: &Variable) -> bool {
-    !matches!(variable, Variable::UpstreamBytesReceived | Variable::UpstreamBytesSent | Variable::UpstreamTrailer(_))
-}
 
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
@@ -171,6 +165,9 @@ impl ExchangeView<'_> {
             Variable::SentTrailer(name) => join_lines(exchange.down.sent_trailers(), name, out),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
+            Variable::UpstreamTrailer(name) => {
+                exchange.answer().is_some_and(|answer| join_lines(&answer.trailers, name, out))
+            }
             Variable::RemoteUser => self.remote_user(out),
             Variable::RealpathRoot => self.realpath_root(out),
             Variable::RequestBody => optional(exchange.replay.bytes(), out),
@@ -326,10 +323,8 @@ impl ExchangeView<'_> {
         let start = out.len();
         let mut before: Option<&AttemptRecord> = None;
         for attempt in attempts {
-            match before.replace(attempt) {
-                None => {}
-                Some(before) if before.proxy == attempt.proxy => out.extend_from_slice(b", "),
-                Some(_) => out.extend_from_slice(b" : "),
+            if let Some(before) = before.replace(attempt) {
+                out.extend_from_slice(separator(before, attempt));
             }
             if !self.attempt_value(attempt, variable, out) {
                 out.truncate(start);
@@ -353,8 +348,10 @@ impl ExchangeView<'_> {
             Variable::UpstreamHeaderTime => time(attempt.header_ms, out),
             Variable::UpstreamResponseTime => time(attempt.response_ms, out),
             Variable::UpstreamResponseLength => number(attempt.response_length, out),
+            Variable::UpstreamBytesReceived => number(attempt.bytes_received, out),
+            Variable::UpstreamBytesSent => number(attempt.bytes_sent, out),
             Variable::PoolWaitTime => seconds(attempt.pool_wait_ms, out),
-            Variable::UpstreamQueueTime => time(Some(attempt.pool_wait_ms).filter(|&waited| waited > 0), out),
+            Variable::UpstreamQueueTime => time(attempt.queue_ms, out),
             Variable::UpstreamLocalAddr => match &attempt.local_address {
                 // Writing to a vector cannot fail.
                 Some(address) => write!(out, "{address}").is_ok(),
@@ -390,6 +387,8 @@ impl TunnelView<'_> {
                 | Variable::TimeIso8601
                 | Variable::UpstreamResponseTime
                 | Variable::UpstreamResponseLength
+                | Variable::UpstreamBytesReceived
+                | Variable::UpstreamBytesSent
                 | Variable::CloseSide
         )
     }
@@ -401,8 +400,12 @@ impl View for TunnelView<'_> {
         let body = self.tunnel.bytes_to_client();
         match variable {
             Variable::BytesSent => number(self.record.head_bytes + body, out),
-            Variable::BodyBytesSent | Variable::UpstreamResponseLength => number(body, out),
-            Variable::RequestTime | Variable::UpstreamResponseTime => seconds(now.since(self.record.began_at), out),
+            Variable::BodyBytesSent => number(body, out),
+            Variable::RequestTime => seconds(now.since(self.record.began_at), out),
+            Variable::UpstreamResponseTime
+            | Variable::UpstreamResponseLength
+            | Variable::UpstreamBytesReceived
+            | Variable::UpstreamBytesSent => self.upstream(variable, now, out),
             Variable::ConnectionTime => seconds(now.since(self.record.accepted_at), out),
             Variable::Msec => seconds(self.worker.clock.now().as_millis() as u64, out),
             Variable::TimeLocal => bytes(&moment(&self.worker.clock).local(), out),
@@ -431,6 +434,46 @@ fn remote_port(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
 /// What a limit said; there is no value where none was asked.
 fn limit_status(exchange: &Exchange, of: impl Fn(&Limited) -> Option<LimitStatus>, out: &mut Vec<u8>) -> bool {
     exchange.limited.as_deref().and_then(of).is_some_and(|status| bytes(status.word(), out))
+}
+
+impl TunnelView<'_> {
+    /// The values of all attempts, of which the last became the tunnel.
+    fn upstream(&self, variable: &Variable, now: Millis, out: &mut Vec<u8>) -> bool {
+        let (to_client, to_upstream) = (self.tunnel.bytes_to_client(), self.tunnel.bytes_to_upstream());
+        let Some((last, failed)) = self.record.attempts.split_last() else { return false };
+        for attempt in failed {
+            attempt.write(variable, out);
+            out.extend_from_slice(attempt.separator);
+        }
+        let last = TunnelAttempt {
+            response_ms: Some(now.since(self.record.began_at)),
+            response_length: to_client,
+            bytes_received: last.bytes_received + to_client,
+            bytes_sent: last.bytes_sent + to_upstream,
+            separator: b"",
+        };
+        last.write(variable, out)
+    }
+}
+
+impl TunnelAttempt {
+    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        match variable {
+            Variable::UpstreamResponseTime => {
+                let Some(milliseconds) = self.response_ms else { return bytes(b"-", out) };
+                seconds(milliseconds, out)
+            }
+            Variable::UpstreamResponseLength => number(self.response_length, out),
+            Variable::UpstreamBytesReceived => number(self.bytes_received, out),
+            Variable::UpstreamBytesSent => number(self.bytes_sent, out),
+            _ => false,
+        }
+    }
+}
+
+/// What stands between the values of two attempts: another proxy's, after an internal redirect, are behind a colon.
+pub(super) fn separator(before: &AttemptRecord, after: &AttemptRecord) -> &'static [u8] {
+    if before.proxy == after.proxy { b", " } else { b" : " }
 }
 
 /// The present second in local time.

@@ -13,7 +13,7 @@ use conf::value::{Host, Template};
 use reactor::PeerAddress;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use upstream::balance::{Group, Method};
+use upstream::balance::{Group, Method, SeatLine};
 use upstream::shared::{GroupId, GroupLimits};
 
 /// The group of the pool in which all connections are that only requests have named. Who names the same address uses the
@@ -53,7 +53,13 @@ impl Lowering<'_> {
     }
 
     /// Who makes the peers of a group with `resolve` anew; `None` for a group whose peers stay.
-    pub(super) fn moving(&mut self, id: UpstreamId, group: GroupId, method: Method) -> Option<Arc<MovingGroup>> {
+    pub(super) fn moving(
+        &mut self,
+        id: UpstreamId,
+        group: GroupId,
+        method: Method,
+        line: Option<Arc<SeatLine>>,
+    ) -> Option<Arc<MovingGroup>> {
         let upstream = self.http.upstreams.get(id.0 as usize)?;
         if !upstream.servers.iter().any(|server| server.resolve) {
             return None;
@@ -76,6 +82,7 @@ impl Lowering<'_> {
         let servers = servers.collect();
         let moving = MovingGroup::new(Recipe {
             sticky: upstream.settings.sticky.is_some(),
+            line,
             ..self.recipe(&upstream.name, group, method, servers)
         });
         moving.follow();
@@ -100,7 +107,16 @@ impl Lowering<'_> {
 
     fn recipe(&self, name: &str, id: GroupId, method: Method, servers: Vec<ServerRecipe>) -> Recipe {
         let health = Arc::clone(&self.registry.health);
-        Recipe { shared: self.options.shared, health, name: name.into(), id, method, sticky: false, servers }
+        Recipe {
+            shared: self.options.shared,
+            health,
+            name: name.into(),
+            id,
+            method,
+            sticky: false,
+            line: None,
+            servers,
+        }
     }
 
     /// `proxy_pass` with variables.

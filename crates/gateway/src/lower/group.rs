@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::balance::{Group, Measure, Member, Method, PeerSpec, Sessions};
+use upstream::balance::{Group, Measure, Member, Method, PeerSpec, SeatLine, Sessions};
 use upstream::shared::{GroupId, GroupLimits, PoolKey};
 
 /// What makes two proxies use the same connections of a group.
@@ -50,7 +50,14 @@ impl Lowering<'_> {
         let cells = status.group(&upstream.name, group);
         let (method, hash_key) = self.method(upstream);
         let sticky = upstream.settings.sticky.as_ref().and_then(|sticky| self.sticky(upstream, sticky));
-        let queue_timeout = upstream.settings.max_connections.as_ref().map_or(Duration::ZERO, |cap| cap.timeout);
+        let queue_timeout = match (&upstream.settings.queue, &upstream.settings.max_connections) {
+            (Some(queue), _) => queue.timeout,
+            (None, cap) => cap.as_ref().map_or(Duration::ZERO, |cap| cap.timeout),
+        };
+        let line = self.line(upstream);
+        if let Some(line) = &line {
+            cells.show_line(line);
+        }
         let host = used.host.as_slice().into();
         let plan = |members, holds| GroupPlan {
             host,
@@ -62,12 +69,15 @@ impl Lowering<'_> {
             _holds: holds,
             moving: None,
         };
-        let plan = if let Some(moving) = self.moving(used.upstream, group, method) {
+        let plan = if let Some(moving) = self.moving(used.upstream, group, method, line.clone()) {
             super::computed::moving_plan(&moving, &used, |members| plan(members, Vec::new()))
         } else {
             let (peers, members, holds) = self.fixed_peers(upstream, group, &used);
             let balance = self.groups.balances.entry(used.upstream);
-            let balance = Arc::clone(balance.or_insert_with(|| Arc::new(Group::new(method, members))));
+            let balance = Arc::clone(balance.or_insert_with(|| {
+                let group = Group::new(method, members);
+                Arc::new(if let Some(line) = &line { group.with_line(line) } else { group })
+            }));
             Arc::new(plan(Members::Fixed(PeerSet { peers, balance }), holds))
         };
         self.groups.plans.insert(used, Arc::clone(&plan));
@@ -96,6 +106,16 @@ impl Lowering<'_> {
         (peers, members, holds)
     }
 
+    /// Where requests wait for which no peer can be chosen. The line of a name is the same in all generations.
+    fn line(&mut self, upstream: &Upstream) -> Option<Arc<SeatLine>> {
+        let queue = upstream.settings.queue?;
+        let shared = self.options.shared;
+        let line = self.registry.lines.entry(upstream.name.clone());
+        let line = line.or_insert_with(|| Arc::new(SeatLine::new(Box::new(move |token| shared.wake(token)))));
+        line.set_waiting_max(queue.length);
+        Some(Arc::clone(line))
+    }
+
     fn intern_group(&mut self, upstream: &Upstream) -> Option<GroupId> {
         let settings = &upstream.settings;
         let keepalive = settings.keepalive;
@@ -108,7 +128,7 @@ impl Lowering<'_> {
             learn: settings.keepalive_learn,
             connections_max: cap.map(|cap| cap.most),
             connecting_max: cap.and_then(|cap| cap.connecting),
-            waiting_max: cap.map_or(0, |cap| cap.queue),
+            waiting_max: cap.map_or(0, |cap| settings.queue.map_or(cap.queue, |queue| queue.length)),
             ..GroupLimits::keepalive(keepalive.idle, keepalive.local, self.options.workers)
         };
         self.check_limits(upstream, &limits);

@@ -137,7 +137,7 @@ impl Lowering<'_> {
         };
         match LogFormat::compile(escape, &written.template, &self.users) {
             Ok(format) => {
-                self.refuse_unserved(format.variables(), written.template.span);
+                self.note_wanted(format.variables());
                 let format = Arc::new(format);
                 self.formats[index] = Some(Arc::clone(&format));
                 Some(format)

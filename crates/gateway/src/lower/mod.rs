@@ -37,7 +37,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use upstream::balance::{HealthRegistry, Sessions};
+use upstream::balance::{HealthRegistry, SeatLine, Sessions};
 
 /// Turns a name into addresses; at start and reload only, where waiting for DNS is allowed.
 pub type Resolve<'a> = &'a dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
@@ -53,6 +53,8 @@ pub struct Registry {
     /// The sessions of `sticky learn` by zone, with the upstream that has it.
     sessions: HashMap<String, (String, Arc<Sessions>)>,
     limit_zones: limit_zones::LimitZones,
+    /// The waiting lines of groups with `queue`, by the group's name.
+    lines: HashMap<String, Arc<SeatLine>>,
     generations: u64,
 }
 
@@ -222,23 +224,18 @@ impl Lowering<'_> {
         self.http.servers.get(id.0 as usize)
     }
 
-    /// Variables that exist and have no value here yet.
-    fn refuse_unserved<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
+    /// Notes what has to be kept, or asked of the kernel, for somebody who asks for it.
+    fn note_wanted<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>) {
         for variable in variables {
             self.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
             self.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
-            if crate::exchange::is_served(variable) {
-                continue;
-            }
-            let message = format!("variable \"{}\" is known but not supported by holdfast yet", variable.shown());
-            self.found.push(Diagnostic::error(span, message));
         }
     }
 
     fn template(&mut self, written: &conf::value::Template) -> rules::template::Template {
         match rules::template::Template::compile(written, &self.users) {
             Ok(template) => {
-                self.refuse_unserved(template.variables(), written.span);
+                self.note_wanted(template.variables());
                 template
             }
             Err(error) => {

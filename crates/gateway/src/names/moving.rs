@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use upstream::balance::{Group, HealthRegistry, Member, Method, PeerSpec};
+use upstream::balance::{Group, HealthRegistry, Member, Method, PeerSpec, SeatLine};
 use upstream::shared::{GroupId, PoolKey};
 
 /// What the peers of a group are made of.
@@ -24,6 +24,8 @@ pub(crate) struct Recipe {
     pub(crate) method: Method,
     /// Sessions stick to its peers.
     pub(crate) sticky: bool,
+    /// Where requests wait for which no peer can be chosen (`queue`).
+    pub(crate) line: Option<Arc<SeatLine>>,
     pub(crate) servers: Vec<ServerRecipe>,
 }
 
@@ -148,9 +150,10 @@ impl Recipe {
     /// Who is chosen among them, going on from where the group stood before.
     fn group(&self, candidates: &[Candidate], before: Option<&Group>) -> Arc<Group> {
         let members = candidates.iter().map(|candidate| candidate.member.clone()).collect();
-        Arc::new(match before {
-            Some(before) => before.succeed(members),
-            None => Group::new(self.method, members),
+        Arc::new(match (before, &self.line) {
+            (Some(before), _) => before.succeed(members),
+            (None, Some(line)) => Group::new(self.method, members).with_line(line),
+            (None, None) => Group::new(self.method, members),
         })
     }
 }

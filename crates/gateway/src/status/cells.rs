@@ -4,6 +4,8 @@
 
 use crate::shared::bump;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use upstream::balance::SeatLine;
 use upstream::retry::Reason;
 
 /// Upper bounds of the buckets of every duration, in milliseconds. A worker reads its clock once per turn and in whole
@@ -162,7 +164,11 @@ struct GroupCell {
 
 /// Counters of a group, by worker.
 #[derive(Debug)]
-pub(crate) struct GroupCells(Box<[GroupCell]>);
+pub(crate) struct GroupCells {
+    cells: Box<[GroupCell]>,
+    /// Where requests wait for a peer; set once `queue` was written for the group.
+    line: OnceLock<Arc<SeatLine>>,
+}
 
 /// Counters of a group, summed over all workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -174,7 +180,17 @@ pub(crate) struct GroupSums {
 
 impl GroupCells {
     pub(super) fn new(workers: usize) -> Self {
-        Self((0..workers.max(1)).map(|_| GroupCell::default()).collect())
+        Self { cells: (0..workers.max(1)).map(|_| GroupCell::default()).collect(), line: OnceLock::new() }
+    }
+
+    /// Requests of the group wait for a peer in this line: the same one in all generations.
+    pub(crate) fn show_line(&self, line: &Arc<SeatLine>) {
+        let _ = self.line.set(Arc::clone(line));
+    }
+
+    /// Requests that wait for a peer.
+    pub(super) fn waiting(&self) -> u32 {
+        self.line.get().map_or(0, |line| line.waiting())
     }
 
     /// Counts an attempt that follows a failed one, by why that was allowed.
@@ -186,21 +202,21 @@ impl GroupCells {
             // The others say why there is no further attempt.
             _ => return,
         };
-        if let Some(cell) = self.0.get(usize::from(worker)) {
+        if let Some(cell) = self.cells.get(usize::from(worker)) {
             bump(&cell.retries[place], 1);
         }
     }
 
     /// Counts a request for which no peer could be chosen.
     pub(crate) fn count_no_live_peer(&self, worker: u16) {
-        if let Some(cell) = self.0.get(usize::from(worker)) {
+        if let Some(cell) = self.cells.get(usize::from(worker)) {
             bump(&cell.no_live_peer, 1);
         }
     }
 
     pub(super) fn sums(&self) -> GroupSums {
         let mut sums = GroupSums::default();
-        for cell in &self.0 {
+        for cell in &self.cells {
             for (sum, counter) in sums.retries.iter_mut().zip(&cell.retries) {
                 *sum += counter.load(Ordering::Relaxed);
             }

@@ -97,7 +97,7 @@ pub(super) struct GroupStatus {
     /// On a lease, or one side of a tunnel.
     pub(super) leased: u64,
     pub(super) connecting: u64,
-    /// Requests in the waiting line.
+    /// Requests in line, for a peer or for a connection.
     pub(super) waiting: u64,
     pub(super) opened: u64,
     pub(super) reused: u64,
@@ -232,7 +232,7 @@ fn group_status(shared: &Shared, group: &ListedGroup) -> GroupStatus {
         idle: pooled.idle.into(),
         leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
         connecting: pooled.connecting.into(),
-        waiting: pooled.waiting.into(),
+        waiting: u64::from(pooled.waiting) + u64::from(group.cells.waiting()),
         opened: pooled.counts.opened,
         reused: pooled.counts.reused,
         stolen: pooled.counts.stolen,

@@ -9,12 +9,14 @@
 mod accepted;
 mod cases;
 mod compare;
+mod log_lines;
 mod sides;
 mod talk;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use accepted::Accepted;
 use cases::Suite;
@@ -25,16 +27,8 @@ const SHOWN_MAX: usize = 200;
 
 #[test]
 fn nginx_and_the_gateway_answer_alike() {
-    let Some(nginx) = sides::find_nginx() else {
-        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
-        println!("SKIPPED differential: there is no nginx; `cargo xtask peers` provides one");
-        return;
-    };
-    let origin = origin::Origin::bind(origin::Options { server: "origin".to_owned(), ..origin::Options::default() })
-        .unwrap()
-        .start()
-        .unwrap();
+    let Some(nginx) = nginx_or_skip() else { return };
+    let origin = start_origin();
     let silent = origin::Options { silent: true, ..origin::Options::default() };
     let silent = origin::Origin::bind(silent).unwrap().start().unwrap();
     let dead = dead_port();
@@ -59,6 +53,22 @@ fn nginx_and_the_gateway_answer_alike() {
         }
     }
     assert!(report.is_empty(), "{differing} differences in {run} cases (nginx's -> ours):\n{report}");
+}
+
+/// Where nginx is; `None`, and a word about it, where there is none to compare with.
+fn nginx_or_skip() -> Option<PathBuf> {
+    let nginx = sides::find_nginx();
+    if nginx.is_none() {
+        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
+        println!("SKIPPED differential: there is no nginx; `cargo xtask peers` provides one");
+    }
+    nginx
+}
+
+fn start_origin() -> origin::Running {
+    let options = origin::Options { server: "origin".to_owned(), ..origin::Options::default() };
+    origin::Origin::bind(options).unwrap().start().unwrap()
 }
 
 /// Differences that nobody accepted, and accepted ones that are no more.

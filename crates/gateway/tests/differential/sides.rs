@@ -39,18 +39,28 @@ pub(crate) enum Side {
     Ours,
 }
 
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Ours => "ours",
+        }
+    }
+}
+
 impl Sides {
     /// Starts both. `text` is the inside of `http {}`: `{listen}`, `{listen:1}` … are addresses to listen on,
-    /// `{upstream:0}` … the given ones. Relative paths are relative to one folder, which holds `files`.
+    /// `{upstream:0}` … the given ones, and `{side}` is the name of the one that reads it. Relative paths are relative to one folder, which holds `files`.
     pub(crate) fn start(nginx: &Path, text: &str, upstreams: &[SocketAddr], files: &[(&str, Vec<u8>)]) -> Self {
-        let gateway = Gateway::start(&format!("events {{}}\nhttp {{\n{text}}}\n"), upstreams);
+        let ours = text.replace("{side}", Side::Ours.name());
+        let gateway = Gateway::start(&format!("events {{}}\nhttp {{\n{ours}}}\n"), upstreams);
         let home = gateway.prefix();
         for (path, bytes) in files {
             let path = home.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, bytes).unwrap();
         }
-        let mut text = text.replace("{listen}", "{listen:0}");
+        let mut text = text.replace("{listen}", "{listen:0}").replace("{side}", Side::Nginx.name());
         for (index, address) in upstreams.iter().enumerate() {
             text = text.replace(&format!("{{upstream:{index}}}"), &address.to_string());
         }
@@ -68,6 +78,18 @@ impl Sides {
     pub(crate) fn address(&self, side: Side, listener: usize) -> SocketAddr {
         let ip = if side == Side::Ours { OURS } else { THEIRS };
         SocketAddr::new(IpAddr::V4(ip), self.ports[listener])
+    }
+
+    /// The lines of a side's access log up to the one that has this in it. The text calls the log `{side}.log`.
+    pub(crate) fn log_lines(&self, side: Side, last: &str) -> Vec<String> {
+        testkit::until("the last line of an access log", || {
+            let text = match side {
+                Side::Ours => self.gateway.access_log(),
+                Side::Nginx => fs::read_to_string(self.gateway.prefix().join("nginx.log")).unwrap_or_default(),
+            };
+            let end = text.lines().position(|line| line.contains(last)).filter(|_| text.ends_with('\n'))?;
+            Some(text.lines().take(end + 1).map(str::to_owned).collect())
+        })
     }
 
     /// Our error log so far. It is bounded, so somebody has to ask now and then.

@@ -8,6 +8,8 @@ mod learn;
 mod overload;
 mod panics;
 mod pool;
+mod proxy_words;
+mod queue;
 mod requests_body;
 mod requests_fields;
 mod requests_framing;

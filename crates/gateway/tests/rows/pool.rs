@@ -402,7 +402,7 @@ fn p09_waiting_ends_at_its_time_and_when_the_client_leaves() {
     asked.wait();
     let mut two = gateway.client();
     two.send(GET);
-    assert_eq!(two.response().status(), 504);
+    assert_eq!(two.response().status(), 502);
     gateway.logged("no upstream connection became free");
     let mut three = gateway.client();
     three.send(GET);

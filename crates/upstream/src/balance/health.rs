@@ -2,15 +2,15 @@
 //! exchanges under way. How long its responses take is `timing`'s.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustc_hash::FxHashMap;
 
-use super::PeerSpec;
 use super::timing::Timing;
+use super::{PeerSpec, SeatLine};
 use crate::Millis;
 use crate::shared::PeerAddress;
-use crate::sync::{PlainMutex, lock_plain};
+use crate::sync::{AtomicU32 as SeatCount, PlainMutex, lock_plain};
 
 /// What active health checks say about a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +34,9 @@ pub struct PeerHealth {
     accessed_ms: AtomicU64,
     /// When it failed last, or was given another chance after `fail_timeout`.
     checked_ms: AtomicU64,
-    active: AtomicU32,
+    active: SeatCount,
+    /// Who is told when a seat becomes free.
+    line: OnceLock<Arc<SeatLine>>,
     active_checks: AtomicU8,
     /// When it came back from being unavailable, for `slow_start`; 0 if it never did.
     recovered_ms: AtomicU64,
@@ -45,6 +47,11 @@ impl PeerHealth {
     /// Exchanges under way, as far as they are counted.
     pub fn active(&self) -> u32 {
         self.active.load(Relaxed)
+    }
+
+    /// Seats that become free are told to the group's line. It is the same line as long as the process runs.
+    pub(super) fn tell_seats_to(&self, line: &Arc<SeatLine>) {
+        let _ = self.line.set(Arc::clone(line));
     }
 
     /// Failures since the last successful check.
@@ -192,6 +199,9 @@ impl Drop for Counted {
     fn drop(&mut self) {
         if let Some(health) = &self.0 {
             health.active.fetch_sub(1, Relaxed);
+            if let Some(line) = health.line.get() {
+                line.call();
+            }
         }
     }
 }

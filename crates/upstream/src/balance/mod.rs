@@ -8,10 +8,11 @@
 //! nothing to choose: it takes no lock and counts nothing unless `max_conns` is set.
 
 mod health;
+mod line;
 mod methods;
 mod ring;
 mod sticky;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod timing;
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use health::SHARE_WHOLE;
 pub use health::{Checked, Counted, HealthRegistry, PeerHealth, Seat};
+pub use line::{Granted, LineFull, SeatLine, SeatWaiter};
 pub use methods::Method;
 use methods::Weights;
 use ring::Ring;
@@ -189,6 +191,8 @@ pub struct Group {
     method: Method,
     /// For each peer in the order given: whether it is a backup, and its place in its tier.
     places: Vec<(bool, usize)>,
+    /// Where requests wait for which no peer can be chosen (`queue`).
+    line: Option<Arc<SeatLine>>,
 }
 
 impl Group {
@@ -216,7 +220,48 @@ impl Group {
             backup: Tier::new(method, backup, before.map(|before| &before.backup)),
             method,
             places,
+            line: None,
         }
+        .in_line(before.and_then(|before| before.line.as_ref()))
+    }
+
+    /// The same group, where those who get no peer wait in this line (`queue`).
+    #[must_use]
+    pub fn with_line(self, line: &Arc<SeatLine>) -> Self {
+        self.in_line(Some(line))
+    }
+
+    fn in_line(mut self, line: Option<&Arc<SeatLine>>) -> Self {
+        if let Some(line) = line {
+            let peers = self.primary.peers.iter().chain(&self.backup.peers);
+            peers.for_each(|peer| peer.health.tell_seats_to(line));
+            self.line = Some(Arc::clone(line));
+        }
+        self
+    }
+
+    /// Where requests wait for which no peer can be chosen.
+    pub fn line(&self) -> Option<&Arc<SeatLine>> {
+        self.line.as_ref()
+    }
+
+    /// Whether a peer that the request has not tried may become free, so that waiting for it makes sense. `bound` is that
+    /// of [`Inputs`].
+    pub fn may_come(&self, selection: &Selection, bound: &[u8]) -> bool {
+        let may_come = |peer: &Peer| {
+            let is_drained = peer.spec.drain && (bound.is_empty() || *bound != *peer.sid);
+            !peer.spec.down && !is_drained && !selection.has_tried(peer.index)
+        };
+        self.primary.peers.iter().chain(&self.backup.peers).any(may_come)
+    }
+
+    /// Whether any peer would take another exchange.
+    fn has_room(&self, now: Millis) -> bool {
+        if let Some(only) = self.only_peer() {
+            return only.spec.max_conns.is_none_or(|max_conns| only.health.active() < max_conns);
+        }
+        let fresh = Selection::default();
+        self.primary.peers.iter().chain(&self.backup.peers).any(|peer| peer.is_usable(&fresh, now))
     }
 
     /// Peers, backups included.

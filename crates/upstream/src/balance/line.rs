@@ -1,0 +1,403 @@
+//! The waiting line of a group with `queue`: requests for which no peer could be chosen, because every one of them has as
+//! many exchanges as `max_conns` permits, or has failed. First come, first served, but for those in front that cannot use
+//! what has become free. It knows no clock and wakes nobody by itself: tokens go to the closure that it was made with. The
+//! line for connections, when a peer is chosen already, is `shared::line`.
+//!
+//! The rule that no wake-up is missed is the pool's: who waits stands in line, then looks; who frees a seat frees it, then
+//! looks at the line, with a fence between the two steps on either side.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, Ordering::Relaxed};
+
+use super::{Group, Inputs, Pick, Seat, Selection};
+use crate::Millis;
+use crate::sync::{AtomicU32, Mutex, Ordering, fence, lock};
+
+/// Places that one look tries to serve, under the line's lock: some tens of microseconds. More than one is tried in vain
+/// only where those in front want none of the peers that are free, as in a retry, or under another generation's limits.
+const LOOKS_MAX: usize = 256;
+
+/// The line of one group, for the whole process and across generations.
+pub struct SeatLine {
+    waiting: AtomicU32,
+    waiting_max: PlainU32,
+    refused: PlainU64,
+    queue: Mutex<Queue>,
+    wake: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// By ticket, which is the order of arrival.
+    standing: BTreeMap<u64, Place>,
+    granted: BTreeMap<u64, Granted>,
+    tickets: u64,
+    /// A seat became free, and the first in line was woken to look. Its place has it if it leaves without looking.
+    is_called: bool,
+}
+
+struct Place {
+    group: Arc<Group>,
+    /// As it was before the choice failed.
+    selection: Selection,
+    client: Box<[u8]>,
+    hash_key: Box<[u8]>,
+    bound: Box<[u8]>,
+    random: u64,
+    token: u64,
+}
+
+/// What a waiter gets.
+#[derive(Debug)]
+pub struct Granted {
+    /// The peer's place in the list that the group was made of: the group of [`SeatLine::stand`], or that of the last
+    /// [`SeatWaiter::follow`] that said `true`.
+    pub index: usize,
+    /// Its seat there.
+    pub seat: Seat,
+    /// The request's progress, this peer included.
+    pub selection: Selection,
+}
+
+/// As many wait as `queue` permits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineFull;
+
+impl SeatLine {
+    /// An empty line with room for nobody. `wake` is called with a waiter's token when there is something to poll, never
+    /// under a lock; the task may be gone.
+    pub fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
+        Self {
+            waiting: AtomicU32::new(0),
+            waiting_max: PlainU32::new(0),
+            refused: PlainU64::new(0),
+            queue: Mutex::new(Queue::default()),
+            wake,
+        }
+    }
+
+    /// How many may wait from now on; who waits already does not lose the place.
+    pub fn set_waiting_max(&self, waiting_max: u32) {
+        self.waiting_max.store(waiting_max, Relaxed);
+    }
+
+    /// How many may wait.
+    pub fn waiting_max(&self) -> u32 {
+        self.waiting_max.load(Relaxed)
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Requests that found the line full.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Takes a place at the end. `selection` is the request's before it was picked for in vain, and `token` is woken when
+    /// there is something to [`SeatWaiter::poll`]. Poll once at once: a seat may have become free meanwhile.
+    pub fn stand(
+        self: &Arc<Self>,
+        group: &Arc<Group>,
+        selection: Selection,
+        inputs: &Inputs<'_>,
+        token: u64,
+    ) -> Result<SeatWaiter, LineFull> {
+        let waiting_max = self.waiting_max();
+        let more = |waiting: u32| if waiting < waiting_max { Some(waiting + 1) } else { None };
+        if self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
+            self.refused.fetch_add(1, Relaxed);
+            return Err(LineFull);
+        }
+        let place = Place {
+            group: Arc::clone(group),
+            selection,
+            client: inputs.client.into(),
+            hash_key: inputs.hash_key.into(),
+            bound: inputs.bound.into(),
+            random: inputs.random,
+            token,
+        };
+        let mut queue = lock(&self.queue);
+        queue.tickets += 1;
+        let ticket = queue.tickets;
+        queue.standing.insert(ticket, place);
+        drop(queue);
+        fence(Ordering::SeqCst);
+        Ok(SeatWaiter { line: Arc::clone(self), ticket, is_collected: false })
+    }
+
+    /// A seat is free: the first in line is woken to look, since whoever frees one has no clock. The releasing side's second
+    /// step.
+    pub(super) fn call(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiting() == 0 {
+            return;
+        }
+        let mut queue = lock(&self.queue);
+        // Who was called and has not looked yet will see this seat, too.
+        let front = if queue.is_called { None } else { queue.front() };
+        queue.is_called |= front.is_some();
+        drop(queue);
+        if let Some(token) = front {
+            (self.wake)(token);
+        }
+    }
+
+    /// Gives what is free to the first who can use it. Returns the tokens of those who got something.
+    fn serve(&self, now: Millis) -> Vec<u64> {
+        let mut served = Vec::new();
+        let mut queue = lock(&self.queue);
+        queue.is_called = false;
+        let mut behind = 0;
+        for _ in 0..LOOKS_MAX {
+            let Some((&ticket, place)) = queue.standing.range(behind + 1..).next() else { break };
+            behind = ticket;
+            if !place.group.has_room(now) {
+                // Generations follow one another, so when the last in line has the same group all of them have.
+                if queue.standing.values().next_back().is_some_and(|last| Arc::ptr_eq(&last.group, &place.group)) {
+                    break;
+                }
+                continue;
+            }
+            let mut selection = place.selection.clone();
+            let Pick::Peer { index, seat } = place.group.pick(&mut selection, &place.inputs(), now) else { continue };
+            if let Some(place) = queue.standing.remove(&ticket) {
+                served.push(place.token);
+            }
+            queue.granted.insert(ticket, Granted { index, seat, selection });
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        served
+    }
+
+    /// Ends a waiter's stay. What it was granted is dropped by the caller, without the lock, and calls the next one.
+    fn leave(&self, ticket: u64) -> Option<Granted> {
+        let mut queue = lock(&self.queue);
+        let granted = queue.granted.remove(&ticket);
+        if queue.standing.remove(&ticket).is_some() {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        let front = if queue.is_called { queue.front() } else { None };
+        drop(queue);
+        if let Some(token) = front {
+            (self.wake)(token);
+        }
+        granted
+    }
+}
+
+impl fmt::Debug for SeatLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("SeatLine").field("waiting_max", &self.waiting_max).finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    fn front(&self) -> Option<u64> {
+        self.standing.values().next().map(|place| place.token)
+    }
+}
+
+impl Place {
+    fn inputs(&self) -> Inputs<'_> {
+        Inputs { client: &self.client, hash_key: &self.hash_key, random: self.random, bound: &self.bound }
+    }
+}
+
+/// A place in a [`SeatLine`]. Poll it when its token was woken, and now and then: nobody is told that a peer's
+/// `fail_timeout` is over. Dropping it leaves the line; what it may have been granted goes to the next.
+#[must_use = "dropping it leaves the line"]
+#[derive(Debug)]
+pub struct SeatWaiter {
+    line: Arc<SeatLine>,
+    ticket: u64,
+    is_collected: bool,
+}
+
+impl SeatWaiter {
+    /// The seat, where there is one for it now; others in line are served on the way.
+    pub fn poll(&mut self, now: Millis) -> Option<Granted> {
+        if self.is_collected {
+            return None;
+        }
+        let before = lock(&self.line.queue).granted.remove(&self.ticket);
+        let granted = before.or_else(|| {
+            let served = self.line.serve(now);
+            let own = lock(&self.line.queue).granted.remove(&self.ticket);
+            // The own token is among them: a task that is woken for nothing looks again, and finds nothing to do.
+            for token in served {
+                (self.line.wake)(token);
+            }
+            own
+        });
+        self.is_collected = granted.is_some();
+        granted
+    }
+
+    /// The peers were made anew: waits for one of these from now on, with a selection that begins anew. `false` where it
+    /// was granted one of those before already.
+    #[must_use]
+    pub fn follow(&self, group: &Arc<Group>) -> bool {
+        let mut queue = lock(&self.line.queue);
+        let Some(place) = queue.standing.get_mut(&self.ticket) else { return false };
+        let before = std::mem::replace(&mut place.group, Arc::clone(group));
+        place.selection = Selection::default();
+        drop(queue);
+        drop(before);
+        true
+    }
+}
+
+impl Drop for SeatWaiter {
+    fn drop(&mut self) {
+        if !self.is_collected {
+            drop(self.line.leave(self.ticket));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::balance::{HealthRegistry, Member, Method, Outcome, PeerSpec};
+    use crate::shared::PeerAddress;
+    use crate::sync::{PlainMutex, lock_plain};
+
+    const NOW: Millis = Millis(1000);
+
+    struct Scene {
+        line: Arc<SeatLine>,
+        group: Arc<Group>,
+        woken: Arc<PlainMutex<Vec<u64>>>,
+    }
+
+    /// A group of peers with so many seats each, and a line for so many.
+    fn scene(seats: &[u32], waiting_max: u32) -> Scene {
+        let woken = Arc::<PlainMutex<Vec<u64>>>::default();
+        let noted = Arc::clone(&woken);
+        let line = Arc::new(SeatLine::new(Box::new(move |token| lock_plain(&noted).push(token))));
+        line.set_waiting_max(waiting_max);
+        let group = Arc::new(Group::new(Method::RoundRobin, members(seats)).with_line(&line));
+        Scene { line, group, woken }
+    }
+
+    fn members(seats: &[u32]) -> Vec<Member> {
+        let registry = HealthRegistry::default();
+        let member = |(last, seats): (usize, &u32)| Member {
+            spec: PeerSpec { max_conns: Some(*seats).filter(|&seats| seats > 0), ..PeerSpec::default() },
+            server: "a".into(),
+            sid: Arc::default(),
+            health: registry.health("a", &PeerAddress::Ip(([127, 0, 0, last as u8], 80).into())),
+        };
+        seats.iter().enumerate().map(member).collect()
+    }
+
+    impl Scene {
+        fn pick(&self) -> Option<(usize, Seat)> {
+            match self.group.pick(&mut Selection::default(), &Inputs::default(), NOW) {
+                Pick::Peer { index, seat } => Some((index, seat)),
+                Pick::NoLive => None,
+            }
+        }
+
+        fn stand(&self, token: u64) -> SeatWaiter {
+            self.line.stand(&self.group, Selection::default(), &Inputs::default(), token).expect("there is room")
+        }
+
+        fn woken(&self) -> Vec<u64> {
+            std::mem::take(&mut *lock_plain(&self.woken))
+        }
+    }
+
+    #[test]
+    fn a_seat_that_becomes_free_goes_to_the_first_in_line() {
+        let scene = scene(&[1], 2);
+        let (_, seat) = scene.pick().unwrap();
+        let (mut one, mut two) = (scene.stand(1), scene.stand(2));
+        assert!(one.poll(NOW).is_none() && two.poll(NOW).is_none());
+        assert_eq!(scene.line.stand(&scene.group, Selection::default(), &Inputs::default(), 3).err(), Some(LineFull));
+        assert_eq!((scene.line.waiting(), scene.line.refused()), (2, 1));
+        drop(seat);
+        assert_eq!(scene.woken(), [1]);
+        // The second looks first, and serves the first.
+        assert!(two.poll(NOW).is_none());
+        assert_eq!(scene.woken(), [1]);
+        let granted = one.poll(NOW).unwrap();
+        assert_eq!((granted.index, scene.line.waiting()), (0, 1));
+        drop(granted);
+        assert_eq!(scene.woken(), [2]);
+        assert!(two.poll(NOW).is_some());
+        assert_eq!(scene.line.waiting(), 0);
+    }
+
+    #[test]
+    fn who_leaves_with_a_call_or_a_seat_passes_it_on() {
+        let scene = scene(&[1], 9);
+        let (_, seat) = scene.pick().unwrap();
+        let (one, two, mut three) = (scene.stand(1), scene.stand(2), scene.stand(3));
+        drop(seat);
+        assert_eq!(scene.woken(), [1]);
+        drop(one);
+        assert_eq!(scene.woken(), [2]);
+        // Served by somebody else, and gone before it collects.
+        assert!(three.poll(NOW).is_none());
+        scene.woken();
+        drop(two);
+        assert_eq!(scene.woken(), [3]);
+        assert!(three.poll(NOW).is_some());
+    }
+
+    #[test]
+    fn who_cannot_use_a_free_peer_does_not_block_who_can() {
+        let scene = scene(&[1, 1], 9);
+        let (first, seat) = scene.pick().unwrap();
+        let (_, _other) = scene.pick().unwrap();
+        let mut tried = Selection::default();
+        tried.mark(first);
+        let mut one = scene.line.stand(&scene.group, tried, &Inputs::default(), 1).unwrap();
+        let mut two = scene.stand(2);
+        drop(seat);
+        assert!(one.poll(NOW).is_none());
+        assert_eq!(two.poll(NOW).map(|granted| granted.index), Some(first));
+    }
+
+    #[test]
+    fn peers_that_have_failed_are_waited_for_until_their_time_is_over() {
+        let scene = scene(&[0, 0], 1);
+        for index in 0..2 {
+            scene.group.report(index, Outcome::Failed, NOW);
+        }
+        assert!(scene.pick().is_none());
+        let mut one = scene.stand(1);
+        assert!(one.poll(NOW).is_none());
+        assert!(one.poll(NOW.plus(10_000)).is_none());
+        assert!(one.poll(NOW.plus(10_001)).is_some());
+    }
+
+    #[test]
+    fn new_peers_are_waited_for_by_those_who_stand_already() {
+        let scene = scene(&[1], 1);
+        let (_, _seat) = scene.pick().unwrap();
+        let mut one = scene.stand(1);
+        let grown = Arc::new(scene.group.succeed(members(&[1, 1])));
+        assert!(one.follow(&grown));
+        assert!(one.poll(NOW).is_some());
+        assert!(!one.follow(&scene.group), "it has its seat");
+    }
+
+    #[test]
+    fn only_peers_that_could_still_be_used_are_worth_waiting_for() {
+        let scene = scene(&[1, 1], 1);
+        let mut selection = Selection::default();
+        assert!(scene.group.may_come(&selection, b""));
+        selection.mark(0);
+        assert!(scene.group.may_come(&selection, b""));
+        selection.mark(1);
+        assert!(!scene.group.may_come(&selection, b""));
+    }
+}
