@@ -120,6 +120,54 @@ fn peers_come_and_go_and_connections_of_those_that_stay_are_not_touched() {
 }
 
 #[test]
+fn a_floor_follows_the_name_without_a_request() {
+    let (one, two) = (peer("one"), peer("two"));
+    let targets = Arc::new(Mutex::new(vec![one.address().port()]));
+    let server = service(&targets);
+    let site = Site::start(&SERVICE.replace("keepalive 4;", "keepalive 8 floor=2;"), &server, &[]);
+    until("the first peer's floor", || (one.connections() == 2).then_some(()));
+    targets.lock().unwrap()[0] = two.address().port();
+    until("the second peer's floor", || (two.connections() == 2).then_some(()));
+    // Those of the peer that has left are closed, and none is opened for it again.
+    let status = format!("\"address\":\"{}\"", one.address());
+    until("the first peer to be gone", || (!site.ask("/status?format=json").text().contains(&status)).then_some(()));
+    for _ in 0..4 {
+        assert_eq!(site.ask("/").text(), "two");
+    }
+    assert_eq!((one.connections(), two.connections()), (2, 2), "the requests found warm connections");
+}
+
+#[test]
+fn a_request_in_line_gets_a_peer_that_has_come_since() {
+    let (go, asked) = (Signal::new(), Signal::new());
+    let busy = Peer::script({
+        let (go, asked) = (go.clone(), asked.clone());
+        move |mut talk| {
+            while talk.request().is_some() {
+                asked.raise();
+                talk.wait(&go);
+                talk.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbusy");
+            }
+        }
+    });
+    let two = peer("two");
+    let targets = Arc::new(Mutex::new(vec![busy.address().port()]));
+    let server = service(&targets);
+    let text = SERVICE.replace("resolve; keepalive 4;", "resolve max_conns=1; queue 5 timeout=20s; keepalive 4;");
+    let site = Site::start(&text, &server, &[]);
+    let mut first = site.gateway.client();
+    first.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    asked.wait();
+    let mut second = site.gateway.client();
+    second.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("two exchanges", || (site.gateway.totals().writing == 2).then_some(()));
+    targets.lock().unwrap().push(two.address().port());
+    assert_eq!(second.response().text(), "two");
+    go.raise();
+    assert_eq!(first.response().text(), "busy");
+}
+
+#[test]
 fn an_exchange_with_a_peer_that_leaves_is_finished() {
     let (begun, finish) = (Signal::new(), Signal::new());
     let slow = Peer::script({

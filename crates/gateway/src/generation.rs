@@ -50,6 +50,8 @@ pub struct Generation {
     pub(crate) definitions: Definitions,
     /// Connections that are opened ahead of demand.
     pub(crate) floors: Vec<FloorPlan>,
+    /// The same for peers that come out of names.
+    pub(crate) moving_floors: Vec<MovingFloor>,
     /// `$hostname`.
     pub(crate) hostname: Box<[u8]>,
     /// `worker_connections`: client connections and upstream connections of one worker.
@@ -65,6 +67,18 @@ pub struct Generation {
 pub(crate) struct FloorPlan {
     pub(crate) key: KeyId,
     pub(crate) address: PeerAddress,
+    pub(crate) warming: WarmingPlan,
+}
+
+/// The floor of a group whose peers may be replaced at any time: it is that of the present ones.
+pub(crate) struct MovingFloor {
+    pub(crate) group: Arc<GroupPlan>,
+    pub(crate) warming: WarmingPlan,
+}
+
+/// How connections are opened ahead of demand, and how many to a peer.
+#[derive(Clone)]
+pub(crate) struct WarmingPlan {
     pub(crate) connect: ConnectOptions,
     pub(crate) connect_timeout: Duration,
     pub(crate) floor: u32,

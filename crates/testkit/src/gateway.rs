@@ -33,6 +33,7 @@ pub struct Gateway {
     error_logs: Mutex<Vec<Arc<ErrorLog>>>,
     error_text: Mutex<String>,
     access_text: Mutex<String>,
+    warnings: Mutex<Vec<String>>,
     bugs_expected: bool,
 }
 
@@ -59,6 +60,7 @@ impl Gateway {
             error_logs: Mutex::default(),
             error_text: Mutex::default(),
             access_text: Mutex::default(),
+            warnings: Mutex::default(),
             bugs_expected: false,
         };
         let text = gateway.fill_in(text);
@@ -127,6 +129,8 @@ impl Gateway {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .extend(lowered.logs.iter().map(|log| Arc::clone(&log.sink)));
+        let warnings = lowered.warnings.iter().map(|warning| warning.message.clone()).collect();
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
         let own = lowered.error_logs.iter().map(|log| Arc::clone(&log.log));
         self.error_logs.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
         lowered
@@ -192,6 +196,11 @@ impl Gateway {
     #[track_caller]
     pub fn until_totals(&self, what: &str, wanted: impl Fn(&Totals) -> bool) -> Totals {
         until(what, || Some(self.totals()).filter(&wanted))
+    }
+
+    /// What the gateway had to say about the configuration that was loaded last.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The error logs so far, the process's and those of servers and locations.

@@ -300,3 +300,44 @@ fn a_retired_key_leaves_nothing_behind() {
         assert_eq!((snapshot.idle, snapshot.connections), (0, 0));
     });
 }
+
+/// A peer's number goes to another peer only when nobody counts there, and whoever found the old key before that does not
+/// begin to count later.
+#[test]
+fn a_number_that_goes_to_another_peer_takes_nobody_along() {
+    explore(LIMITS, |scene| {
+        let key = scene.key;
+        let theirs = scene.clone();
+        let opening = thread::spawn(move || match theirs.pool.open(W1, key) {
+            Open::Connect { permit, .. } => std::mem::forget(permit),
+            Open::Full { .. } => {}
+        });
+        scene.pool.retire_key(key, &mut Vec::new());
+        let newcomer = scene.pool.intern_key(&key_of(scene.group, 2)).unwrap();
+        let peer = scene.pool.intern_peer(scene.group, &address(2), &PeerLimits::default()).unwrap();
+        opening.join().unwrap();
+        assert_eq!(scene.pool.peer_snapshot(peer).connections, 0, "the other one counts at the former peer");
+        assert_eq!(scene.pool.peer_connections(newcomer), 0);
+    });
+}
+
+/// The same of a place in line, for which something may be granted at any time.
+#[test]
+fn a_number_whose_peer_is_waited_for_stays() {
+    explore(GroupLimits { connections_max: Some(1), waiting_max: 1, ..LIMITS }, |scene| {
+        let other = scene.pool.intern_key(&key_of(scene.group, 3)).unwrap();
+        let lease = scene.open(W0, other);
+        let key = scene.key;
+        let theirs = scene.clone();
+        let waiting = thread::spawn(move || {
+            if let Ok(waiter) = theirs.pool.wait(W1, key, 7) {
+                std::mem::forget(waiter);
+            }
+        });
+        scene.pool.retire_key(key, &mut Vec::new());
+        let newcomer = scene.pool.intern_key(&key_of(scene.group, 2)).unwrap();
+        waiting.join().unwrap();
+        let _ = lease.discard(DiscardReason::Error);
+        assert_eq!(scene.pool.peer_connections(newcomer), 0, "what was granted counts at the former peer");
+    });
+}

@@ -200,8 +200,8 @@ impl Exchange {
         self.down.connection.stream.is_failed()
     }
 
-    /// Sends the request, awaits the head, relays the response.
-    async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
+    /// Sends the head, and the body as far as it is there.
+    fn begin_sending(&mut self, up: &Leased, body: &OutgoingBody) -> Sending {
         let complete = !body.is_streamed() && body.file().is_none();
         let mut sending =
             Sending { spill: Spill::default(), given: 0, offset: 0, complete, broken: false, error: None };
@@ -219,6 +219,12 @@ impl Exchange {
             }
             bytes => sending.write(up.stream(), &[head, bytes]),
         }
+        sending
+    }
+
+    /// Sends the request, awaits the head, relays the response.
+    async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
+        let mut sending = self.begin_sending(&up, body);
         let mut interims = 0;
         let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {

@@ -67,10 +67,6 @@ impl Lowering<'_> {
         if let Some(known) = self.groups.moving.get(&id) {
             return Some(Arc::clone(known));
         }
-        if upstream.settings.keepalive.floor > 0 {
-            let message = "\"floor\" of \"keepalive\" is not supported yet for servers with \"resolve\"";
-            self.found.push(Diagnostic::error(upstream.settings.keepalive.span.unwrap_or(upstream.span), message));
-        }
         // Without one the check has said so.
         let resolver = self.resolver_of(upstream)?;
         let servers = upstream.servers.iter().map(|server| ServerRecipe {

@@ -1,11 +1,12 @@
 //! `keepalive … floor=`: which connections are opened ahead of demand. When and by whom is `worker::warm`'s business.
 
 use super::Lowering;
-use crate::generation::FloorPlan;
-use crate::group::PeerPlan;
+use crate::generation::{FloorPlan, MovingFloor, WarmingPlan};
+use crate::group::{GroupPlan, Members};
 use conf::diagnostic::Diagnostic;
 use conf::model::UpstreamId;
 use reactor::ConnectOptions;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Lowering<'_> {
@@ -13,7 +14,7 @@ impl Lowering<'_> {
     pub(super) fn note_floors(
         &mut self,
         upstream: UpstreamId,
-        peers: &[PeerPlan],
+        group: &Arc<GroupPlan>,
         connect: &ConnectOptions,
         connect_timeout: Duration,
     ) {
@@ -22,6 +23,17 @@ impl Lowering<'_> {
         if keepalive.floor == 0 {
             return;
         }
+        let warming = WarmingPlan { connect: connect.clone(), connect_timeout, floor: keepalive.floor };
+        let peers = match &group.members {
+            Members::Fixed(set) => &set.peers,
+            Members::Moving(_) => {
+                // How many peers there will be is not known, so that nothing can be held against the pool's size.
+                if !self.moving_floors.iter().any(|floor| Arc::ptr_eq(&floor.group, group)) {
+                    self.moving_floors.push(MovingFloor { group: Arc::clone(group), warming });
+                }
+                return;
+            }
+        };
         let wanted = u64::from(keepalive.floor) * peers.len() as u64;
         let kept = u64::from(keepalive.idle) * if keepalive.local { 1 } else { u64::from(self.options.workers) };
         if wanted > kept && !self.floors.iter().any(|floor| peers.iter().any(|peer| peer.key == floor.key)) {
@@ -35,13 +47,8 @@ impl Lowering<'_> {
         }
         for peer in peers {
             if !self.floors.iter().any(|floor| floor.key == peer.key) {
-                self.floors.push(FloorPlan {
-                    key: peer.key,
-                    address: peer.address.clone(),
-                    connect: connect.clone(),
-                    connect_timeout,
-                    floor: keepalive.floor,
-                });
+                let (key, address) = (peer.key, peer.address.clone());
+                self.floors.push(FloorPlan { key, address, warming: warming.clone() });
             }
         }
     }

@@ -19,7 +19,7 @@ mod real_ip;
 use crate::access_log::{AccessOutput, LogSink};
 use crate::error_log::{ErrorLog, ErrorTarget};
 use crate::files::Alias;
-use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, ServerPlan};
+use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, MovingFloor, ServerPlan};
 use crate::log_place::LogPlace;
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
@@ -113,6 +113,7 @@ struct Lowering<'a> {
     locations: Vec<LocationPlan>,
     zone_keys: limit_zones::ZoneKeys,
     floors: Vec<FloorPlan>,
+    moving_floors: Vec<MovingFloor>,
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
     keeps_sent: bool,
@@ -137,6 +138,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
             locations: Vec::new(),
             definitions: Definitions::default(),
             floors: Vec::new(),
+            moving_floors: Vec::new(),
             hostname: options.hostname.as_bytes().into(),
             worker_connections,
             wants_upstream_local: false,
@@ -160,6 +162,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         locations: Vec::new(),
         zone_keys: limit_zones::ZoneKeys::default(),
         floors: Vec::new(),
+        moving_floors: Vec::new(),
         wants_upstream_local: false,
         keeps_sent: false,
         found: Vec::new(),
@@ -170,7 +173,15 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
     let Lowering {
-        logs, error_outputs: error_logs, locations, floors, found, keeps_sent, wants_upstream_local, ..
+        logs,
+        error_outputs: error_logs,
+        locations,
+        floors,
+        moving_floors,
+        found,
+        keeps_sent,
+        wants_upstream_local,
+        ..
     } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
@@ -182,6 +193,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         locations,
         definitions,
         floors,
+        moving_floors,
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
         wants_upstream_local,

@@ -3,7 +3,7 @@
 use super::Lowering;
 use super::group::GroupUse;
 use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
-use crate::group::{GroupPlan, Members};
+use crate::group::GroupPlan;
 use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
@@ -70,10 +70,7 @@ impl Lowering<'_> {
             host: pass.host_header.clone(),
         };
         let group = self.group(used)?;
-        if let Members::Fixed(set) = &group.members {
-            let timeout = settings.transport.connect_timeout;
-            self.note_floors(pass.upstream, &set.peers, &connect, timeout);
-        }
+        self.note_floors(pass.upstream, &group, &connect, settings.transport.connect_timeout);
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
         let mut plan = self.plan_with(group, (connect, source), uri, pass.port, settings, name);
         plan.redirects = self.redirects(Some(pass), settings, name);

@@ -208,9 +208,17 @@ impl MovingGroup {
         MadeSet { set: PeerSet { peers, balance: Arc::clone(balance) }, holds }
     }
 
-    /// Keeps a plan's peers up to date from now on.
+    /// Keeps a plan's peers up to date from now on. A name that has moved since [`Self::made_for`] told nobody of this plan.
     pub(crate) fn join(&self, plan: &Arc<GroupPlan>, of: Use, holds: Vec<KeyHold>) {
-        self.lock().users.push(User { plan: Arc::downgrade(plan), of, holds });
+        let mut state = self.lock();
+        let mut user = User { plan: Arc::downgrade(plan), of, holds };
+        if let (Some(held), Some(balance)) = (plan.members.hold(), &state.balance)
+            && !Arc::ptr_eq(&held.balance, balance)
+        {
+            let balance = Arc::clone(balance);
+            self.renew_one(plan, &mut user, &self.recipe.candidates(&state.found), balance);
+        }
+        state.users.push(user);
     }
 
     /// Makes the peers of all plans anew.
@@ -220,12 +228,16 @@ impl MovingGroup {
         state.balance = Some(Arc::clone(&balance));
         state.users.retain_mut(|user| {
             let Some(plan) = user.plan.upgrade() else { return false };
-            let (peers, holds) = self.recipe.peers(&candidates, &user.of);
-            plan.members.replace(Arc::new(PeerSet { peers, balance: Arc::clone(&balance) }));
-            // The holds on the peers before end here: those that left are retired.
-            user.holds = holds;
+            self.renew_one(&plan, user, &candidates, Arc::clone(&balance));
             true
         });
+    }
+
+    fn renew_one(&self, plan: &GroupPlan, user: &mut User, candidates: &[Candidate], balance: Arc<Group>) {
+        let (peers, holds) = self.recipe.peers(candidates, &user.of);
+        plan.members.replace(Arc::new(PeerSet { peers, balance }));
+        // The holds on the peers before end here: those that left are retired.
+        user.holds = holds;
     }
 }
 
@@ -322,5 +334,118 @@ pub(crate) fn pool_address(address: &PeerAddress) -> upstream::shared::PeerAddre
     match address {
         PeerAddress::Ip(address) => upstream::shared::PeerAddress::Ip(*address),
         PeerAddress::Unix(path) => upstream::shared::PeerAddress::Unix(path.as_path().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error_log::ErrorLog;
+    use crate::group::Members;
+    use crate::names::ResolverPlan;
+    use std::time::Duration;
+    use upstream::shared::GroupLimits;
+
+    struct Scene {
+        question: Arc<Question>,
+        moving: Arc<MovingGroup>,
+    }
+
+    fn scene() -> Scene {
+        let shared = Shared::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
+        let id = shared.pool.intern_group("app", &GroupLimits::keepalive(4, false, 1)).unwrap();
+        let resolver =
+            ResolverPlan { servers: vec![], valid_ms: None, ipv4: true, ipv6: false, timeout_ms: 1000, zone: None };
+        let question = Question { resolver: Arc::new(resolver), name: "app.test".into(), service: None };
+        let question = Arc::new(question);
+        let server = ServerRecipe {
+            spec: PeerSpec::default(),
+            text: "app.test:80".into(),
+            route: None,
+            source: AddressSource::Name(Arc::clone(&question), 80),
+        };
+        let moving = MovingGroup::new(Recipe {
+            shared,
+            health: Arc::default(),
+            name: "app".into(),
+            id,
+            method: Method::RoundRobin,
+            sticky: false,
+            line: None,
+            servers: vec![server],
+        });
+        Scene { question, moving }
+    }
+
+    impl Scene {
+        fn moves_to(&self, last: &[u8]) {
+            let found = |last: &u8| Found { ip: [192, 0, 2, *last].into(), port: None, priority: 0, weight: 0 };
+            self.moving.changed(&self.question, &last.iter().map(found).collect::<Vec<_>>());
+        }
+
+        fn plan_of(&self, set: PeerSet) -> Arc<GroupPlan> {
+            let shared = self.moving.recipe.shared;
+            Arc::new(GroupPlan {
+                host: b"app".as_slice().into(),
+                members: Members::Moving(Mutex::new(Arc::new(set))),
+                hash_key: None,
+                sticky: None,
+                queue_timeout: Duration::ZERO,
+                cells: shared.status.group("app", self.moving.recipe.id),
+                _holds: Vec::new(),
+                moving: None,
+            })
+        }
+    }
+
+    fn names(plan: &GroupPlan) -> Vec<String> {
+        let held = plan.members.hold().unwrap();
+        assert_eq!(held.peers.len(), held.balance.len(), "one set, one balance");
+        held.peers.iter().map(|peer| String::from_utf8_lossy(&peer.name).into_owned()).collect()
+    }
+
+    #[test]
+    fn a_name_that_moves_while_a_generation_is_made_has_moved_for_it_too() {
+        let scene = scene();
+        scene.moves_to(&[1]);
+        let MadeSet { set, holds } = scene.moving.made_for(&Use::default());
+        let plan = scene.plan_of(set);
+        scene.moves_to(&[2, 3]);
+        assert_eq!(names(&plan), ["192.0.2.1:80"]);
+        scene.moving.join(&plan, Use::default(), holds);
+        assert_eq!(names(&plan), ["192.0.2.2:80", "192.0.2.3:80"]);
+        scene.moves_to(&[3]);
+        assert_eq!(names(&plan), ["192.0.2.3:80"]);
+    }
+
+    #[test]
+    fn plans_that_join_while_the_name_moves_all_end_where_it_does() {
+        const MOVES: u8 = 200;
+        let scene = scene();
+        let plans = std::thread::scope(|threads| {
+            threads.spawn(|| (1..=MOVES).for_each(|last| scene.moves_to(&[last])));
+            let joining = || {
+                let make = |_| {
+                    let MadeSet { set, holds } = scene.moving.made_for(&Use::default());
+                    let plan = scene.plan_of(set);
+                    scene.moving.join(&plan, Use::default(), holds);
+                    plan
+                };
+                (0..100).map(make).collect::<Vec<_>>()
+            };
+            let joining: Vec<_> = (0..2).map(|_| threads.spawn(joining)).collect();
+            joining.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        for plan in &plans {
+            assert_eq!(names(plan), [format!("192.0.2.{MOVES}:80")]);
+        }
+        // What nobody uses any more is retired; what is used is not.
+        let pool = &scene.moving.recipe.shared.pool;
+        let held = plans[0].members.hold().unwrap();
+        assert!(pool.open_spare(upstream::WorkerId(0), held.peers[0].key).is_some());
+        let before = held.peers[0].key;
+        drop((held, plans));
+        scene.moves_to(&[1]);
+        assert!(pool.open_spare(upstream::WorkerId(0), before).is_none());
     }
 }

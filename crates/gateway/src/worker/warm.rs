@@ -4,10 +4,10 @@
 
 use super::housekeeping::Chore;
 use super::{Body, Worker};
-use crate::generation::FloorPlan;
+use crate::generation::WarmingPlan;
 use crate::pool::{IdleSocket, pool_before_use};
 use crate::ports::PortUse;
-use reactor::{Millis, Stream, TaskId};
+use reactor::{Millis, PeerAddress, Stream, TaskId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -77,37 +77,44 @@ impl Worker {
     pub(super) fn warm_pool(self: &Rc<Self>) {
         let generation = self.generation();
         let workers = self.shared.workers();
-        let mut has_some = false;
         for floor in generation.floors.iter().skip(usize::from(self.index)).step_by(workers) {
-            has_some = true;
-            self.warm_peer(floor);
+            self.warm_peer(floor.key, &floor.address, &floor.warming);
         }
+        for floor in &generation.moving_floors {
+            // Those of a name as they are now: who has left is drained, and who is new is warm within a look or two.
+            let held = floor.group.members.hold();
+            let peers = floor.group.members.of(&held).map_or(&[][..], |set| &set.peers);
+            for peer in peers.iter().skip(usize::from(self.index)).step_by(workers) {
+                self.warm_peer(peer.key, &peer.address, &floor.warming);
+            }
+        }
+        let has_some = generation.floors.len() > usize::from(self.index) || !generation.moving_floors.is_empty();
         if has_some && !self.is_draining() {
             self.plan_chore(Chore::WarmPool, self.reactor.now().after(Duration::from_millis(LOOK_MS)));
         }
     }
 
-    fn warm_peer(self: &Rc<Self>, floor: &FloorPlan) {
+    fn warm_peer(self: &Rc<Self>, key: KeyId, address: &PeerAddress, plan: &WarmingPlan) {
         let now = self.reactor.now();
         let pool = &self.shared.pool;
-        let missing = floor.floor.saturating_sub(pool.peer_connections(floor.key));
+        let missing = plan.floor.saturating_sub(pool.peer_connections(key));
         if missing == 0 {
-            return self.pauses.end(floor.key);
+            return self.pauses.end(key);
         }
-        if self.is_draining() || self.pauses.holds(floor.key, now) {
+        if self.is_draining() || self.pauses.holds(key, now) {
             return;
         }
         for _ in 0..missing.div_ceil(4).min(OPENS_MAX) {
             // Nothing gives way to a connection that nobody has asked for.
-            let Some(permit) = pool.open_spare(self.id(), floor.key) else { return };
+            let Some(permit) = pool.open_spare(self.id(), key) else { return };
             let task = self.reactor.create_task();
-            if let Ok(stream) = self.reactor.connect(&floor.address, &floor.connect, task) {
-                self.reactor.set_deadline(task, Some(now.after(floor.connect_timeout)));
-                let port = self.shared.ports.opened(&stream, &floor.address);
-                self.put(task, Body::Warming(Box::new(Warming { task, stream, port, permit, key: floor.key })));
+            if let Ok(stream) = self.reactor.connect(address, &plan.connect, task) {
+                self.reactor.set_deadline(task, Some(now.after(plan.connect_timeout)));
+                let port = self.shared.ports.opened(&stream, address);
+                self.put(task, Body::Warming(Box::new(Warming { task, stream, port, permit, key })));
             } else {
                 self.reactor.end_task(task);
-                return self.pauses.refused(floor.key, now);
+                return self.pauses.refused(key, now);
             }
         }
     }

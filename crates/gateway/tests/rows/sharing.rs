@@ -81,3 +81,50 @@ fn f4_more_connects_than_connections_are_refused() {
 fn f4_limits_that_fit_are_not_spoken_of() {
     group("keepalive 50 per_peer=50; max_connections 50 connecting=50 queue=10 timeout=1s;");
 }
+
+/// What is said about a group's words, two workers being given.
+fn warned(words: &str) -> Vec<String> {
+    let conf = text(1, words, "").replace("keepalive 4;", "");
+    Gateway::start_workers(2, &conf, &[([127, 0, 0, 1], 9).into()]).warnings()
+}
+
+#[test]
+fn f4_a_pool_that_does_not_fit_its_limit_is_warned_of_with_the_numbers() {
+    for (words, expected) in [
+        (
+            "keepalive 50; max_connections 60;",
+            &["upstream \"peers\": keepalive permits 100 idle connections, max_connections only 60 altogether"][..],
+        ),
+        (
+            "keepalive 16; max_connections 60;",
+            &[
+                "upstream \"peers\": keepalive keeps 32 of up to 60 connections: under load the others are closed after each \
+               exchange",
+            ],
+        ),
+        (
+            "keepalive 16 local; max_connections 60;",
+            &[
+                "upstream \"peers\": keepalive keeps 32 of up to 60 connections: under load the others are closed after each \
+               exchange",
+            ],
+        ),
+        ("keepalive 30; max_connections 60;", &[]),
+        // Nobody wrote the default, and nobody is told that it does not fit.
+        ("max_connections 10;", &[]),
+        ("keepalive 0; max_connections 10;", &[]),
+    ] {
+        assert_eq!(warned(words), expected, "{words}");
+    }
+}
+
+#[test]
+fn f4_a_floor_that_the_pool_cannot_keep_is_warned_of_with_the_numbers() {
+    let conf = text(3, "", "").replace("keepalive 4;", "keepalive 2 floor=2;");
+    let peers = [([127, 0, 0, 1], 7).into(), ([127, 0, 0, 1], 8).into(), ([127, 0, 0, 1], 9).into()];
+    assert_eq!(
+        Gateway::start_workers(2, &conf, &peers).warnings(),
+        ["upstream \"peers\": floor=2 for 3 peers is 6 connections, and keepalive keeps 4"]
+    );
+    assert_eq!(warned("keepalive 2 floor=2;"), Vec::<String>::new());
+}

@@ -3,9 +3,9 @@
 //! between the two steps on either side makes one of them see the other.
 
 use super::group::{GroupSlot, acquire, release};
-use super::key::KeyId;
+use super::key::{KeyId, KeySlot};
 use super::lease::{Connecting, Removed, Source};
-use super::line::{Granted, Request, Waiter};
+use super::line::{Granted, Pinned, Request, Waiter};
 use super::shard::Parked;
 use super::{Pool, lock};
 use crate::sync::{Ordering, fence};
@@ -56,6 +56,13 @@ pub enum Open<'p, C: Send> {
     },
 }
 
+/// Whether the peer that a key led to when it was looked up is still the same, now that this caller counts there: a peer's
+/// number is given to another one only when nobody counts.
+fn still_leads(slot: &KeySlot, key: KeyId) -> bool {
+    fence(Ordering::SeqCst);
+    slot.is_live(key)
+}
+
 impl<C: Send> Pool<C> {
     /// The right to open a connection for a key, where the limits permit it. Idle connections of the group give way to
     /// it: they are of other keys, or this caller would have had one from [`Pool::checkout`].
@@ -72,6 +79,10 @@ impl<C: Send> Pool<C> {
             let limit = match self.reserve(group, peer_number) {
                 Ok(()) => {
                     let permit = Connecting::new(self, worker, key, group_number, peer_number);
+                    if !still_leads(slot, key) {
+                        drop(permit);
+                        return Open::Full { limit: Full::Retired, evicted };
+                    }
                     return Open::Connect { permit, evicted };
                 }
                 Err(limit) => limit,
@@ -103,7 +114,8 @@ impl<C: Send> Pool<C> {
             self.look_at_line(group_number);
             return None;
         }
-        Some(Connecting::new(self, worker, key, group_number, peer_number))
+        let permit = Connecting::new(self, worker, key, group_number, peer_number);
+        Some(permit).filter(|_| still_leads(slot, key))
     }
 
     /// Stands in line for a connection; the driver is told to wake `token` when there is something to
@@ -111,14 +123,20 @@ impl<C: Send> Pool<C> {
     pub fn wait(&self, worker: WorkerId, key: KeyId, token: u64) -> Result<Waiter<'_, C>, Full> {
         let (slot, group) =
             self.live_key(key).and_then(|slot| Some((slot, self.group_of(slot)?))).ok_or(Full::Retired)?;
+        let peer_number = slot.peer();
+        let peer = self.peers.slot(u32::from(peer_number)).ok_or(Full::Retired)?;
+        let pinned = Pinned::new(peer);
+        if !still_leads(slot, key) {
+            return Err(Full::Retired);
+        }
         let waiting_max = group.waiting_max.load(Ordering::Relaxed);
         if !acquire(&group.waiting, waiting_max) {
             lock(self.shard(worker)).counts(u32::from(slot.group())).refused += 1;
             return Err(Full::LineFull);
         }
-        let request = Request { worker, key, peer: slot.peer(), token };
+        let request = Request { worker, key, peer: peer_number, token };
         let at = lock(&group.line).enqueue(request);
-        let waiter = Waiter::new(self, at, slot.group(), request);
+        let waiter = Waiter::new(self, at, slot.group(), request, pinned);
         self.look_at_line(slot.group());
         Ok(waiter)
     }

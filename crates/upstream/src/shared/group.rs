@@ -7,7 +7,7 @@ use super::learned::Knowledge;
 use super::line::Line;
 use super::table::{Padded, WorkerSet};
 use crate::DiscardReason;
-use crate::sync::{AtomicU32, Mutex, Ordering, PlainMutex};
+use crate::sync::{AtomicU32, Mutex, Ordering, PlainMutex, fence, lock_plain};
 
 /// "No limit", as the limits are stored.
 const UNLIMITED: u32 = u32::MAX;
@@ -16,9 +16,24 @@ const UNLIMITED: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupId(pub(crate) u16);
 
-/// One address in a group.
+/// One address in a group: 16 bits place, 16 bits generation of the place. A place is given to another address once no
+/// key and no connection of the former one is left; the old number finds nothing then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PeerId(pub(crate) u16);
+pub struct PeerId(u32);
+
+impl PeerId {
+    pub(crate) fn new(number: u16, generation: u32) -> Self {
+        Self((generation << 16) | u32::from(number))
+    }
+
+    pub(crate) fn number(self) -> u16 {
+        self.0 as u16
+    }
+
+    fn generation(self) -> u32 {
+        self.0 >> 16
+    }
+}
 
 /// What the configuration says about a group's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -264,6 +279,10 @@ impl<C> GroupSlot<C> {
 
 /// A peer's place in the pool's table.
 pub(crate) struct PeerSlot {
+    /// Counts the addresses that had the place before; 16 bits.
+    generation: PlainU32,
+    /// Requests in line that want this peer: they may be granted a connection to it at any time.
+    pub(crate) waiters: AtomicU32,
     pub(crate) connections_max: Limit,
     pub(crate) connecting_max: Limit,
     pub(crate) knowledge: PlainMutex<Knowledge>,
@@ -273,6 +292,8 @@ pub(crate) struct PeerSlot {
 impl Default for PeerSlot {
     fn default() -> Self {
         Self {
+            generation: PlainU32::new(0),
+            waiters: AtomicU32::new(0),
             connections_max: Limit::new(),
             connecting_max: Limit::new(),
             knowledge: PlainMutex::default(),
@@ -282,6 +303,28 @@ impl Default for PeerSlot {
 }
 
 impl PeerSlot {
+    pub(crate) fn id(&self, number: u16) -> PeerId {
+        PeerId::new(number, self.generation.load(Relaxed))
+    }
+
+    pub(crate) fn is_of(&self, peer: PeerId) -> bool {
+        self.generation.load(Relaxed) == peer.generation()
+    }
+
+    /// Makes the place ready for another address, unless something of the former one is left. No key leads here any more;
+    /// who found one that did counts itself first, and then looks whether it still does.
+    pub(crate) fn vacate(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let Gauges { idle, connections, connecting } = &self.gauges.0;
+        if [idle, connections, connecting, &self.waiters].iter().any(|gauge| gauge.load(Ordering::Acquire) > 0) {
+            return false;
+        }
+        self.generation.store((self.generation.load(Relaxed) + 1) & 0xffff, Relaxed);
+        self.apply(&PeerLimits::default());
+        *lock_plain(&self.knowledge) = Knowledge::default();
+        true
+    }
+
     pub(crate) fn apply(&self, limits: &PeerLimits) {
         self.connections_max.set(limits.connections_max);
         self.connecting_max.set(limits.connecting_max);

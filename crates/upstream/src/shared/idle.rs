@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::admission::PEER_SEARCH_MAX;
-use super::group::{GroupId, GroupSlot, PeerId, PeerSlot, acquire, release};
+use super::group::{GroupId, GroupSlot, PeerSlot, acquire, release};
 use super::key::{KeyId, KeySlot};
 use super::lease::{CheckIn, Checkout, Lease, Removed, Source};
 use super::shard::{Emptied, IdleToken, Parked, Shard};
@@ -254,7 +254,7 @@ impl<C: Send> Pool<C> {
 
     fn release_all(&self, removed: &[Removed<C>]) {
         for one in removed {
-            self.release_connection(one.group.0, one.peer.0);
+            self.release_connection(one.group.0, one.peer);
         }
     }
 
@@ -444,7 +444,7 @@ impl<C: Send> Pool<C> {
             worker: from,
             key: parked.key,
             group: GroupId(parked.group as u16),
-            peer: PeerId(parked.peer as u16),
+            peer: parked.peer as u16,
             meta: parked.meta,
             idle_since: parked.idle_since,
             reason,

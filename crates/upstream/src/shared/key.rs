@@ -1,13 +1,14 @@
 //! What makes reuse legal, in one type, and its interning: a [`PoolKey`] is compared once, when a generation is built or
 //! a name resolved; the request path knows only the [`KeyId`].
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, Ordering::Relaxed};
 
 use rustc_hash::FxHashMap;
 
-use super::group::{GroupId, PeerId};
+use super::group::GroupId;
 use super::table::{TABLE_INDEX_MAX, WorkerSet};
 use crate::learn::Learned;
 use crate::sync::{AtomicU32, Ordering};
@@ -70,7 +71,7 @@ impl KeyId {
     }
 }
 
-/// A process can have 65,536 each of groups, peers and keys; more are made from request data, and are not pooled.
+/// A process can have 65,536 each of groups, peers and keys at a time; more are made from request data, and are not pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableFull;
 
@@ -156,11 +157,35 @@ impl KeySlot {
     }
 }
 
+/// Peers without a key whose numbers are not given to others yet: what was learned of them is not lost when they come back,
+/// as addresses of a name do that takes turns.
+#[cfg(not(loom))]
+const PEERS_REMEMBERED: usize = 1024;
+#[cfg(loom)]
+const PEERS_REMEMBERED: usize = 0;
+
+/// Peers that one search for a free number looks at, under the lock. Those that have connections still, such as tunnels, go
+/// to the end, so that the next search looks at others.
+const PEER_LOOKS_MAX: usize = 64;
+
+/// Who has a peer's number.
+struct Tenant {
+    name: (GroupId, PeerAddress),
+    /// Keys that lead to it.
+    keys: u32,
+    /// It is in the list of those that leave, although a key may lead to it again.
+    is_leaving: bool,
+}
+
 /// Numbers for names; behind a lock, off the request path.
 #[derive(Default)]
 pub(crate) struct Names {
     groups: FxHashMap<Box<str>, u16>,
     peers: FxHashMap<(GroupId, PeerAddress), u16>,
+    /// By the peer's number.
+    tenants: Vec<Tenant>,
+    /// Peers whose last key was retired, the longest gone first.
+    leaving: VecDeque<u16>,
     keys: FxHashMap<PoolKey, u32>,
     keys_free: Vec<u32>,
     keys_made: u32,
@@ -176,14 +201,62 @@ impl Names {
         Ok(GroupId(number))
     }
 
-    pub(crate) fn peer(&mut self, group: GroupId, address: &PeerAddress) -> Result<PeerId, TableFull> {
+    /// The peer's number: its own, a new one, or that of a peer that is gone. `vacate` makes a number ready for another
+    /// peer, and says whether that is possible.
+    pub(crate) fn peer(
+        &mut self,
+        group: GroupId,
+        address: &PeerAddress,
+        vacate: impl FnMut(u16) -> bool,
+    ) -> Result<u16, TableFull> {
         let name = (group, address.clone());
         if let Some(&number) = self.peers.get(&name) {
-            return Ok(PeerId(number));
+            return Ok(number);
         }
-        let number = u16::try_from(self.peers.len()).map_err(|_| TableFull)?;
+        let tenant = Tenant { name: name.clone(), keys: 0, is_leaving: false };
+        let number = if let Some(number) = self.vacant_peer(vacate) {
+            if let Some(former) = self.tenants.get_mut(usize::from(number)) {
+                self.peers.remove(&former.name);
+                *former = tenant;
+            }
+            number
+        } else {
+            let number = u16::try_from(self.tenants.len()).map_err(|_| TableFull)?;
+            self.tenants.push(tenant);
+            number
+        };
         self.peers.insert(name, number);
-        Ok(PeerId(number))
+        Ok(number)
+    }
+
+    fn vacant_peer(&mut self, mut vacate: impl FnMut(u16) -> bool) -> Option<u16> {
+        let is_full = self.tenants.len() > TABLE_INDEX_MAX as usize;
+        let remembered = if is_full { 0 } else { PEERS_REMEMBERED };
+        let looks = self.leaving.len().saturating_sub(remembered).min(PEER_LOOKS_MAX);
+        for _ in 0..looks {
+            let number = self.leaving.pop_front()?;
+            let tenant = self.tenants.get_mut(usize::from(number))?;
+            // It came back meanwhile.
+            let is_gone = tenant.keys == 0;
+            tenant.is_leaving = is_gone;
+            if is_gone && vacate(number) {
+                return Some(number);
+            }
+            if is_gone {
+                self.leaving.push_back(number);
+            }
+        }
+        None
+    }
+
+    /// A key that led to the peer was retired.
+    pub(crate) fn leave_peer(&mut self, number: u16) {
+        let Some(tenant) = self.tenants.get_mut(usize::from(number)) else { return };
+        tenant.keys = tenant.keys.saturating_sub(1);
+        if tenant.keys == 0 && !tenant.is_leaving {
+            tenant.is_leaving = true;
+            self.leaving.push_back(number);
+        }
     }
 
     /// All groups that were ever named.
@@ -201,8 +274,8 @@ impl Names {
         self.keys_made
     }
 
-    /// The key's place, and whether it is new.
-    pub(crate) fn key(&mut self, key: &PoolKey) -> Result<(u32, bool), TableFull> {
+    /// The key's place, and whether it is new. `peer` is its peer's number.
+    pub(crate) fn key(&mut self, key: &PoolKey, peer: u16) -> Result<(u32, bool), TableFull> {
         if let Some(&index) = self.keys.get(key) {
             return Ok((index, false));
         }
@@ -215,6 +288,9 @@ impl Names {
             None => return Err(TableFull),
         };
         self.keys.insert(key.clone(), index);
+        if let Some(tenant) = self.tenants.get_mut(usize::from(peer)) {
+            tenant.keys += 1;
+        }
         Ok((index, true))
     }
 

@@ -43,7 +43,11 @@ impl<C: Send> Pool<C> {
         if !self.group_of(slot).is_some_and(|group| group.learn.load(Relaxed)) {
             return;
         }
-        self.conclude(slot.peer(), now, tell);
+        let peer = slot.peer();
+        // A key that was retired meanwhile says nothing: its peer's number may be another's.
+        if slot.is_live(key) {
+            self.conclude(peer, now, tell);
+        }
     }
 
     /// Something is known to be out of date, or new: the peer's keys get what follows.

@@ -3,7 +3,7 @@
 //! lease costs no reference count; tests borrow a pool on their stack.
 
 use super::Pool;
-use super::group::{GroupId, PeerId};
+use super::group::GroupId;
 use super::key::KeyId;
 use super::shard::{IdleToken, Meta, Parked};
 use crate::{DiscardReason, Millis, WorkerId};
@@ -46,8 +46,8 @@ pub struct Removed<C> {
     pub key: KeyId,
     /// Its group.
     pub group: GroupId,
-    /// Its peer.
-    pub peer: PeerId,
+    /// Its peer's number, as long as it counts there.
+    pub(crate) peer: u16,
     /// Its age and use.
     pub meta: Meta,
     /// When its last exchange ended.

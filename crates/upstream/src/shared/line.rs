@@ -3,6 +3,7 @@
 //! that goes away gives back what it was granted.
 
 use super::Pool;
+use super::group::{PeerSlot, release};
 use super::lease::{Checkout, Connecting, Lease, Source};
 use super::shard::Parked;
 use crate::WorkerId;
@@ -136,6 +137,22 @@ impl<C> Line<C> {
     }
 }
 
+/// Keeps a peer's number from being given to another peer.
+pub(crate) struct Pinned<'p>(&'p PeerSlot);
+
+impl<'p> Pinned<'p> {
+    pub(crate) fn new(peer: &'p PeerSlot) -> Self {
+        peer.waiters.fetch_add(1, Ordering::AcqRel);
+        Self(peer)
+    }
+}
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {
+        release(&self.0.waiters);
+    }
+}
+
 /// A place in the waiting line. Poll it when the driver was told to wake its token; drop it at the deadline, or when
 /// the client leaves: what it may have been granted in between goes to the next.
 #[must_use = "dropping a waiter leaves the line"]
@@ -147,6 +164,8 @@ pub struct Waiter<'p, C: Send> {
     worker: WorkerId,
     key: super::KeyId,
     collected: bool,
+    /// What is granted counts at this peer; dropped after everything else.
+    _pinned: Pinned<'p>,
 }
 
 /// What a waiter got.
@@ -159,8 +178,9 @@ pub enum Grant<'p, C: Send> {
 }
 
 impl<'p, C: Send> Waiter<'p, C> {
-    pub(crate) fn new(pool: &'p Pool<C>, at: u32, group: u16, request: Request) -> Self {
-        Self { pool, at, group, peer: request.peer, worker: request.worker, key: request.key, collected: false }
+    pub(crate) fn new(pool: &'p Pool<C>, at: u32, group: u16, request: Request, pinned: Pinned<'p>) -> Self {
+        let Request { worker, key, peer, .. } = request;
+        Self { pool, at, group, peer, worker, key, collected: false, _pinned: pinned }
     }
 
     /// What was granted, `None` while waiting still (and after it was collected).

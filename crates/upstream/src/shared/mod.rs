@@ -100,39 +100,48 @@ impl<C: Send> Pool<C> {
 
     /// The peer of that address in the group, with these limits from now on.
     pub fn intern_peer(&self, group: GroupId, address: &PeerAddress, limits: &PeerLimits) -> Result<PeerId, TableFull> {
-        let peer = self.names().peer(group, address)?;
-        self.peers.slot_or_new(u32::from(peer.0)).ok_or(TableFull)?.apply(limits);
+        let number = self.peer_number(&mut self.names(), group, address)?;
+        let slot = self.peers.slot_or_new(u32::from(number)).ok_or(TableFull)?;
+        slot.apply(limits);
         self.serve_line(group.0);
-        Ok(peer)
+        Ok(slot.id(number))
+    }
+
+    fn peer_number(&self, names: &mut Names, group: GroupId, address: &PeerAddress) -> Result<u16, TableFull> {
+        names.peer(group, address, |number| self.peers.slot(u32::from(number)).is_none_or(PeerSlot::vacate))
     }
 
     /// The number of a key; the same key has the same number until it is retired. Its peer is interned on the way,
     /// without limits where it is new.
     pub fn intern_key(&self, key: &PoolKey) -> Result<KeyId, TableFull> {
         let mut names = self.names();
-        let peer = names.peer(key.group, &key.peer)?;
-        self.peers.slot_or_new(u32::from(peer.0)).ok_or(TableFull)?;
-        let (index, is_new) = names.key(key)?;
+        let peer = self.peer_number(&mut names, key.group, &key.peer)?;
+        self.peers.slot_or_new(u32::from(peer)).ok_or(TableFull)?;
+        let (index, is_new) = names.key(key, peer)?;
         let slot = self.keys.slot_or_new(index).ok_or(TableFull)?;
         if is_new {
-            slot.settle(key.group.0, peer.0);
+            slot.settle(key.group.0, peer);
             self.tell_key(slot);
         }
         Ok(KeyId::new(index, slot.generation()))
     }
 
     /// Ends a key that no generation uses any more: its idle connections come back to be closed, and leases that are
-    /// still out are discarded at check-in. Its number finds nothing from now on.
+    /// still out are discarded at check-in. Its number finds nothing from now on. A peer without keys may be given up for
+    /// another one once its last connection is gone.
     pub fn retire_key(&self, key: KeyId, removed: &mut Vec<Removed<C>>) {
         let Some(slot) = self.live_key(key) else { return };
         if !self.names().forget(key.index()) {
             return;
         }
+        let peer = slot.peer();
         slot.retire();
         for worker in self.worker_ids() {
             self.drain_key_of(worker, key, removed);
         }
-        self.names().vacate(key.index());
+        let mut names = self.names();
+        names.vacate(key.index());
+        names.leave_peer(peer);
     }
 
     /// All groups that were ever interned, with their names. Off the request path.
@@ -172,7 +181,7 @@ impl<C: Send> Pool<C> {
             connecting: slot.gauges.0.connecting.load(Ordering::Acquire),
         };
         let none = PeerSnapshot { idle: 0, connections: 0, connecting: 0 };
-        self.peers.slot(u32::from(peer.0)).map_or(none, read)
+        self.peers.slot(u32::from(peer.number())).filter(|slot| slot.is_of(peer)).map_or(none, read)
     }
 
     /// All connections to the peer behind a key: idle, leased, connecting, tunnels.
