@@ -88,7 +88,7 @@ struct Reference<'p> {
     next: u32,
 }
 
-impl<'p> Reference<'p> {
+impl Reference<'_> {
     fn arrive(&mut self, address_number: u32) {
         let (pool, group) = (&self.scene.pool, self.scene.group);
         let peer = pool.intern_peer(group, &address(address_number), &PeerLimits::default()).expect("a number");
@@ -150,7 +150,7 @@ impl<'p> Reference<'p> {
     fn settle(&mut self, which: usize, how: u8) {
         let Held { address, peer, what } = self.uses.swap_remove(which);
         let lease = match what {
-            Use::Connecting(permit) if how % 4 == 0 => return drop(permit),
+            Use::Connecting(permit) if how.is_multiple_of(4) => return drop(permit),
             Use::Connecting(permit) => permit.established("wire", NOW),
             Use::Lease(lease) => lease,
         };
@@ -222,7 +222,7 @@ proptest! {
         }
         for held in std::mem::take(&mut reference.uses) {
             if let Use::Lease(lease) = held.what {
-                lease.discard(DiscardReason::Error);
+                let _ = lease.discard(DiscardReason::Error);
             }
         }
     }
