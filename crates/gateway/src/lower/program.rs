@@ -127,7 +127,7 @@ impl Lowering<'_> {
             });
             return None;
         };
-        self.refuse_unserved(std::iter::once(&variable), span);
+        self.note_wanted(std::iter::once(&variable));
         Some(variable)
     }
 }
