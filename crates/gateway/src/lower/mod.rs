@@ -130,24 +130,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     registry.forget_limit_zones();
     let number = registry.generations;
     let worker_connections = model.events.settings.worker_connections as usize;
-    let Some(http) = &model.http else {
-        let generation = Generation {
-            number,
-            listeners: Vec::new(),
-            servers: Vec::new(),
-            locations: Vec::new(),
-            definitions: Definitions::default(),
-            floors: Vec::new(),
-            moving_floors: Vec::new(),
-            hostname: options.hostname.as_bytes().into(),
-            worker_connections,
-            wants_upstream_local: false,
-            keeps_sent: false,
-            memory_budget: model.main.settings.memory_budget,
-        };
-        let generation = Arc::new(generation);
-        return Ok(Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] });
-    };
+    let Some(http) = &model.http else { return Ok(without_http(model, number, options)) };
     let mut lowering = Lowering {
         http,
         options,
@@ -201,6 +184,27 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         memory_budget: model.main.settings.memory_budget,
     };
     Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, error_logs, warnings: found })
+}
+
+/// A configuration that serves nothing.
+fn without_http(model: &Model, number: u64, options: &LowerOptions<'_>) -> Lowered {
+    let worker_connections = model.events.settings.worker_connections as usize;
+    let generation = Generation {
+        number,
+        listeners: Vec::new(),
+        servers: Vec::new(),
+        locations: Vec::new(),
+        definitions: Definitions::default(),
+        floors: Vec::new(),
+        moving_floors: Vec::new(),
+        hostname: options.hostname.as_bytes().into(),
+        worker_connections,
+        wants_upstream_local: false,
+        keeps_sent: false,
+        memory_budget: model.main.settings.memory_budget,
+    };
+    let generation = Arc::new(generation);
+    Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] }
 }
 
 impl Lowering<'_> {
