@@ -1,5 +1,7 @@
 //! The flags of `holdfast load`, and what they become.
 
+mod websocket;
+
 use super::sources;
 use super::units::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
 use load::{EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target};
@@ -32,10 +34,11 @@ pub(crate) struct Args {
 
 fn after_help() -> String {
     format!(
-        "Values in URLs, headers and bodies:\n{TEMPLATES}\n\nThresholds:\n{EXPECTATIONS}\n\nExit codes:\n\
+        "Values in URLs, headers and bodies:\n{TEMPLATES}\n\nThresholds:\n{EXPECTATIONS}\n{}\n\nExit codes:\n\
          0  done, and all thresholds were met\n1  could not run: no request was answered, or the start failed\n\
          2  the command line could not be understood\n3  a threshold was not met\n\
-         4  void: the generator was the bottleneck (--allow-lag takes the figures nevertheless)"
+         4  void: the generator was the bottleneck (--allow-lag takes the figures nevertheless)",
+        load::websocket::EXPECTATIONS
     )
 }
 
@@ -146,7 +149,7 @@ pub(super) struct LoadArgs {
     pub(super) interval: Duration,
     /// A threshold, such as 'p99<50ms'; exit code 3 if it is not met
     #[arg(long, value_name = "THRESHOLD")]
-    pub(super) expect: Vec<Expectation>,
+    pub(super) expect: Vec<String>,
     /// Take the figures also when the generator was the bottleneck
     #[arg(long)]
     pub(super) allow_lag: bool,
@@ -170,6 +173,8 @@ pub(super) struct LoadArgs {
     pub(super) quiet: bool,
     #[command(flatten)]
     pub(super) files: super::files::Files,
+    #[command(flatten)]
+    websocket: websocket::Flags,
 }
 
 impl LoadArgs {
@@ -235,6 +240,19 @@ impl LoadArgs {
         Ok(Some(Script { name, source, args: self.script_arg.clone() }))
     }
 
+    /// The thresholds of an HTTP load.
+    pub(super) fn expectations(&self) -> Result<Vec<Expectation>, String> {
+        self.expect.iter().map(|text| text.parse().map_err(|error| format!("--expect: {error}"))).collect()
+    }
+
+    fn fields(&self) -> Result<Vec<(String, String)>, String> {
+        let split = |field: &String| {
+            let (name, value) = field.split_once(':').ok_or_else(|| format!("`{field}` is no header: NAME: VALUE"))?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        };
+        self.header.iter().map(split).collect()
+    }
+
     fn target(&self, text: &str) -> Result<Target, String> {
         let (weight, url) = match text.split_once('*') {
             Some((weight, url)) if weight.bytes().all(|byte| byte.is_ascii_digit()) && !weight.is_empty() => {
@@ -248,16 +266,11 @@ impl LoadArgs {
             (None, None) => Vec::new(),
         };
         let default_method = if body.is_empty() { "GET" } else { "POST" };
-        let mut fields = Vec::new();
-        for field in &self.header {
-            let (name, value) = field.split_once(':').ok_or_else(|| format!("`{field}` is no header: NAME: VALUE"))?;
-            fields.push((name.trim().to_owned(), value.trim().to_owned()));
-        }
         Ok(Target {
             url: url.parse().map_err(|error| format!("{url}: {error}"))?,
             weight,
             method: self.method.clone().unwrap_or_else(|| default_method.to_owned()),
-            fields,
+            fields: self.fields()?,
             body,
         })
     }

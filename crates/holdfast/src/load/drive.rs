@@ -19,9 +19,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the thread that waits for signals looks whether the run is over.
-const SIGNAL_LOOK_MS: u16 = 50;
+pub(super) const SIGNAL_LOOK_MS: u16 = 50;
 /// Descriptors beside the connections: epoll, timers, files, standard streams.
-const DESCRIPTORS_BESIDE: u64 = 64;
+pub(super) const DESCRIPTORS_BESIDE: u64 = 64;
 /// Of another process: both pipes, its own descriptor, and what its start takes for a moment.
 const DESCRIPTORS_PER_PROCESS: u64 = 4;
 /// The command of a process that has a part of a load.
@@ -212,7 +212,7 @@ fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Re
     Ok(())
 }
 
-fn is_told_to_end(signals: &Signals) -> Result<bool, String> {
+pub(super) fn is_told_to_end(signals: &Signals) -> Result<bool, String> {
     while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
         if matches!(ask, Ask::Interrupt | Ask::Terminate | Ask::Quit) {
             return Ok(true);

@@ -44,6 +44,23 @@ impl Files {
         self.json.as_deref() == Some(Path::new("-"))
     }
 
+    /// Whether a form other than JSON is asked for.
+    pub(super) fn is_more_than_json(&self) -> bool {
+        self.listen.is_some() || [&self.csv, &self.hgrm, &self.html, &self.prometheus].into_iter().any(Option::is_some)
+    }
+
+    /// Writes JSON where it is asked for; whether that went well.
+    pub(super) fn write_json(&self, text: &str) -> bool {
+        let Some(path) = &self.json else { return true };
+        if self.json_on_stdout() {
+            terminal::print(text.as_bytes());
+            return true;
+        }
+        fs::write(path, text)
+            .inspect_err(|error| terminal::say(&format!("holdfast load: {}: {error}", path.display())))
+            .is_ok()
+    }
+
     /// Creates the files, so that a wrong path is known before the load and not after it.
     pub(super) fn check(&self) -> Result<(), String> {
         let json = self.json.as_ref().filter(|_| !self.json_on_stdout());

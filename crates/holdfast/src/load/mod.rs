@@ -14,6 +14,7 @@ mod sockets;
 mod sources;
 mod style;
 mod units;
+mod websocket;
 
 pub(crate) use args::Args;
 
@@ -49,6 +50,14 @@ struct Show<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> u8 {
+    let mut expect = Vec::new();
+    if args.command.is_none() {
+        match args.load.is_websocket().and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
+            Ok(None) => return websocket::run(&args.load),
+            Ok(Some(expectations)) => expect = expectations,
+            Err(message) => return refuse(&message, exit::USAGE),
+        }
+    }
     let (options, show) = match &args.command {
         Some(Command::Compare(compare)) => return compare::run(compare),
         Some(Command::Part) => return serve_part(),
@@ -72,7 +81,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 quiet: load.quiet,
                 live: !load.plain,
                 sockets: !load.no_sockets,
-                expect: &load.expect,
+                expect: &expect,
                 allow_lag: load.allow_lag,
                 self_test: load.self_test,
                 files: &load.files,

@@ -88,7 +88,10 @@ impl Worker {
             return;
         };
         let fired = self.reactor.take_deadline_fired(connection.task);
-        let read = stream.read_with(READ_BYTES, |bytes| handshake.bytes.extend_from_slice(bytes));
+        let read = stream.read_with(READ_BYTES, |bytes| {
+            self.record.bytes_received += bytes.len() as u64;
+            handshake.bytes.extend_from_slice(bytes);
+        });
         let begun = !handshake.bytes.is_empty();
         connection.stream = Some(stream);
         let answer = match read {
@@ -117,7 +120,6 @@ impl Worker {
     }
 
     fn take_answer(&mut self, handshake: &Handshake) -> Answer {
-        self.record.bytes_received += handshake.bytes.len() as u64;
         let mut at = 0;
         for _ in 0..INTERIMS_MAX {
             let rest = handshake.bytes.get(at..).unwrap_or_default();

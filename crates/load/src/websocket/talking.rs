@@ -41,7 +41,10 @@ impl Worker {
             let Some(stream) = self.connections.get_mut(slot).and_then(|connection| connection.stream.take()) else {
                 return;
             };
-            let read = stream.read_with(READ_BYTES, |bytes| self.hear(slot, bytes));
+            let read = stream.read_with(READ_BYTES, |bytes| {
+                self.record.bytes_received += bytes.len() as u64;
+                self.hear(slot, bytes)
+            });
             if let Some(connection) = self.connections.get_mut(slot) {
                 connection.stream = Some(stream);
             }
@@ -60,7 +63,6 @@ impl Worker {
     /// Takes bytes. What has to be said in return is returned, with the way in which the connection ends thereby.
     pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
         let Self { connections, record, setup, now_ns, random, .. } = self;
-        record.bytes_received += bytes.len() as u64;
         let mut heard = Heard::default();
         let Some(connection) = connections.get_mut(slot) else { return heard };
         let Connection { decoder, pinged_ns, awaits_pong, room, joined, received, .. } = connection;

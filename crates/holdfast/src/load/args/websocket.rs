@@ -1,0 +1,156 @@
+//! The flags of a load of WebSockets, and what they become together with those that it shares with HTTP.
+
+use super::super::units::{parse_count, parse_duration, parse_duration_range, parse_rate};
+use super::{LoadArgs, Processes, THREADS_DEFAULT};
+use load::websocket::{Options, Storm, parse_url};
+use std::time::Duration;
+
+/// Pauses before a connection that a storm has cut is opened again, unless `--reconnect` says otherwise.
+const RECONNECT_DEFAULT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "For ws:// URLs")]
+pub(super) struct Flags {
+    /// Connections opened per second; 1000/s if not given
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    ramp: Option<(f64, f64)>,
+    /// How long the connections are held, once all are to be open; as -d
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "duration")]
+    hold: Option<Duration>,
+    /// Ping each connection so often; one whose pong has not come by the next ping is given up
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    heartbeat: Option<Duration>,
+    /// Divide the connections between so many rooms ({{room}} in the URL): each message is expected by every member
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    rooms: Option<u64>,
+    /// A message that each connection sends first, to join its room, such as 'join {{room}}'
+    #[arg(long, value_name = "TEXT")]
+    join: Option<String>,
+    /// Bytes of each message that --rate sends
+    #[arg(long, value_name = "BYTES", value_parser = parse_count)]
+    message_size: Option<u64>,
+    /// Share of the connections that never read, such as 10%
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    stall: Option<f64>,
+    /// Open lost connections again after a random pause, at most the first value, which doubles up to the second one
+    #[arg(long, value_name = "TIME..TIME", value_parser = parse_duration_range)]
+    reconnect: Option<(Duration, Duration)>,
+    /// Cut connections all at once, so long after all were to be open, such as 10s:50%; they come back as --reconnect says
+    #[arg(long, value_name = "TIME:SHARE", value_parser = parse_storm)]
+    storm: Option<Storm>,
+}
+
+impl Flags {
+    /// The first flag that was given.
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.ramp.is_some(), "--ramp"),
+            (self.hold.is_some(), "--hold"),
+            (self.heartbeat.is_some(), "--heartbeat"),
+            (self.rooms.is_some(), "--rooms"),
+            (self.join.is_some(), "--join"),
+            (self.message_size.is_some(), "--message-size"),
+            (self.stall.is_some(), "--stall"),
+            (self.reconnect.is_some(), "--reconnect"),
+            (self.storm.is_some(), "--storm"),
+        ];
+        given.iter().find(|(given, _)| *given).map(|(_, name)| *name)
+    }
+}
+
+/// `10%` or `0.1`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
+    let share = number.trim().parse::<f64>().ok().map(|number| number * factor);
+    share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "a share from 0% to 100%".to_owned())
+}
+
+fn parse_storm(text: &str) -> Result<Storm, String> {
+    let (after, share) = text.split_once(':').ok_or("a storm is TIME:SHARE, such as 10s:50%")?;
+    Ok(Storm { after: parse_duration(after)?, share: parse_share(share)? })
+}
+
+impl LoadArgs {
+    /// Whether WebSockets are to be loaded; a mistake where flags of the one are used for the other.
+    pub(in crate::load) fn is_websocket(&self) -> Result<bool, String> {
+        let is_websocket = |url: &String| {
+            let lower = url.get(..6).unwrap_or(url).to_ascii_lowercase();
+            lower.starts_with("ws://") || lower.starts_with("wss://")
+        };
+        if !self.urls.iter().any(is_websocket) {
+            return match self.websocket.given() {
+                Some(flag) => Err(format!("{flag} is for ws:// URLs")),
+                None => Ok(false),
+            };
+        }
+        Ok(true)
+    }
+
+    /// The load of WebSockets that is asked for.
+    pub(in crate::load) fn websocket_options(&self) -> Result<Options, String> {
+        let [url] = self.urls.as_slice() else { return Err("a load of WebSockets has one URL".to_owned()) };
+        let for_http = [
+            (self.requests.is_some(), "-n"),
+            (!self.stage.is_empty(), "--stage"),
+            (self.poisson, "--poisson"),
+            (self.method.is_some(), "--method"),
+            (self.body.is_some() || self.body_file.is_some(), "--body"),
+            (self.no_keepalive, "--no-keepalive"),
+            (self.pipeline != 1, "--pipeline"),
+            (self.think.is_some(), "--think"),
+            (self.script.is_some(), "--script"),
+            (self.style != crate::load::style::Style::Own, "--style"),
+            (matches!(self.processes, Processes::Exactly(2..)), "--processes"),
+            (self.files.is_more_than_json(), "--csv, --hgrm, --html, --prometheus or --listen"),
+        ];
+        if let Some((_, flag)) = for_http.iter().find(|(given, _)| *given) {
+            return Err(format!("{flag} is not for ws:// URLs"));
+        }
+        let flags = &self.websocket;
+        let constant = |rate: Option<(f64, f64)>, flag: &str| match rate {
+            Some((from, to)) if from.to_bits() != to.to_bits() => Err(format!("{flag}: one rate, for ws:// URLs")),
+            rate => Ok(rate.map(|(rate, _)| rate)),
+        };
+        let sound = Options::new(parse_url(url)?);
+        let storm_default = flags.storm.map(|_| RECONNECT_DEFAULT);
+        let rooms = flags.rooms.map(|rooms| u32::try_from(rooms).map_err(|_| "--rooms: too many".to_owned()));
+        let options = Options {
+            connections: self.connections.map_or(sound.connections, |count| count as usize),
+            threads: self.threads.unwrap_or(THREADS_DEFAULT),
+            ramp: constant(flags.ramp, "--ramp")?.unwrap_or(sound.ramp),
+            hold: flags.hold.or(self.duration).unwrap_or(sound.hold),
+            heartbeat: flags.heartbeat,
+            rate: constant(self.rate, "--rate")?.unwrap_or(sound.rate),
+            message_bytes: flags.message_size.map_or(sound.message_bytes, |bytes| bytes as usize),
+            rooms: rooms.transpose()?,
+            join: flags.join.clone(),
+            stall: flags.stall.unwrap_or(sound.stall),
+            reconnect: flags.reconnect.or(storm_default),
+            storm: flags.storm,
+            fields: self.fields()?,
+            connect_timeout: self.connect_timeout,
+            timeout: self.timeout,
+            drain: self.drain,
+            sources: self.source.concat(),
+            interval: self.interval,
+            seed: self.seed,
+            plan: !self.no_plan,
+            ..sound
+        };
+        options.check().map_err(|error| error.to_string())?;
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_storms_are_read() {
+        assert_eq!((parse_share("10%"), parse_share("0.5")), (Ok(0.1), Ok(0.5)));
+        assert!(parse_share("110%").is_err() && parse_share("x").is_err());
+        assert_eq!(parse_storm("10s:100%"), Ok(Storm { after: Duration::from_secs(10), share: 1.0 }));
+        assert!(parse_storm("10s").is_err());
+    }
+}

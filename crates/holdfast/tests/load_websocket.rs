@@ -1,0 +1,178 @@
+//! `holdfast load ws://…` as a process: against the origin, through a gateway of ours, and through nginx; what it prints, what it
+//! writes, what its exit code says, and what a connection costs it. Nothing here says anything about speed.
+
+#[allow(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use support::{Instance, free_port, holdfast, until};
+
+/// A process of the test's, ended when dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn origin() -> (Process, String) {
+    let mut command = holdfast();
+    command.arg("origin").stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("it says where it listens");
+    let address = line.trim().strip_prefix("listening on ").expect("that is what it says").to_owned();
+    (Process(child), address)
+}
+
+fn load(words: &[&str]) -> Output {
+    holdfast().arg("load").args(words).args(["-q", "--allow-lag"]).stdin(Stdio::null()).output().expect("it starts")
+}
+
+/// The figures of a run that went well.
+fn figures(words: &[&str]) -> Value {
+    let output = load(&[words, &["--json", "-"]].concat());
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Rooms with heartbeats; everything that is said arrives.
+fn converse(address: &str) {
+    let url = format!("ws://{address}/websocket/room/{{{{room}}}}");
+    let words =
+        ["-c", "40", "--rooms", "4", "-R", "100", "--hold", "1s", "--heartbeat", "300ms", "--drain", "20s", &url];
+    let figures = figures(&words);
+    assert_eq!((&figures["established"], &figures["lost"], &figures["losses"]), (&40.into(), &0.into(), &0.into()));
+    assert_eq!(figures["endings"]["done"], 40, "{figures}");
+    assert_eq!(figures["sent"], 100);
+    assert!(figures["delivered"].as_u64() >= Some(900) && figures["pongs"].as_u64() > Some(0), "{figures}");
+}
+
+const PROXY: &str =
+    "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+
+/// A server of a gateway of ours in front of an origin.
+fn server_of(address: &str) -> String {
+    format!("server {{ listen 127.0.0.1:PORT; location / {{ {PROXY} proxy_pass http://{address}; }} }}")
+}
+
+#[test]
+fn it_speaks_through_a_gateway_of_ours() {
+    let (_origin, address) = origin();
+    let mut gateway = Instance::new("", &server_of(&address));
+    gateway.start();
+    converse(&format!("127.0.0.1:{}", gateway.port));
+}
+
+#[test]
+fn w8_tunnels_survive_a_reload_of_the_gateway() {
+    let (_origin, address) = origin();
+    let mut gateway = Instance::new("", &server_of(&address));
+    gateway.start();
+    let url = format!("ws://127.0.0.1:{}/websocket/echo", gateway.port);
+    let mut command = holdfast();
+    command.args([
+        "load",
+        "-q",
+        "--allow-lag",
+        "-c",
+        "10",
+        "--hold",
+        "3s",
+        "-R",
+        "20",
+        "--drain",
+        "20s",
+        "--json",
+        "-",
+        &url,
+    ]);
+    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    until("tunnels are open", || {
+        support::fetch(gateway.port, "/counters").is_ok_and(|text| text.contains("\"websocket_messages\":1"))
+    });
+    gateway.signal("reload");
+    let output = running.wait_with_output().expect("it ends");
+    let figures: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!((&figures["losses"], &figures["lost"], &figures["endings"]["done"]), (&0.into(), &0.into(), &10.into()));
+}
+
+#[test]
+fn it_speaks_through_nginx() {
+    let (_origin, address) = origin();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let port = free_port();
+    let file = folder.path().join("nginx.conf");
+    let at = folder.path().display();
+    let configuration = format!(
+        "daemon off; master_process off; pid {at}/pid; error_log {at}/error.log;\nevents {{ worker_connections 512; }}\n\
+         http {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f;\n\
+         uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\n\
+         server {{ listen 127.0.0.1:{port}; location / {{ {PROXY} proxy_pass http://{address}; }} }} }}\n"
+    );
+    fs::write(&file, configuration).expect("written");
+    let mut command = Command::new(testkit::peer_program("nginx"));
+    command.arg("-p").arg(folder.path()).arg("-c").arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
+    let _nginx = Process(command.spawn().expect("nginx starts"));
+    until("nginx serves", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    converse(&format!("127.0.0.1:{port}"));
+}
+
+/// The bound of the project, in a debug build, whose structs are as large as those of a release.
+const CONNECTION_BYTES_MAX: f64 = 1024.0;
+
+#[test]
+fn an_idle_connection_costs_less_than_a_kilobyte() {
+    let (_origin, address) = origin();
+    let url = format!("ws://{address}/websocket/echo");
+    // Few enough for any limit of descriptors, many enough that histograms and code do not decide.
+    let figures = figures(&["-c", "4000", "-t", "1", "--ramp", "4000", "--hold", "1500ms", "--drain", "20s", &url]);
+    assert_eq!((&figures["memory"]["connections"], &figures["losses"]), (&4000.into(), &0.into()), "{figures}");
+    let each = figures["memory"]["bytes_per_connection"].as_f64().expect("there are enough to divide");
+    assert!(each > 200.0, "{each} bytes are less than the struct: that measured nothing");
+    assert!(each < CONNECTION_BYTES_MAX, "{each} bytes");
+}
+
+#[test]
+fn the_report_and_the_exit_code_say_what_happened() {
+    let (_origin, address) = origin();
+    let url = format!("ws://{address}/websocket/echo");
+    let output = load(&["-c", "5", "--hold", "300ms", "--heartbeat", "50ms", "--expect", "established=5", &url]);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report}{}", text(&output.stderr));
+    for part in
+        ["target      ws://", "at most 5 open", "heartbeats", "handshake", "pong", "threshold   established=5: met"]
+    {
+        assert!(report.contains(part), "{part:?} is missing in {report}");
+    }
+    let closing = load(&["-c", "3", "--hold", "200ms", "--expect", "losses=0", &format!("{url}?close=4000")]);
+    assert_eq!(closing.status.code(), Some(3));
+    assert!(
+        text(&closing.stdout).contains("close codes 4000 (private to the application): 3"),
+        "{}",
+        text(&closing.stdout)
+    );
+    let none = load(&["-c", "1", "--hold", "50ms", &format!("ws://127.0.0.1:{}/", free_port())]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stdout).contains("connection refused"), "{}", text(&none.stdout));
+    for (words, why) in [
+        (&["ws://127.0.0.1/", "-n", "5"][..], "-n is not for ws:// URLs"),
+        (&["http://127.0.0.1/", "--ramp", "5"], "--ramp is for ws:// URLs"),
+        (&["wss://127.0.0.1/"], "wss is not supported yet"),
+        (&["ws://127.0.0.1/", "--expect", "speed>9"], "`speed` is no figure"),
+        (&["ws://127.0.0.1/", "--stall", "200%"], "a share from 0% to 100%"),
+    ] {
+        let refused = load(words);
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        assert!(text(&refused.stderr).contains(why), "{why:?} is missing in {}", text(&refused.stderr));
+    }
+}
