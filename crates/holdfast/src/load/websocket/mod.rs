@@ -11,6 +11,7 @@ use crate::{exit, report};
 use load::Verdict;
 use load::websocket::{Expectation, Health, Interval, Options, Running, Summary};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -109,7 +110,7 @@ fn observed(options: Options, signals: &Signals, each: impl FnMut(&Interval)) ->
                 }
                 .map(|told| {
                     if told {
-                        stopper.stop()
+                        stopper.stop();
                     }
                 });
             }
@@ -138,11 +139,8 @@ fn progress(interval: &Interval) -> String {
     );
     if record.sent + record.delivered > 0 {
         let p99 = units::time(record.delivery.quantile_ns(0.99) as f64);
-        line.push_str(&format!(
-            "  {:>7} sent  {:>9} delivered  p99 {p99:>8}",
-            units::grouped(record.sent),
-            units::grouped(record.delivered)
-        ));
+        let (sent, delivered) = (units::grouped(record.sent), units::grouped(record.delivered));
+        let _ = write!(line, "  {sent:>7} sent  {delivered:>9} delivered  p99 {p99:>8}");
     }
     line
 }
