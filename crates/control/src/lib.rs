@@ -1,9 +1,11 @@
 //! The control plane: what happens seldom and may wait, on one tokio runtime in a thread of its own beside the workers.
-//! So far it looks names up. It serves no request; what it finds out it tells the gateway's registry, and the workers find
+//! It looks names up and checks peers. It serves no request; what it finds out it tells the gateway's registry, and the workers find
 //! it there. The binary starts it in the process that has the workers, and stops it with them.
 
+mod checks;
 mod dns;
 mod names;
+mod probe;
 
 use gateway::Shared;
 use std::io;
@@ -12,7 +14,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
-/// A running control plane. Dropping it ends it: lookups under way are given up.
+/// A running control plane. Dropping it ends it: lookups and checks under way are given up.
 #[derive(Debug)]
 pub struct Control {
     end: Arc<Notify>,
@@ -27,10 +29,12 @@ impl Control {
         let ended = Arc::clone(&end);
         // Before the thread has begun a worker may need a name.
         let bell = names::attach(shared);
+        let check_bell = checks::attach(shared);
         let work = move || {
             runtime.block_on(async {
                 tokio::select! {
                     () = names::run(shared, bell) => {}
+                    () = checks::run(shared, check_bell) => {}
                     () = ended.notified() => {}
                 }
             });

@@ -278,7 +278,7 @@ impl RequestLine<'_> {
 }
 
 /// A system call's error in nginx's words: `111: Connection refused`.
-pub(crate) fn errno(error: &io::Error) -> String {
+pub fn errno(error: &io::Error) -> String {
     let text = error.to_string();
     match error.raw_os_error() {
         Some(number) => format!("{number}: {}", text.split(" (os error").next().unwrap_or_default()),

@@ -4,6 +4,7 @@
 use crate::access_log::AccessLog;
 use crate::added::AddedPlan;
 use crate::body_file::BodyFiles;
+use crate::checks::GroupChecks;
 use crate::computed::ComputedPlan;
 use crate::error_log::ErrorLog;
 use crate::exchange::{AccessPlan, GzipPlan, RatePlan, RealIpPlan, SizePlan};
@@ -52,6 +53,8 @@ pub struct Generation {
     pub(crate) floors: Vec<FloorPlan>,
     /// The same for peers that come out of names.
     pub(crate) moving_floors: Vec<MovingFloor>,
+    /// `health_check` of the groups that are used.
+    pub(crate) checks: Arc<[GroupChecks]>,
     /// `$hostname`.
     pub(crate) hostname: Box<[u8]>,
     /// `worker_connections`: client connections and upstream connections of one worker.

@@ -7,6 +7,7 @@ mod added;
 mod alarm;
 mod body_file;
 mod buffer;
+pub mod checks;
 mod close;
 mod compress;
 mod computed;
@@ -33,7 +34,7 @@ mod worker;
 
 pub use access_log::{AccessOutput, Buffering, LogSink, Record, records};
 pub use close::{CloseReason, CloseSide};
-pub use error_log::{ErrorLog, ErrorTarget, Level};
+pub use error_log::{ErrorLog, ErrorTarget, Level, errno};
 pub use fault::Fault;
 pub use generation::{Generation, ListenerId};
 pub use log_place::{LogPlace, NamedFiles, SyslogPlace, syslog_place};

@@ -57,6 +57,35 @@ pub(crate) enum Pressure {
     Accepts,
 }
 
+impl Pressure {
+    /// The labels in metrics, mildest first.
+    pub(crate) const LABELS: [&str; 4] = ["none", "keepalive", "requests", "accepts"];
+
+    pub(crate) fn label(self) -> &'static str {
+        Self::LABELS[self as usize]
+    }
+}
+
+/// What a connection's bytes are held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum HeldFor {
+    /// It is idle, its head is not whole, or it lingers.
+    #[default]
+    Connection = 0,
+    Exchange = 1,
+    Tunnel = 2,
+}
+
+/// Bytes that a worker holds; written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// All of them, those kept for the next exchange included.
+    pub(crate) all: AtomicU64,
+    /// Those of connections, by [`HeldFor`].
+    pub(crate) by: [AtomicU64; 3],
+}
+
 /// The budget of the process.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -82,6 +111,14 @@ pub struct MemoryUse {
     pub budget: Option<u64>,
     /// Bytes held by connections, and kept for the next.
     pub held: u64,
+    /// Those of client connections that are idle, or whose head is not whole.
+    pub held_by_connections: u64,
+    /// Those of exchanges.
+    pub held_by_exchanges: u64,
+    /// Those of tunnels.
+    pub held_by_tunnels: u64,
+    /// Set aside for them by workers, held or not.
+    pub claimed: u64,
     /// The most that was ever set aside for them.
     pub claimed_most: u64,
     /// Idle connections closed to make room.
@@ -175,16 +212,25 @@ impl Memory {
         self.claimed.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The numbers; `held` is the sum over the workers.
-    pub(crate) fn in_use(&self, held: u64) -> MemoryUse {
-        MemoryUse {
+    /// The numbers of all workers.
+    pub(crate) fn in_use<'a>(&self, workers: impl Iterator<Item = &'a Held>) -> MemoryUse {
+        let mut used = MemoryUse {
             budget: self.budget(),
-            held,
+            claimed: self.claimed.load(Ordering::Relaxed),
             claimed_most: self.claimed_most.load(Ordering::Relaxed),
             connections_closed: self.closed.total(),
             requests_refused: self.refused.total(),
             accept_pauses: self.paused.total(),
+            ..MemoryUse::default()
+        };
+        for held in workers {
+            let by = |reason: HeldFor| held.by[reason as usize].load(Ordering::Relaxed);
+            used.held += held.all.load(Ordering::Relaxed);
+            used.held_by_connections += by(HeldFor::Connection);
+            used.held_by_exchanges += by(HeldFor::Exchange);
+            used.held_by_tunnels += by(HeldFor::Tunnel);
         }
+        used
     }
 }
 
@@ -197,7 +243,21 @@ fn percent(budget: u64, share: u64) -> u64 {
 struct Holder {
     /// `$connection`
     serial: u64,
-    bytes: u64,
+    /// Bytes, and in the two uppermost bits what for: there may be a million of these.
+    held: u64,
+}
+
+/// Where the reason stands above the bytes.
+const REASON_SHIFT: u32 = 62;
+
+impl Holder {
+    fn bytes(self) -> u64 {
+        self.held & ((1 << REASON_SHIFT) - 1)
+    }
+
+    fn reason(self) -> usize {
+        (self.held >> REASON_SHIFT) as usize
+    }
 }
 
 /// The part of one worker.
@@ -205,7 +265,7 @@ struct Holder {
 pub(crate) struct Ledger {
     memory: &'static Memory,
     /// Bytes held by this worker's connections, for the others to read.
-    held: &'static AtomicU64,
+    held: &'static Held,
     /// Taken and not spent.
     credit: Cell<u64>,
     /// By task index.
@@ -213,7 +273,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(memory: &'static Memory, held: &'static AtomicU64) -> Self {
+    pub(crate) fn new(memory: &'static Memory, held: &'static Held) -> Self {
         Self { memory, held, credit: Cell::new(0), holders: RefCell::default() }
     }
 
@@ -232,12 +292,19 @@ impl Ledger {
     }
 
     /// What a connection holds now; 0 when it ends.
-    pub(crate) fn hold(&self, task: TaskId, bytes: usize) {
+    pub(crate) fn hold(&self, task: TaskId, reason: HeldFor, bytes: usize) {
         let bytes = bytes as u64;
-        let before = match self.holders.borrow_mut().get_mut(task.index as usize) {
-            Some(holder) => std::mem::replace(&mut holder.bytes, bytes),
+        let held = bytes | (reason as u64) << REASON_SHIFT;
+        let was = match self.holders.borrow_mut().get_mut(task.index as usize) {
+            Some(holder) if holder.held == held => return,
+            Some(holder) => std::mem::replace(holder, Holder { held, ..*holder }),
             None => return,
         };
+        let before = was.bytes();
+        if let Some(counter) = self.held.by.get(was.reason()) {
+            bump(counter, -(before as i64));
+        }
+        bump(&self.held.by[reason as usize], bytes as i64);
         if bytes > before {
             self.spend(bytes - before);
         } else if bytes < before {
@@ -253,7 +320,7 @@ impl Ledger {
     /// The connections that hold most, by `$connection`, largest first.
     pub(crate) fn largest(&self, count: usize) -> Vec<(u64, u64)> {
         let mut all: Vec<(u64, u64)> =
-            self.holders.borrow().iter().map(|holder| (holder.serial, holder.bytes)).collect();
+            self.holders.borrow().iter().map(|holder| (holder.serial, holder.bytes())).collect();
         all.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         all.truncate(count);
         all
@@ -261,7 +328,7 @@ impl Ledger {
 
     /// Bytes that nobody in particular holds, such as buffers kept for the next exchange.
     pub(crate) fn spend(&self, bytes: u64) {
-        bump(self.held, bytes as i64);
+        bump(&self.held.all, bytes as i64);
         let credit = self.credit.get();
         if credit < bytes {
             self.credit.set(credit + self.memory.claim(bytes - credit) - bytes);
@@ -272,7 +339,7 @@ impl Ledger {
 
     /// The opposite of [`Self::spend`].
     pub(crate) fn regain(&self, bytes: u64) {
-        bump(self.held, -(bytes as i64));
+        bump(&self.held.all, -(bytes as i64));
         self.credit.set(self.credit.get() + bytes);
         if self.credit.get() > 2 * self.memory.chunk.load(Ordering::Relaxed) {
             self.trim();
@@ -340,19 +407,38 @@ mod tests {
         let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
         for (index, bytes) in [(0, 1000), (1, 70_000), (2, 5000)] {
             ledger.name(task(index), u64::from(index) + 10);
-            ledger.hold(task(index), bytes);
+            ledger.hold(task(index), HeldFor::Exchange, bytes);
         }
-        assert_eq!(ledger.held.load(Ordering::Relaxed), 76_000);
+        assert_eq!(ledger.held.all.load(Ordering::Relaxed), 76_000);
         assert_eq!(ledger.largest(2), [(11, 70_000), (12, 5000)]);
         assert_eq!(ledger.serial(task(2)), 12);
         let claimed = memory.claimed.load(Ordering::Relaxed);
         assert!((76_000..76_000 + 2 * MB / CHUNKS_PER_WORKER).contains(&claimed), "{claimed}");
         for index in 0..3 {
-            ledger.hold(task(index), 0);
+            ledger.hold(task(index), HeldFor::Exchange, 0);
         }
         ledger.trim();
-        assert_eq!(ledger.held.load(Ordering::Relaxed), 0);
+        assert_eq!(ledger.held.all.load(Ordering::Relaxed), 0);
         assert!(memory.claimed.load(Ordering::Relaxed) <= MB / CHUNKS_PER_WORKER);
+    }
+
+    #[test]
+    fn what_is_held_is_known_by_what_for() {
+        let (memory, ledger) = ledger(None);
+        let by = || ledger.held.by.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
+        ledger.name(task(0), 1);
+        ledger.name(task(1), 2);
+        ledger.hold(task(0), HeldFor::Connection, 500);
+        ledger.hold(task(1), HeldFor::Exchange, 9000);
+        assert_eq!(by(), [500, 9000, 0]);
+        ledger.hold(task(0), HeldFor::Exchange, 500);
+        ledger.hold(task(1), HeldFor::Tunnel, 700);
+        ledger.spend(40);
+        assert_eq!(by(), [0, 500, 700]);
+        let used = memory.in_use([ledger.held].into_iter());
+        assert_eq!((used.held, used.held_by_exchanges, used.held_by_tunnels), (1240, 500, 700));
+        ledger.hold(task(1), HeldFor::Connection, 0);
+        assert_eq!(by(), [0, 500, 0]);
     }
 
     #[test]
@@ -361,7 +447,7 @@ mod tests {
         ledger.name(task(0), 1);
         let mut seen = Vec::new();
         for share in [10, 82, 87, 91, 93, 97, 50] {
-            ledger.hold(task(0), percent(MB, share) as usize);
+            ledger.hold(task(0), HeldFor::Exchange, percent(MB, share) as usize);
             ledger.trim();
             seen.push(memory.pressure());
         }
@@ -379,9 +465,9 @@ mod tests {
         ] {
             let (memory, ledger) = ledger(Some(of(MB, shed)));
             ledger.name(task(0), 1);
-            ledger.hold(task(0), percent(MB, 85) as usize);
+            ledger.hold(task(0), HeldFor::Exchange, percent(MB, 85) as usize);
             assert_eq!(memory.pressure(), at_85, "{shed:?}");
-            ledger.hold(task(0), percent(MB, 99) as usize);
+            ledger.hold(task(0), HeldFor::Exchange, percent(MB, 99) as usize);
             assert_eq!(memory.pressure(), at_99, "{shed:?}");
         }
     }
@@ -391,9 +477,9 @@ mod tests {
         let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
         ledger.name(task(0), 1);
         assert_eq!(ledger.room(100_000, FLOOR_BYTES), 100_000);
-        ledger.hold(task(0), percent(MB, 94) as usize);
+        ledger.hold(task(0), HeldFor::Exchange, percent(MB, 94) as usize);
         assert_eq!(ledger.room(100_000, FLOOR_BYTES) as u64, percent(MB, 95) - percent(MB, 94));
-        ledger.hold(task(0), percent(MB, 96) as usize);
+        ledger.hold(task(0), HeldFor::Exchange, percent(MB, 96) as usize);
         assert_eq!(ledger.room(100_000, FLOOR_BYTES), FLOOR_BYTES);
         assert_eq!(ledger.room(100, FLOOR_BYTES), 100);
         assert!(memory.claimed_most.load(Ordering::Relaxed) <= MB);
@@ -405,13 +491,13 @@ mod tests {
         ledger.name(task(0), 1);
         ledger.name(task(1), 2);
         let mut grown = percent(MB, 95) as usize;
-        ledger.hold(task(0), grown);
+        ledger.hold(task(0), HeldFor::Exchange, grown);
         for _ in 0..100 {
             // A request that is refused comes and goes, and the buffer takes what it is given.
-            ledger.hold(task(1), 20_000);
-            ledger.hold(task(1), 0);
+            ledger.hold(task(1), HeldFor::Exchange, 20_000);
+            ledger.hold(task(1), HeldFor::Exchange, 0);
             grown += ledger.room(4096, 0);
-            ledger.hold(task(0), grown);
+            ledger.hold(task(0), HeldFor::Exchange, grown);
         }
         assert_eq!(grown as u64, percent(MB, 95));
         assert!(memory.claimed_most.load(Ordering::Relaxed) <= percent(MB, 95) + 20_000);
@@ -421,9 +507,9 @@ mod tests {
     fn without_a_budget_everything_is_counted_and_nothing_given_up() {
         let (memory, ledger) = ledger(None);
         ledger.name(task(0), 1);
-        ledger.hold(task(0), 1 << 30);
+        ledger.hold(task(0), HeldFor::Exchange, 1 << 30);
         assert_eq!((memory.pressure(), memory.budget()), (Pressure::None, None));
         assert_eq!(ledger.room(1 << 20, 1), 1 << 20);
-        assert_eq!(ledger.held.load(Ordering::Relaxed), 1 << 30);
+        assert_eq!(ledger.held.all.load(Ordering::Relaxed), 1 << 30);
     }
 }

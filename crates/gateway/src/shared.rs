@@ -2,10 +2,11 @@
 //! workers start, and never freed: workers and leases borrow it for ever.
 
 use crate::alarm::Alarm;
+use crate::checks::Checks;
 use crate::error_log::ErrorLog;
 use crate::fault::Faults;
 use crate::generation::{Generation, ListenerId};
-use crate::memory::{Memory, MemoryUse};
+use crate::memory::{Held, Memory, MemoryUse};
 use crate::names::{KeyBook, Names};
 use crate::pool::{PoolDriver, UpstreamPool};
 use crate::ports::Ports;
@@ -61,7 +62,7 @@ pub(crate) struct Counters {
     /// Panics caught: bugs of ours.
     pub(crate) bugs: AtomicU64,
     /// Bytes that connections hold, or that are kept for the next.
-    pub(crate) held: AtomicU64,
+    pub(crate) held: Held,
 }
 
 /// Adds to a counter that only the calling thread writes: no locked instruction is needed.
@@ -84,6 +85,8 @@ pub struct Shared {
     pub(crate) offload: Offload,
     /// Names that are looked up at run time.
     pub(crate) names: Names,
+    /// Active health checks.
+    pub(crate) checks: Checks,
     /// Keys of the pool that are in use.
     pub(crate) keys: KeyBook,
     /// What a status page shows of groups, peers and listeners.
@@ -184,6 +187,7 @@ impl Shared {
             error_log: error_log.for_workers(workers.into()),
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             names: Names::new(wake()),
+            checks: Checks::default(),
             keys: KeyBook::default(),
             status: StatusBook::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),
@@ -217,6 +221,11 @@ impl Shared {
         &self.names
     }
 
+    /// Active health checks: the control plane makes them.
+    pub fn checks(&self) -> &Checks {
+        &self.checks
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.workers.len()
@@ -247,7 +256,7 @@ impl Shared {
 
     /// What connections hold of `memory_budget`.
     pub fn memory(&self) -> MemoryUse {
-        self.memory.in_use(self.workers.iter().map(|link| link.counters.held.load(Ordering::Relaxed)).sum())
+        self.memory.in_use(self.workers.iter().map(|link| &link.counters.held))
     }
 
     /// Connections closed for a reason since the start.

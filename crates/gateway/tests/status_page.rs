@@ -74,6 +74,23 @@ fn the_numbers_are_those_of_what_happened() {
     assert_eq!(refusing["opened"], 0);
     assert!(refusing["failed"].as_u64() > Some(0));
 
+    // Some connections are in the ledger of ports, from the same address to the same peer.
+    let pairs = seen["ports"]["pairs"].as_array().unwrap();
+    let pair = pairs.iter().find(|pair| pair["peer"] == peer.address().to_string()).unwrap();
+    assert_eq!((&pair["source"], &pair["used"], &pair["time_wait"]), (&"127.0.0.1".into(), &1.into(), &0.into()));
+    assert_eq!(pair["free"].as_u64(), Some(pair["ports"].as_u64().unwrap() - 1));
+    assert!(seen["ports"]["pairs_total"].as_u64() >= Some(1));
+
+    let memory = &seen["memory"];
+    assert_eq!((&memory["budget_bytes"], &memory["pressure"]), (&Value::Null, &"none".into()));
+    assert!(memory["held_by"]["connections"].as_u64() > Some(0), "one client is idle: {memory}");
+    let held_by: Vec<&String> = memory["held_by"].as_object().unwrap().keys().collect();
+    assert_eq!(held_by, ["connections", "exchanges", "kept", "tunnels"]);
+    assert_eq!(memory["shed"], serde_json::json!({"accepts": 0, "keepalive": 0, "requests": 0}));
+    let none = serde_json::json!({"accepts_failed": 0, "connections_refused": 0, "accept_queue_full": 0});
+    assert_eq!(seen["overload"], none);
+    assert_eq!(group["peers"][0].get("check"), None, "nobody is checked here");
+
     let listener = &seen["listeners"][0];
     assert_eq!(listener["address"], gateway.address().to_string());
     assert!(listener["queue"]["backlog"].as_u64() > Some(0));
@@ -120,6 +137,9 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
         "holdfast_connections{state=\"writing\"} 1",
         "holdfast_upstream_discarded_total{group=\"both\",reason=\"pool_full\"} 0",
         "# TYPE holdfast_peer_response_duration_seconds histogram",
+        "holdfast_memory_pressure{state=\"none\"} 1",
+        "holdfast_overload_total{what=\"connections_refused\"} 0",
+        &format!("holdfast_ports{{source=\"127.0.0.1\",peer=\"{}\",state=\"used\"}} 1", peer.address()),
     ] {
         assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
     }
@@ -146,6 +166,7 @@ fn a_browser_gets_a_page_of_its_own() {
     assert_eq!(page.value("Content-Type"), Some("text/html; charset=utf-8"));
     assert_eq!(page.value("Vary"), Some("Accept"));
     let text = page.text();
+    assert!(text.contains("<h2>Local ports</h2>") && text.contains("<h2>Turned away</h2>"), "{text}");
     assert!(text.contains("<h2>Peers of both</h2>") && text.contains(&peer.address().to_string()), "{text}");
     // Whoever watches the gateway is told nothing about to others.
     assert!(!text.contains("://"), "{text}");

@@ -4,6 +4,7 @@
 //!
 //! * [`shared`] — what several worker threads touch: the pool of idle connections, limits, the waiting line, leases.
 //! * [`balance`] — which peer gets the next attempt.
+//! * [`check`] — when a peer is asked whether it is well, and what its answers make of it.
 //! * [`churn`] — whether a limit is too small for the load.
 //! * [`learn`] — what a peer's own limits are.
 //! * [`ports`] — how many local ports are left towards a peer.
@@ -12,6 +13,7 @@
 //! * [`unsent`] — whether a request that got no answer was taken at all.
 
 pub mod balance;
+pub mod check;
 pub mod churn;
 pub mod learn;
 pub mod ports;

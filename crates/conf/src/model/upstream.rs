@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::client::{Resolver, parse_resolver};
+use super::health_check::{HealthCheck, parse_health_check};
 use super::limit::ZONE_SIZE_MIN;
 use super::settings::{At, level, settings};
 use crate::diagnostic::Diagnostic;
@@ -217,6 +218,8 @@ settings! {
         keepalive_learn: bool = true, "keepalive_learn" => value(parse_flag);
         /// Caps of the group.
         max_connections: Option<ConnectionCap> = None, "max_connections" => whole(parse_cap);
+        /// How peers are checked.
+        health_check: Option<HealthCheck> = None, "health_check" => whole(parse_health_check);
         /// Shared memory: its name and bytes (no size refers to one given elsewhere). Everything is shared here anyway.
         zone: Option<(String, Option<u64>)> = None, "zone" => whole(parse_group_zone);
         /// File that keeps the state of peers set at run time.

@@ -166,4 +166,5 @@ pub(super) const ACTED_ON: &[&str] = &[
     "max_connections",
     "queue",
     "keepalive_learn",
+    "health_check",
 ];

@@ -14,6 +14,18 @@ directives! {
         "Whether the idle time and the number of requests after which each peer closes are learned, from its \
          `Keep-Alive: timeout=` and from its closes, so that connections are retired before it.",
         "keepalive_learn off;";
+    "health_check" (0..)
+        "[interval=time] [jitter=time] [fails=number] [passes=number] [timeout=time] [type=http|tcp] [uri=uri] \
+         [host=name] [port=number] [status=codes] [header=condition] [body=condition] [mandatory [persistent]]"
+        in Upstream, No since "holdfast", Planned =>
+        "Asks every peer again and again whether it is well; no request goes to one that is not. \
+         Every `interval` (5s) from the end of the check before, put off by up to `jitter` (0), within `timeout` (5s), \
+         `uri` (/) is asked for with `host` (the group's name) at the peer's address or another `port`; `type=tcp` \
+         only connects. The response must be whole as far as its first 256 KB and meet all conditions: `status` (200-399; \
+         `!500-599`), `header=NAME`, `!NAME`, `NAME=text`, `NAME!=text`, `NAME~regex`, `NAME!~regex`, `body=~regex`, \
+         `body=!~regex`. After `fails` (1) failed checks in a row a peer is out, after `passes` (1) in again; `mandatory`: \
+         a new peer is out until it has passed one. A reload changes nothing about peers that stay.",
+        "health_check interval=2s fails=3 passes=2 uri=/healthz status=200;";
     "retry_unsent" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Planned =>
         "Whether a request that is not idempotent is replayed where a FIN that came first proves that no peer took it.",
         "retry_unsent on;";

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use conf::model::{Balance, Sticky};
+use conf::model::{Balance, CheckCondition, CheckKind, HealthCheck, Sticky};
 
 use super::{found, http};
+
+const SECONDS_5: Duration = Duration::from_secs(5);
 
 #[test]
 fn servers_have_their_parameters() {
@@ -95,4 +97,104 @@ fn a_group_has_one_waiting_line() {
             "warning: upstream \"u\": no server has \"max_conns\", so requests queue only while all servers have failed <- queue 5;"
         ]
     );
+}
+
+fn check(parameters: &str) -> HealthCheck {
+    let mut http = http(&format!("upstream u {{ server a; health_check {parameters}; }}"));
+    http.upstreams.remove(0).settings.health_check.expect("it is written")
+}
+
+#[test]
+fn a_health_check_has_defaults() {
+    let check = check("");
+    assert_eq!((check.interval, check.jitter, check.timeout), (SECONDS_5, Duration::ZERO, SECONDS_5));
+    assert_eq!((check.fails, check.passes, check.port, check.mandatory), (1, 1, None, false));
+    let CheckKind::Http { uri, host, conditions } = check.kind else { panic!() };
+    assert_eq!((uri.as_slice(), host), (&b"/"[..], None));
+    assert_eq!(conditions, [CheckCondition::Status { ranges: vec![(200, 399)], negated: false }]);
+    assert!(http("upstream u { server a; }").upstreams[0].settings.health_check.is_none());
+}
+
+#[test]
+fn a_health_check_has_parameters() {
+    let all = check("interval=2s jitter=500ms fails=3 passes=2 timeout=1s port=8081 mandatory persistent type=tcp");
+    assert_eq!((all.interval, all.jitter), (Duration::from_secs(2), Duration::from_millis(500)));
+    assert_eq!((all.fails, all.passes, all.timeout, all.port), (3, 2, Duration::from_secs(1), Some(8081)));
+    assert!(all.mandatory);
+    assert_eq!(all.kind, CheckKind::Tcp);
+
+    let http = check(
+        "uri=/h?x=1 host=a.example:80 status=200,204-206 status=!205 header=A header=!B \"header=C = d e\" header=C!=x \
+         header=D~^[a-z]+$ \"header=D !~* X\" body=~ok body=!~down",
+    );
+    let CheckKind::Http { uri, host, conditions } = http.kind else { panic!() };
+    assert_eq!((uri.as_slice(), host.as_deref()), (&b"/h?x=1"[..], Some(&b"a.example:80"[..])));
+    let shown: Vec<String> = conditions.iter().map(|condition| format!("{condition:?}")).collect();
+    assert_eq!(
+        shown,
+        [
+            "Status { ranges: [(200, 200), (204, 206)], negated: false }",
+            "Status { ranges: [(205, 205)], negated: true }",
+            "Header { name: \"A\", test: Present }",
+            "Header { name: \"B\", test: Absent }",
+            "Header { name: \"C\", test: Is([100, 32, 101]) }",
+            "Header { name: \"C\", test: IsNot([120]) }",
+            "Header { name: \"D\", test: Matches(Regex(~ \"^[a-z]+$\")) }",
+            "Header { name: \"D\", test: MatchesNot(Regex(~* \"X\")) }",
+            "Body(Matches(Regex(~ \"ok\")))",
+            "Body(MatchesNot(Regex(~ \"down\")))",
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_health_check() {
+    for wrong in [
+        "interval=0",
+        "interval=4ms",
+        "interval=x",
+        "jitter=-1",
+        "fails=0",
+        "passes=x",
+        "timeout=0",
+        "port=0",
+        "port=65536",
+        "type=udp",
+        "uri=healthz",
+        "uri=/$host",
+        "uri=",
+        "host=a/b",
+        "host=",
+        "status=99",
+        "status=1000",
+        "status=300-200",
+        "status=200,",
+        "status=ok",
+        "match=m",
+        "persistent",
+        "often",
+    ] {
+        let expected = format!("invalid parameter \"{wrong}\" <- {wrong}");
+        assert_eq!(found(&format!("upstream u {{ server a; health_check {wrong}; }}")), [expected]);
+    }
+    for (wrong, marked) in [
+        ("header=", ""),
+        ("header=A?b", "A?b"),
+        ("header=!A=b", "!A=b"),
+        ("header=A!", "A!"),
+        ("body=", ""),
+        ("body=ok", "ok"),
+        ("body==ok", "=ok"),
+    ] {
+        let expected = format!("invalid condition \"{marked}\" <- {marked}");
+        assert_eq!(found(&format!("upstream u {{ server a; health_check {wrong}; }}")), [expected]);
+    }
+    assert_eq!(
+        found("upstream u { server a; health_check uri=/x type=tcp; }"),
+        ["\"uri=/x\" of \"health_check\" has no meaning with \"type=tcp\" <- uri=/x"]
+    );
+    let regex = found("upstream u { server a; health_check body=~a(b; }");
+    assert!(regex[0].starts_with("pcre2_compile() failed: missing closing parenthesis"), "{regex:?}");
+    let many = format!("upstream u {{ server a; health_check {}; }}", "header=A ".repeat(33));
+    assert_eq!(found(&many), ["more than 32 conditions in \"health_check\" <- header=A"]);
 }

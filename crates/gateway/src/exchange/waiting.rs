@@ -2,7 +2,7 @@
 //! exchange goes through here.
 
 use super::Exchange;
-use crate::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES};
+use crate::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
 use crate::worker::executor;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Exchange {
         let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
         let buffers = answer + self.down.held_bytes() + self.replay.held_bytes() + besides;
         let held = EXCHANGE_BYTES + self.request.held_bytes() + buffers.max(BUFFERS_BYTES_MIN);
-        self.worker.memory.hold(self.task(), held);
+        self.worker.memory.hold(self.task(), HeldFor::Exchange, held);
     }
 
     /// Lets other tasks run before this one goes on.

@@ -79,6 +79,7 @@ impl Lowering<'_> {
         let moving = MovingGroup::new(Recipe {
             sticky: upstream.settings.sticky.is_some(),
             line,
+            checked: upstream.settings.health_check.as_ref().map(super::group::newcomer),
             ..self.recipe(&upstream.name, group, method, servers)
         });
         moving.follow();
@@ -111,6 +112,7 @@ impl Lowering<'_> {
             method,
             sticky: false,
             line: None,
+            checked: None,
             servers,
         }
     }

@@ -1,11 +1,12 @@
 //! Upstream groups: addresses, balance, and the keys under which the pool knows them.
 
 use super::{Lowering, Registry};
+use crate::checks::{CheckPlan, CheckedPeer, CheckedPeers, GroupChecks};
 use crate::exchange::is_same_site;
 use crate::group::{CookiePlan, GroupPlan, LearnPlan, Members, PeerPlan, PeerSet, StickyPlan, sid};
 use crate::names::{KeyHold, MovingGroup, pool_address};
 use conf::diagnostic::Diagnostic;
-use conf::model::{Balance, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
+use conf::model::{Balance, HealthCheck, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
 use reactor::PeerAddress;
 use rules::template::Template;
 use rules::variable::FieldName;
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::balance::{Group, Measure, Member, Method, PeerSpec, SeatLine, Sessions};
+use upstream::balance::{Checked, Group, Measure, Member, Method, PeerSpec, SeatLine, Sessions};
 use upstream::shared::{GroupId, GroupLimits, PoolKey};
 
 /// What makes two proxies use the same connections of a group.
@@ -36,6 +37,8 @@ pub(super) struct Groups {
     balances: HashMap<UpstreamId, Arc<Group>>,
     /// Those whose peers come out of names.
     pub(super) moving: HashMap<UpstreamId, Arc<MovingGroup>>,
+    /// Those whose peers are checked.
+    pub(super) checks: Vec<GroupChecks>,
 }
 
 impl Lowering<'_> {
@@ -70,9 +73,11 @@ impl Lowering<'_> {
             moving: None,
         };
         let plan = if let Some(moving) = self.moving(used.upstream, group, method, line.clone()) {
+            self.check(upstream, || CheckedPeers::Moving(Arc::clone(&moving)));
             super::computed::moving_plan(&moving, &used, |members| plan(members, Vec::new()))
         } else {
             let (peers, members, holds) = self.fixed_peers(upstream, group, &used);
+            self.check(upstream, || CheckedPeers::Fixed(checked_peers(&peers, &members)));
             let balance = self.groups.balances.entry(used.upstream);
             let balance = Arc::clone(balance.or_insert_with(|| {
                 let group = Group::new(method, members);
@@ -82,6 +87,15 @@ impl Lowering<'_> {
         };
         self.groups.plans.insert(used, Arc::clone(&plan));
         Some(plan)
+    }
+
+    /// Has the peers of a group checked, if its `health_check` says so; they are the same whoever uses it.
+    fn check(&mut self, upstream: &Upstream, peers: impl FnOnce() -> CheckedPeers) {
+        let Some(written) = &upstream.settings.health_check else { return };
+        let known = &mut self.groups.checks;
+        if !known.iter().any(|group| *group.plan.group == *upstream.name) {
+            known.push(GroupChecks { plan: Arc::new(CheckPlan::new(&upstream.name, written)), peers: peers() });
+        }
     }
 
     /// The peers of addresses that are written, or looked up now.
@@ -171,11 +185,12 @@ impl Lowering<'_> {
             Some(_) => sid(server.route.as_deref(), address),
             None => Vec::new(),
         };
+        let newcomer = upstream.settings.health_check.as_ref().map_or(Checked::Healthy, newcomer);
         Member {
             spec: peer_spec(server),
             server: server.address.text.as_str().into(),
             sid: sid.into(),
-            health: self.registry.health.health(&upstream.name, &pool_address(address)),
+            health: self.registry.health.health(&upstream.name, &pool_address(address), newcomer),
         }
     }
 
@@ -264,6 +279,19 @@ fn measure(written: TimeMeasure) -> Measure {
         TimeMeasure::Header => Measure::Header,
         TimeMeasure::LastByte => Measure::LastByte,
     }
+}
+
+/// What a peer is taken for that nobody knows yet.
+pub(super) fn newcomer(check: &HealthCheck) -> Checked {
+    if check.mandatory { Checked::Pending } else { Checked::Healthy }
+}
+
+/// Those that are asked: not whom the configuration has put down.
+fn checked_peers(peers: &[PeerPlan], members: &[Member]) -> Vec<CheckedPeer> {
+    let asked = peers.iter().zip(members).filter(|(_, member)| !member.spec.down);
+    asked
+        .map(|(peer, member)| CheckedPeer { address: peer.address.clone(), health: Arc::clone(&member.health) })
+        .collect()
 }
 
 pub(super) fn peer_spec(server: &UpstreamServer) -> PeerSpec {

@@ -155,6 +155,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     lowering.compile_zone_keys();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
     let (listeners, specs) = lowering.listeners();
+    let checks = std::mem::take(&mut lowering.groups.checks).into();
     let Lowering {
         logs,
         error_outputs: error_logs,
@@ -177,6 +178,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         definitions,
         floors,
         moving_floors,
+        checks,
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
         wants_upstream_local,
@@ -197,6 +199,7 @@ fn without_http(model: &Model, number: u64, options: &LowerOptions<'_>) -> Lower
         definitions: Definitions::default(),
         floors: Vec::new(),
         moving_floors: Vec::new(),
+        checks: Arc::default(),
         hostname: options.hostname.as_bytes().into(),
         worker_connections,
         wants_upstream_local: false,

@@ -2,6 +2,7 @@
 //! peers that stay are not touched, since their keys are the same; those of peers that leave are drained (see `keys`).
 
 use super::{Found, KeyHold, Question, Watcher};
+use crate::checks::CheckedPeer;
 use crate::error_log::Level;
 use crate::group::{GroupPlan, PeerPlan, PeerSet, sid};
 use crate::shared::Shared;
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use upstream::balance::{Group, HealthRegistry, Member, Method, PeerSpec, SeatLine};
+use upstream::balance::{Checked, Group, HealthRegistry, Member, Method, PeerSpec, SeatLine};
 use upstream::shared::{GroupId, PoolKey};
 
 /// What the peers of a group are made of.
@@ -26,6 +27,8 @@ pub(crate) struct Recipe {
     pub(crate) sticky: bool,
     /// Where requests wait for which no peer can be chosen (`queue`).
     pub(crate) line: Option<Arc<SeatLine>>,
+    /// Its peers are checked, and a new one begins like this.
+    pub(crate) checked: Option<Checked>,
     pub(crate) servers: Vec<ServerRecipe>,
 }
 
@@ -94,7 +97,8 @@ impl Recipe {
     fn candidates(&self, found: &[Option<Arc<[Found]>>]) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         let mut add = |server: &ServerRecipe, address: PeerAddress, spec: PeerSpec| {
-            let health = self.health.health(&self.name, &pool_address(&address));
+            let newcomer = self.checked.unwrap_or_default();
+            let health = self.health.health(&self.name, &pool_address(&address), newcomer);
             let sid = if self.sticky { sid(server.route.as_deref(), &address) } else { Vec::new() };
             let member = Member { spec, server: Arc::clone(&server.text), sid: sid.into(), health };
             candidates.push(Candidate { address, member });
@@ -208,6 +212,14 @@ impl MovingGroup {
         MadeSet { set: PeerSet { peers, balance: Arc::clone(balance) }, holds }
     }
 
+    /// The present peers that a health check asks.
+    pub(crate) fn checked_peers(&self) -> Vec<CheckedPeer> {
+        let state = self.lock();
+        let candidates = self.recipe.candidates(&state.found).into_iter();
+        let asked = candidates.filter(|candidate| !candidate.member.spec.down);
+        asked.map(|Candidate { address, member }| CheckedPeer { address, health: member.health }).collect()
+    }
+
     /// Keeps a plan's peers up to date from now on. A name that has moved since [`Self::made_for`] told nobody of this plan.
     pub(crate) fn join(&self, plan: &Arc<GroupPlan>, of: Use, holds: Vec<KeyHold>) {
         let mut state = self.lock();
@@ -231,6 +243,9 @@ impl MovingGroup {
             self.renew_one(&plan, user, &candidates, Arc::clone(&balance));
             true
         });
+        if self.recipe.checked.is_some() {
+            self.recipe.shared.checks.changed();
+        }
     }
 
     fn renew_one(&self, plan: &GroupPlan, user: &mut User, candidates: &[Candidate], balance: Arc<Group>) {
@@ -309,7 +324,7 @@ pub(crate) fn make_passing(
             spec: PeerSpec::default(),
             server: name.as_str().into(),
             sid: Arc::default(),
-            health: recipe.health.health(&recipe.name, &pool_address(&address)),
+            health: recipe.health.health(&recipe.name, &pool_address(&address), Checked::Healthy),
         });
         let name = name.into_bytes().into();
         peers.push(PeerPlan { address, name, key: hold.key, cells: Arc::clone(cells) });
@@ -372,6 +387,7 @@ mod tests {
             method: Method::RoundRobin,
             sticky: false,
             line: None,
+            checked: None,
             servers: vec![server],
         });
         Scene { question, moving }

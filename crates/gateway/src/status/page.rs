@@ -1,6 +1,8 @@
 //! The snapshot as a page for people: complete without scripts; with them it fetches itself every two seconds and puts the
 //! new content in the place of the old. Nothing is loaded from elsewhere.
 
+mod room;
+
 use super::snapshot::{GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};
 use std::fmt::Write as _;
 
@@ -41,7 +43,10 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     if !snapshot.groups.is_empty() {
         groups(&mut page, snapshot);
         peers(&mut page, snapshot);
+        room::checks(&mut page, snapshot);
     }
+    room::ports(&mut page, snapshot);
+    room::memory(&mut page, snapshot);
     listeners(&mut page, snapshot);
     reasons(&mut page, snapshot);
     page.push_str("</main>\n");

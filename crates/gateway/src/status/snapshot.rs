@@ -1,24 +1,35 @@
 //! All numbers of a status page at one moment, as plain data: what the renderings have in common, and what the JSON is.
 //! Gauges are read one after the other, so under load they need not add up.
 
+mod checks;
+mod room;
+
 use super::book::ListedGroup;
 use super::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
 use super::kernel;
 use crate::NGINX_VERSION;
 use crate::access_log::LogSink;
+use crate::checks::Standing;
 use crate::close::CloseReason;
 use crate::error_log::ErrorLog;
 use crate::generation::Generation;
 use crate::names::NameFailure;
 use crate::shared::Shared;
+pub(super) use checks::{CheckStatus, STATES as CHECK_STATES};
+pub(super) use room::PairStatus;
+use room::{MemoryStatus, OverloadStatus, PortsStatus};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use upstream::DiscardReason;
+use upstream::{DiscardReason, Millis};
 
 /// Counters by their label; every label is there, 0 or not, so that a rate can be taken from the first event on.
 pub(super) type Labelled = BTreeMap<&'static str, u64>;
+
+/// Labels of what is given up for want of memory.
+pub(super) const PRESSURES: [&str; 4] = crate::memory::Pressure::LABELS;
 
 /// The gateway at one moment.
 #[derive(Debug, Serialize)]
@@ -39,7 +50,10 @@ pub(super) struct Snapshot {
     pub(super) listen_drops: Option<u64>,
     /// Lines that were not written, by log.
     pub(super) log_lines_dropped: BTreeMap<String, u64>,
+    pub(super) memory: MemoryStatus,
+    pub(super) overload: OverloadStatus,
     pub(super) groups: Vec<GroupStatus>,
+    pub(super) ports: PortsStatus,
     pub(super) resolvers: Vec<ResolverStatus>,
 }
 
@@ -121,6 +135,9 @@ pub(super) struct PeerStatus {
     pub(super) opened: u64,
     pub(super) reused: u64,
     pub(super) responses: Labelled,
+    /// Absent where it is not checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) check: Option<CheckStatus>,
     pub(super) connect_time: Histogram,
     pub(super) response_time: Histogram,
 }
@@ -146,6 +163,16 @@ impl Snapshot {
     pub(super) fn take(shared: &Shared, generation: &Generation) -> Self {
         let now_s = reactor::wall_clock().as_secs();
         let overflows = kernel::overflows();
+        let checked = checks::by_peer(&shared.checks);
+        let groups: Vec<GroupStatus> = shared
+            .status
+            .listed_groups()
+            .iter()
+            .map(|group| group_status(shared, group, |peer| check_status(&checked, group, peer, now_s)))
+            .collect();
+        let peers: BTreeSet<&str> =
+            groups.iter().flat_map(|group| &group.peers).map(|peer| peer.address.as_str()).collect();
+        let ports = room::ports(shared, &peers);
         Self {
             version: env!("CARGO_PKG_VERSION"),
             nginx_version: NGINX_VERSION,
@@ -159,7 +186,10 @@ impl Snapshot {
             listen_overflows: overflows.map(|found| found.overflows),
             listen_drops: overflows.map(|found| found.drops),
             log_lines_dropped: log_lines_dropped(shared, generation),
-            groups: shared.status.listed_groups().iter().map(|group| group_status(shared, group)).collect(),
+            memory: room::memory(shared),
+            overload: room::overload(shared),
+            groups,
+            ports,
             resolvers: resolvers(shared),
         }
     }
@@ -223,7 +253,17 @@ fn resolvers(shared: &Shared) -> Vec<ResolverStatus> {
     zones.collect()
 }
 
-fn group_status(shared: &Shared, group: &ListedGroup) -> GroupStatus {
+fn check_status(
+    checked: &FxHashMap<(String, String), Standing>,
+    group: &ListedGroup,
+    peer: &str,
+    now_s: u64,
+) -> Option<CheckStatus> {
+    let standing = checked.get(&(group.name.to_string(), peer.to_owned()))?;
+    Some(CheckStatus::new(standing, Millis(reactor::monotonic_millis().0), now_s))
+}
+
+fn group_status(shared: &Shared, group: &ListedGroup, check: impl Fn(&str) -> Option<CheckStatus>) -> GroupStatus {
     let pooled = shared.pool.snapshot(group.id);
     let sums = group.cells.sums();
     let discarded = DiscardReason::ALL.map(|reason| (reason.label(), pooled.counts.discarded[reason.index()]));
@@ -243,12 +283,17 @@ fn group_status(shared: &Shared, group: &ListedGroup) -> GroupStatus {
         peers: group
             .peers
             .iter()
-            .map(|(name, id, cells)| peer_status(name, shared.pool.peer_snapshot(*id), &cells.sums()))
+            .map(|(name, id, cells)| peer_status(name, shared.pool.peer_snapshot(*id), &cells.sums(), check(name)))
             .collect(),
     }
 }
 
-fn peer_status(name: &str, pooled: upstream::shared::PeerSnapshot, sums: &PeerSums) -> PeerStatus {
+fn peer_status(
+    name: &str,
+    pooled: upstream::shared::PeerSnapshot,
+    sums: &PeerSums,
+    check: Option<CheckStatus>,
+) -> PeerStatus {
     PeerStatus {
         address: name.to_owned(),
         idle: pooled.idle.into(),
@@ -259,6 +304,7 @@ fn peer_status(name: &str, pooled: upstream::shared::PeerSnapshot, sums: &PeerSu
         opened: sums.opened,
         reused: sums.reused,
         responses: CLASSES.into_iter().zip(sums.responses).collect(),
+        check,
         connect_time: histogram(&sums.connect),
         response_time: histogram(&sums.response),
     }

@@ -16,7 +16,7 @@ use crate::connection::{Connection, HeadRead};
 use crate::exchange::{self, Begin, Next, Refusal};
 use crate::fault::Fault;
 use crate::generation::{Generation, ListenerId, Pinned};
-use crate::memory::{CONNECTION_BYTES, Ledger, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
+use crate::memory::{CONNECTION_BYTES, HeldFor, Ledger, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
 use crate::request::{Answer, Request};
 use crate::shared::{Message, Shared, bump};
 use crate::tunnel::{Step, Tunnel};
@@ -147,6 +147,7 @@ impl Worker {
     /// From now on this configuration holds.
     fn take_on(&self, generation: Arc<Generation>) {
         self.shared.memory.limit(generation.memory_budget, self.shared.workers());
+        self.shared.checks.apply(generation.number, &generation.checks);
         if generation.memory_budget.is_some() {
             self.plan_chore(Chore::LookAtMemory, self.reactor.now());
         }
@@ -240,10 +241,12 @@ impl Worker {
     fn put(&self, task: TaskId, body: Body) {
         match &body {
             Body::Waiting(connection, _) => {
-                self.memory.hold(task, CONNECTION_BYTES + connection.pending.capacity());
+                self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES + connection.pending.capacity());
             }
-            Body::Tunnel(tunnel) => self.memory.hold(task, TUNNEL_BYTES + tunnel.held_bytes()),
-            Body::Lingering(_) => self.memory.hold(task, CONNECTION_BYTES),
+            Body::Tunnel(tunnel) => {
+                self.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
+            }
+            Body::Lingering(_) => self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES),
             // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
             Body::Exchange(_) | Body::Warming(_) | Body::Free => {}
         }
@@ -411,7 +414,7 @@ impl Worker {
 
     fn forget_connection(&self, task: TaskId, reason: CloseReason) {
         bump(&self.counters().closed[reason as usize], 1);
-        self.memory.hold(task, 0);
+        self.memory.hold(task, HeldFor::Connection, 0);
         self.reactor.end_task(task);
         self.shared.workers[self.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
         self.resume_accept();

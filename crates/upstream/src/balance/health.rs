@@ -82,6 +82,13 @@ impl PeerHealth {
             self.fails.store(0, Relaxed);
             self.recovered(now);
         }
+        if found == Checked::Healthy
+            && before != Checked::Healthy as u8
+            && let Some(line) = self.line.get()
+        {
+            // Its seats are free for those who wait because no peer could be chosen.
+            line.call();
+        }
     }
 
     /// Whether requests may go to it as far as its failures and its checks are concerned.
@@ -215,8 +222,8 @@ pub struct HealthRegistry {
 }
 
 impl HealthRegistry {
-    /// The health of a peer: that of the generation before, where it had the same peer.
-    pub fn health(&self, group: &str, address: &PeerAddress) -> Arc<PeerHealth> {
+    /// The health of a peer: that of the generation before, where it had the same peer; a newcomer begins as it is told.
+    pub fn health(&self, group: &str, address: &PeerAddress, newcomer: Checked) -> Arc<PeerHealth> {
         let mut peers = lock_plain(&self.peers);
         let identity = (group.into(), address.clone());
         if let Some(health) = peers.get(&identity).and_then(Weak::upgrade) {
@@ -224,7 +231,8 @@ impl HealthRegistry {
         }
         // Names that moved away leave an entry each; they are swept when something new comes.
         peers.retain(|_, health| health.strong_count() > 0);
-        let health = Arc::new(PeerHealth::default());
+        let health = PeerHealth { active_checks: AtomicU8::new(newcomer as u8), ..PeerHealth::default() };
+        let health = Arc::new(health);
         peers.insert(identity, Arc::downgrade(&health));
         health
     }

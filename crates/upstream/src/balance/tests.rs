@@ -147,7 +147,9 @@ fn max_conns_is_shared_by_generations_and_health_survives_a_reload() {
     let generation = |order: [&PeerAddress; 2]| {
         Group::new(
             Method::RoundRobin,
-            order.map(|address| Member { health: registry.health("app", address), ..member(0, spec) }).into(),
+            order
+                .map(|address| Member { health: registry.health("app", address, Checked::Healthy), ..member(0, spec) })
+                .into(),
         )
     };
     let before = generation([&address, &other]);
@@ -281,6 +283,21 @@ fn active_checks_take_a_peer_out_even_the_only_one_and_let_it_back_slowly() {
         let share = (0..100).filter(|_| one(&group, START.plus(1005)) == Some(0)).count();
         assert!(if others == 0 { share == 100 } else { share <= 2 }, "{share} of 100 with {others} others");
     }
+}
+
+#[test]
+fn a_newcomer_begins_as_it_is_told_and_who_is_known_stays_as_it_is() {
+    let registry = HealthRegistry::default();
+    let [known, new] = [1, 2].map(|port| PeerAddress::Ip(std::net::SocketAddr::from(([192, 0, 2, 1], port))));
+    let held = registry.health("app", &known, Checked::Healthy);
+    let again = registry.health("app", &known, Checked::Pending);
+    assert!(Arc::ptr_eq(&held, &again));
+    assert_eq!(again.checked(), Checked::Healthy);
+    let new = registry.health("app", &new, Checked::Pending);
+    assert_eq!(new.checked(), Checked::Pending);
+    // It came back from nowhere: there is nothing to begin slowly after.
+    new.set_checked(Checked::Healthy, START);
+    assert_eq!(new.share(100_000, START.plus(1)), SHARE_WHOLE);
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Drives the gateway's book of checks: whatever is due is made, each within its time, and settled.
+
+use crate::probe;
+use gateway::Shared;
+use gateway::checks::Probe;
+use reactor::monotonic_millis;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How long to wait for the bell where nothing has a time.
+const LONG: Duration = Duration::from_hours(1);
+
+/// From now on peers are checked: the bell says that others are to be.
+pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
+    let bell = Arc::new(Notify::new());
+    shared.checks().attach({
+        let bell = Arc::clone(&bell);
+        move || bell.notify_one()
+    });
+    bell
+}
+
+/// Runs as long as the control plane.
+pub(crate) async fn run(shared: &'static Shared, bell: Arc<Notify>) {
+    loop {
+        let now_ms = monotonic_millis().0;
+        let due = shared.checks().due(now_ms, || fastrand::u64(..));
+        for probe in due.probes {
+            tokio::spawn(Check { shared, probe: Some(probe) }.run());
+        }
+        let pause = due.next_ms.map_or(LONG, |at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms)));
+        tokio::select! {
+            () = bell.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// A check under way. It ends in the book in any case, for the peer would never be asked again otherwise.
+struct Check {
+    shared: &'static Shared,
+    /// `None` once it is settled.
+    probe: Option<Probe>,
+}
+
+impl Check {
+    async fn run(mut self) {
+        let Some(probe) = &self.probe else { return };
+        let result = probe::ask(probe).await;
+        if let Some(probe) = self.probe.take() {
+            let checks = self.shared.checks();
+            checks.settle(&probe, result, chance(), self.shared.error_log(), monotonic_millis().0);
+        }
+    }
+}
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        if let Some(probe) = self.probe.take() {
+            self.shared.checks().give_up(&probe, chance(), monotonic_millis().0);
+        }
+    }
+}
+
+/// Two random numbers.
+fn chance() -> (u64, u64) {
+    (fastrand::u64(..), fastrand::u64(..))
+}

@@ -1,0 +1,100 @@
+//! One check of one peer: a connection of its own, a request, and what comes back, all within the check's time. What is a
+//! good answer the gateway's `Answer` says. The connection is never used for anything else.
+
+use gateway::checks::{Answer, CheckResult, Finding, HttpCheck, Probe};
+use gateway::errno;
+use reactor::{PeerAddress, is_shortage};
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, timeout_at};
+
+const CONNECTING: &str = "connecting to upstream";
+const SENDING: &str = "sending request to upstream";
+
+/// Bytes that are read at once: a usual answer is one read. It is part of the future, of which there are 128 at most.
+const READ_BYTES: usize = 4096;
+
+/// When a check has to be over.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    timeout: Duration,
+    until: Instant,
+}
+
+impl Limit {
+    /// A step of the check. `Err`: it took too long.
+    async fn step<T>(self, phase: &'static str, step: impl Future<Output = T>) -> Result<T, CheckResult> {
+        timeout_at(self.until, step).await.map_err(|_| {
+            let waited = self.timeout.as_secs_f64();
+            CheckResult::new(Finding::TimedOut, phase, format!("upstream timed out, {waited} s for the whole check"))
+        })
+    }
+}
+
+/// Makes a check.
+pub(crate) async fn ask(probe: &Probe) -> CheckResult {
+    let timeout = probe.plan.timeout;
+    // A time beyond what the clock can say is as good as a day.
+    let until = Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + Duration::from_hours(24));
+    talk(probe, Limit { timeout, until }).await.unwrap_or_else(|timed_out| timed_out)
+}
+
+async fn talk(probe: &Probe, limit: Limit) -> Result<CheckResult, CheckResult> {
+    match &probe.address {
+        PeerAddress::Ip(address) => match limit.step(CONNECTING, TcpStream::connect(address)).await? {
+            Ok(stream) => converse(stream, probe, limit).await,
+            Err(error) => Ok(not_connected(&error)),
+        },
+        PeerAddress::Unix(path) => match limit.step(CONNECTING, UnixStream::connect(path)).await? {
+            Ok(stream) => converse(stream, probe, limit).await,
+            Err(error) => Ok(not_connected(&error)),
+        },
+    }
+}
+
+/// A peer is not to blame for a descriptor or a port that we do not have.
+fn not_connected(error: &io::Error) -> CheckResult {
+    let is_ours = is_shortage(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
+    let finding = if is_ours { Finding::NotMade } else { Finding::Connect };
+    CheckResult::new(finding, CONNECTING, format!("connect() failed ({})", errno(error)))
+}
+
+async fn converse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    probe: &Probe,
+    limit: Limit,
+) -> Result<CheckResult, CheckResult> {
+    let Some(http) = &probe.plan.http else { return Ok(CheckResult::new(Finding::Passed, CONNECTING, "")) };
+    let sent = limit.step(SENDING, stream.write_all(&http.request)).await?;
+    // A peer that does not take the request may have answered before it: what it says decides.
+    read_answer(stream, http, sent.err(), limit).await
+}
+
+async fn read_answer(
+    mut stream: impl AsyncRead + Unpin,
+    http: &HttpCheck,
+    unsent: Option<io::Error>,
+    limit: Limit,
+) -> Result<CheckResult, CheckResult> {
+    let mut answer = Answer::new(http);
+    let mut buffer = [0; READ_BYTES];
+    loop {
+        match limit.step(answer.phase(), stream.read(&mut buffer)).await? {
+            Ok(0) => return Ok(answer.end()),
+            Ok(count) => {
+                if let Some(result) = answer.take(buffer.get(..count).unwrap_or_default()) {
+                    return Ok(result);
+                }
+            }
+            Err(error) => {
+                let (phase, detail) = match unsent {
+                    Some(unsent) => (SENDING, format!("send() failed ({})", errno(&unsent))),
+                    None => (answer.phase(), format!("recv() failed ({})", errno(&error))),
+                };
+                return Ok(CheckResult::new(Finding::Broken, phase, detail));
+            }
+        }
+    }
+}
