@@ -74,9 +74,10 @@ fn a_target_that_closes_first_is_told_apart() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let sockets = &json(&figures)["sockets"];
     let of = |side: &str| sockets["end"][format!("closed_first_by_{side}")].as_u64().expect("a count");
-    // Where a port came again before the end, the evidence of its first connection may be gone; and the last of each of the
-    // three is closed by the end of the run, if the target does not come before it.
-    assert!(of("target") + of("unknown") >= 57 && of("target") > of("unknown") && of("load") <= 3, "{sockets}");
+    // The last of each of the three may still be open when the end is looked at. And a load that has read the last byte
+    // before the target's FIN is there closes at the same time, or first.
+    let all = of("target") + of("unknown") + of("load");
+    assert!((57..=60).contains(&all) && of("target") > all * 3 / 4, "{sockets}");
 }
 
 #[test]

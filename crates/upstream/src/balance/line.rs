@@ -264,7 +264,7 @@ impl Drop for SeatWaiter {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::balance::{HealthRegistry, Member, Method, Outcome, PeerSpec};
+    use crate::balance::{Checked, HealthRegistry, Member, Method, Outcome, PeerSpec};
     use crate::shared::PeerAddress;
     use crate::sync::{PlainMutex, lock_plain};
 
@@ -292,7 +292,7 @@ mod tests {
             spec: PeerSpec { max_conns: Some(*seats).filter(|&seats| seats > 0), ..PeerSpec::default() },
             server: "a".into(),
             sid: Arc::default(),
-            health: registry.health("a", &PeerAddress::Ip(([127, 0, 0, last as u8], 80).into())),
+            health: registry.health("a", &PeerAddress::Ip(([127, 0, 0, last as u8], 80).into()), Checked::Healthy),
         };
         seats.iter().enumerate().map(member).collect()
     }
