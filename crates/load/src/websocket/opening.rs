@@ -150,6 +150,7 @@ impl Worker {
         self.record.established += 1;
         self.record.stalled += u64::from(connection.stalled);
         self.open += 1;
+        setup.opened();
         connection.phase = Phase::Open;
         connection.failures = 0;
         connection.awaits_pong = false;
@@ -204,6 +205,7 @@ impl Worker {
         let ending = connection.ending.take().unwrap_or(ending);
         (connection.stream, connection.unsent) = (None, Vec::new());
         self.open = self.open.saturating_sub(1);
+        setup.ended();
         self.record.end(ending);
         if matches!(ending, Ending::Fin | Ending::Reset) {
             *self.record.codes.entry(1006).or_default() += 1;

@@ -76,7 +76,7 @@ pub struct Summary {
     pub threads: usize,
     /// What it was computed to need.
     pub plan: Plan,
-    /// Everything that was recorded; `open` is the most that were open at the end of an interval.
+    /// Everything that was recorded; `open` is the most that were open at a time.
     pub record: Record,
     /// From start to end.
     pub elapsed: Duration,
@@ -182,7 +182,6 @@ impl Running {
             while let Some(entry) = unfinished.first_entry().filter(|entry| *entry.key() < least) {
                 let (number, record) = entry.remove_entry();
                 self.memory.look(record.open);
-                whole.open = whole.open.max(record.open);
                 let begun = self.setup.options.interval.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
                 show(&Interval { number, begun, record });
             }
@@ -195,6 +194,7 @@ impl Running {
         if let Some(error) = failure {
             return Err(error);
         }
+        whole.open = self.setup.open_most();
         Ok(Summary {
             options: self.setup.options.clone(),
             address: self.setup.address,

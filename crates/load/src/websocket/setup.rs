@@ -8,7 +8,7 @@ use crate::setup::{StartError, check_sources, resolve, ways};
 use http1::encode::encode_field;
 use reactor::{ConnectOptions, PeerAddress};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Longest response head of a handshake, as nginx' default for upstreams with room to spare.
@@ -30,6 +30,10 @@ pub(super) struct Setup {
     pub(super) run: u32,
     /// Messages sent to each room.
     sent: Vec<AtomicU32>,
+    /// Connections that are open, of all workers together.
+    open: AtomicU64,
+    /// The most that ever were.
+    open_most: AtomicU64,
     /// Workers that may still send a message.
     pub(super) speaking: AtomicUsize,
     pub(super) hold_begins_ns: u64,
@@ -64,6 +68,8 @@ impl Setup {
             limits: http1::Limits::response(HEAD_BYTES_MAX),
             run: fastrand::u32(..),
             sent: (0..options.rooms.unwrap_or(0)).map(|_| AtomicU32::new(0)).collect(),
+            open: AtomicU64::new(0),
+            open_most: AtomicU64::new(0),
             speaking: AtomicUsize::new(workers),
             hold_begins_ns,
             hold_ends_ns: hold_begins_ns.saturating_add(ns(options.hold)),
@@ -79,6 +85,22 @@ impl Setup {
     /// The room of the n-th connection; without rooms it has its own.
     pub(super) fn room(&self, number: usize) -> u32 {
         self.options.rooms.map_or(number as u32, |rooms| (number % rooms.max(1) as usize) as u32)
+    }
+
+    /// A connection is open from now on.
+    pub(super) fn opened(&self) {
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        self.open_most.fetch_max(open, Ordering::Relaxed);
+    }
+
+    /// One that was open is not any more.
+    pub(super) fn ended(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The most connections that were open at a time.
+    pub(super) fn open_most(&self) -> u64 {
+        self.open_most.load(Ordering::Relaxed)
     }
 
     /// Messages sent to a room so far; `None` without rooms.

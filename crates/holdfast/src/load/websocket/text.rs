@@ -118,6 +118,12 @@ fn connections(results: &Results<'_>, text: &mut String) {
             text,
             "memory      {each:.0} bytes of user memory per connection: resident {before} before the first, {held} with {open} open"
         ),
+        None if memory.connections == 0 => {
+            writeln!(
+                text,
+                "memory      resident {before} before the first connection; not looked at while any was open"
+            )
+        }
         None => writeln!(
             text,
             "memory      resident {before} before the first connection, {held} with {open} open; too few to divide"
