@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use loom::thread;
 use upstream::Millis;
 use upstream::balance::{
-    Group, HealthRegistry, Inputs, Member, Method, PeerSpec, Pick, Seat, SeatLine, SeatWaiter, Selection,
+    Checked, Group, HealthRegistry, Inputs, Member, Method, PeerSpec, Pick, Seat, SeatLine, SeatWaiter, Selection,
 };
 use upstream::shared::PeerAddress;
 
@@ -28,7 +28,8 @@ fn explore(conversation: impl Fn(&Scene, Seat) + Sync + Send + 'static) {
         let noted = Arc::clone(&woken);
         let line = Arc::new(SeatLine::new(Box::new(move |token| noted.lock().unwrap().push(token))));
         line.set_waiting_max(2);
-        let health = HealthRegistry::default().health("app", &PeerAddress::Ip(([127, 0, 0, 1], 80).into()));
+        let health =
+            HealthRegistry::default().health("app", &PeerAddress::Ip(([127, 0, 0, 1], 80).into()), Checked::Healthy);
         let spec = PeerSpec { max_conns: Some(1), ..PeerSpec::default() };
         let member = Member { spec, server: "a".into(), sid: Arc::default(), health };
         let group = Arc::new(Group::new(Method::RoundRobin, vec![member]).with_line(&line));
