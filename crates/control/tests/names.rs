@@ -359,6 +359,9 @@ fn the_families_that_are_asked_for_are_those_that_the_resolver_has() {
     assert_eq!(kinds, [A, AAAA]);
 }
 
+/// Below the ports that the system hands out.
+const DNSMASQ_PORT: u16 = 5300;
+
 /// dnsmasq, with a file of hosts that it reads again when it is told to.
 struct Dnsmasq {
     process: Child,
@@ -372,13 +375,15 @@ impl Dnsmasq {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hosts");
         std::fs::write(&file, hosts).unwrap();
-        // It takes no port 0: one that was free a moment ago is free still.
-        let address = UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        // It takes no port 0. A port that was free a moment ago may be another test's by now, so the address is its own.
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let address = SocketAddr::from(([127, 53, high, low], DNSMASQ_PORT));
         let process = Command::new(peer_program("dnsmasq"))
             .args(["--keep-in-foreground", "--conf-file=/dev/null", "--pid-file=", "--user=", "--group="])
-            .args(["--bind-interfaces", "--listen-address=127.0.0.1", "--no-resolv", "--no-hosts", "--local-ttl=1"])
+            .args(["--bind-interfaces", "--no-resolv", "--no-hosts", "--local-ttl=1"])
             .args(["--local=/test/", "--srv-host=_http._tcp.app.test,host.test,80"])
-            .arg(format!("--port={}", address.port()))
+            .arg(format!("--listen-address={}", address.ip()))
+            .arg(format!("--port={DNSMASQ_PORT}"))
             .arg(format!("--addn-hosts={}", file.display()))
             .stdin(Stdio::null())
             .spawn()
