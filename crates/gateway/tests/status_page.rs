@@ -49,7 +49,9 @@ fn the_numbers_are_those_of_what_happened() {
     assert_eq!(ask(&mut client, "/teapot", "").status(), 418);
     let seen = until("an idle connection and all responses counted", || {
         let seen = status(&gateway);
-        (seen["groups"][0]["idle"] == 1 && seen["requests"]["responses"]["2xx"].as_u64() >= Some(4)).then_some(seen)
+        let responses = &seen["requests"]["responses"];
+        let counted = responses["2xx"].as_u64() >= Some(4) && responses["4xx"] == 1;
+        (seen["groups"][0]["idle"] == 1 && counted).then_some(seen)
     });
     assert_eq!(seen["workers"], 2);
     assert_eq!(seen["generation"], 1);
