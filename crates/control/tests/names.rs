@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use control::Control;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
