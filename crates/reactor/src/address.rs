@@ -1,7 +1,7 @@
 //! Addresses of peers: IP sockets and Unix sockets in one type.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Where a socket is bound or connected.
@@ -29,6 +29,14 @@ impl From<SocketAddr> for PeerAddress {
 }
 
 impl PeerAddress {
+    /// The IP address; none of a Unix socket.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(address) => Some(address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// The form that system calls take.
     pub(crate) fn to_sockaddr(&self) -> std::io::Result<socket2::SockAddr> {
         match self {

@@ -17,7 +17,7 @@ pub use crate::gateway::Gateway;
 pub use crate::message::{Message, Request, Response};
 pub use crate::name_server::NameServer;
 pub use crate::peer::{Deaf, Peer, Refusing};
-pub use crate::program::{debian_nginx, peer_program};
+pub use crate::program::{assert_metrics_are_sound, debian_nginx, peer_program};
 pub use crate::signal::{Signal, until};
 pub use crate::talk::{End, Talk};
 

@@ -1,7 +1,9 @@
 //! Foreign programs that tests run beside the gateway, and Debian's configuration of nginx: where `cargo xtask peers` has put
 //! them, or the system has them.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The peer program of that name: in `$HOLDFAST_PEERS`, in `target/peers/bin`, or installed.
 ///
@@ -18,6 +20,26 @@ pub fn peer_program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| {
         panic!("no {name} here: `cargo xtask peers` fetches it, and `cargo xtask test` does so itself")
     })
+}
+
+/// `promtool check metrics` has nothing to say about a page of metrics.
+///
+/// # Panics
+/// When it has, or is nowhere.
+#[track_caller]
+pub fn assert_metrics_are_sound(metrics: &str) {
+    let mut promtool = Command::new(peer_program("promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool starts");
+    // The pipe ends with the statement, and with it what promtool reads.
+    promtool.stdin.take().expect("it is piped").write_all(metrics.as_bytes()).expect("promtool reads");
+    let output = promtool.wait_with_output().expect("promtool ends");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
 }
 
 /// Where Debian's /etc/nginx is, unpacked by `cargo xtask peers` or installed. Under CI it must be somewhere.

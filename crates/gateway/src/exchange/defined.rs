@@ -3,7 +3,6 @@
 use super::{Exchange, ExchangeView};
 use crate::error_log::Level;
 use http1::FieldId;
-use reactor::PeerAddress;
 use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
 use rules::slots::VarSlots;
@@ -20,7 +19,7 @@ impl Surroundings for ExchangeView<'_> {
     }
 
     fn client(&self) -> Option<IpAddr> {
-        self.exchange.client_ip()
+        self.exchange.client().ip()
     }
 
     fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
@@ -33,14 +32,6 @@ impl Surroundings for ExchangeView<'_> {
 }
 
 impl Exchange {
-    /// The address of the client, as trusted proxies name it; none on a Unix socket.
-    pub(super) fn client_ip(&self) -> Option<IpAddr> {
-        match self.client() {
-            PeerAddress::Ip(address) => Some(address.ip()),
-            PeerAddress::Unix(_) => None,
-        }
-    }
-
     /// The values of `X-Forwarded-For`.
     pub(super) fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
         let request = &self.request;

@@ -58,10 +58,7 @@ impl Exchange {
         if self.real_client.is_some() {
             return;
         }
-        let sender = match &self.down.connection.peer {
-            PeerAddress::Ip(address) => Some(address.ip()),
-            PeerAddress::Unix(_) => None,
-        };
+        let sender = self.down.connection.peer.ip();
         let found = match &plan.source {
             RealIpSource::ProxyProtocol => self.proxied_source().filter(|_| plan.trusts(sender)),
             RealIpSource::Field(name) => self.client_in(plan, sender, |_, field| field.eq_ignore_ascii_case(name), 1),

@@ -133,7 +133,7 @@ impl Surroundings for Rewriting<'_> {
     }
 
     fn client(&self) -> Option<IpAddr> {
-        self.exchange.client_ip()
+        self.exchange.client().ip()
     }
 
     fn forwarded_for<'a>(&'a self, fields: &mut Vec<&'a [u8]>) {
