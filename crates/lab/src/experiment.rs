@@ -1,0 +1,332 @@
+//! What an experiment file says, as plain values: hosts, processes, arms, loads, probes, rounds, and what is claimed.
+//!
+//! Nothing is started or judged here. The text of every file, argument and URL is a template: `{{proxy}}` is the first address of
+//! host `proxy`, `{{proxy.2}}` its second; `{{keepalive}}` is a value of the arm; `{{folder}}` is the process's own folder, which
+//! ends with the sample; `{{file:nginx.conf}}` is the path of a file of this experiment with its own templates filled in.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its name on the command line: lower case, digits, hyphens.
+    pub name: String,
+    /// The headline of its report.
+    pub title: String,
+    /// What it is about, where it comes from, and how it is to be read: paragraphs.
+    pub about: String,
+    /// How often, in which order, and how it is judged.
+    #[serde(default)]
+    pub method: Method,
+    /// What `--quick` changes in `method` and in the loads.
+    #[serde(default)]
+    pub quick: Quick,
+    /// Where the hosts stand.
+    #[serde(default)]
+    pub network: Network,
+    /// By name. Without any, all processes stand on one, `here`.
+    #[serde(default)]
+    pub hosts: BTreeMap<String, Host>,
+    /// Files that processes read, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, File>,
+    /// Started in this order and ended in the reverse one, afresh for each sample.
+    #[serde(default, rename = "process")]
+    pub processes: Vec<Process>,
+    /// Run at the same time, and measured together as one load (F3 has two clients).
+    #[serde(rename = "load")]
+    pub loads: Vec<Load>,
+    /// What is watched besides what always is: CPU, RSS and descriptors of each process, TCP states, TcpExt counters.
+    #[serde(default, rename = "probe")]
+    pub probes: Vec<Probe>,
+    /// The sides that are compared; at least one.
+    #[serde(rename = "arm")]
+    pub arms: Vec<Arm>,
+    /// What is expected, said beforehand.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// How often, in which order, and how it is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Method {
+    /// Each is every arm once. Below 6 there are figures, but no verdicts.
+    pub rounds: u32,
+    /// Within a round.
+    pub order: Order,
+    /// The load runs for so long before anything is measured; in seconds.
+    pub warm_up: f64,
+    /// Between two looks at sockets and processes; in seconds.
+    pub look: f64,
+    /// Nothing is loaded while this long is watched before each sample (F0's idle reference); in seconds.
+    pub idle: f64,
+}
+
+/// The order of the arms within the rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Forward in one round, backward in the next: ABBA.
+    #[default]
+    Mirrored,
+    /// Drawn anew for each round from the seed, which is printed.
+    Random,
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Self { rounds: 12, order: Order::Mirrored, warm_up: 1.0, look: 0.5, idle: 0.0 }
+    }
+}
+
+/// What `--quick` changes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quick {
+    /// Instead of the method's.
+    pub rounds: Option<u32>,
+    /// Instead of the method's.
+    pub warm_up: Option<f64>,
+    /// Instead of the loads'.
+    pub seconds: Option<f64>,
+    /// Instead of the loads'.
+    pub requests: Option<u64>,
+    /// Only these arms.
+    pub arms: Vec<String>,
+}
+
+/// Where the hosts stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// Falls back to loopback, and says so in the report, where namespaces are not to be had.
+    pub kind: NetworkKind,
+}
+
+/// Where the hosts stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkKind {
+    /// Each host is a network namespace of its own with its own sysctls, all on one virtual switch; new for each sample.
+    #[default]
+    Hosts,
+    /// One network namespace for all hosts, which talk over its loopback; new for each sample.
+    Namespace,
+    /// The machine's own loopback; hosts are addresses in 127.0.0.0/8.
+    Loopback,
+}
+
+/// One machine of the topology.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// How many it has; 1 if not said.
+    pub addresses: Option<u32>,
+    /// As in `"net.core.somaxconn" = "128"`; only those of a network namespace.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// A file of the experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+pub enum File {
+    /// The text itself, a template.
+    Text(String),
+    /// Beside the experiment file; a template too.
+    Path(String),
+    /// So many bytes of `x`.
+    Bytes(u64),
+}
+
+/// A process of the topology.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// As claims and tables name it: `origin`, `proxy`.
+    pub name: String,
+    /// Where it runs; the only host if not said.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// `nginx`, `haproxy`, `holdfast`, `go` (builds the file that is its first argument, outside the measurement), or a command.
+    pub program: String,
+    /// A file of the experiment that becomes its configuration, for programs that have one.
+    #[serde(default)]
+    pub conf: Option<String>,
+    /// Behind those that the program always gets. Templates.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// How one can tell that it serves; within 10 s.
+    #[serde(default)]
+    pub ready: Option<Ready>,
+    /// `RLIMIT_NOFILE`, soft and hard.
+    #[serde(default)]
+    pub descriptors: Option<u64>,
+    /// Pinned to this core, modulo how many there are.
+    #[serde(default)]
+    pub core: Option<usize>,
+    /// An end of this process is what is being shown (F2's proxy killed for memory), and does not end the run.
+    #[serde(default)]
+    pub may_die: bool,
+}
+
+/// How one can tell that a process serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+pub enum Ready {
+    /// Answers a GET with any status, asked from the process's own host.
+    Http(String),
+    /// Accepts a connection, as `{{proxy}}:8080`.
+    Tcp(String),
+}
+
+/// What loads the topology.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// As claims and tables name it; `client` if not said.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Where it runs; `client` if there is one.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// `load` (ours), `ab`, `wrk` or `siege`.
+    #[serde(default = "ours")]
+    pub program: String,
+    /// What is asked for. A template.
+    pub url: String,
+    /// In its program's own words, such as `-c 30 -k`. Templates.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// How long it lasts; or `requests`.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// How many requests it makes; or `seconds`.
+    #[serde(default)]
+    pub requests: Option<u64>,
+    /// `RLIMIT_NOFILE`, soft and hard.
+    #[serde(default)]
+    pub descriptors: Option<u64>,
+    /// Pinned to this core, modulo how many there are.
+    #[serde(default)]
+    pub core: Option<usize>,
+}
+
+fn ours() -> String {
+    "load".to_owned()
+}
+
+/// Something that is watched in addition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase", tag = "kind")]
+pub enum Probe {
+    /// Sockets by TCP state on a port, on one host: `sockets.NAME.STATE`, and `sockets.NAME` for all of them.
+    Port {
+        /// As claims name it.
+        name: String,
+        /// Where to look.
+        host: String,
+        /// Local or remote.
+        port: u16,
+    },
+    /// The accept queue of a listener: `queue.NAME.length`, `queue.NAME.backlog`.
+    Queue {
+        /// As claims name it.
+        name: String,
+        /// Where to look.
+        host: String,
+        /// Of the listener.
+        port: u16,
+    },
+    /// Bytes that nobody has read or taken, on a port: `bytes.NAME.receive`, `bytes.NAME.send`, `bytes.NAME.zero_windows`.
+    Bytes {
+        /// As claims name it.
+        name: String,
+        /// Where to look.
+        host: String,
+        /// Local or remote.
+        port: u16,
+    },
+    /// Numbers that a process tells over HTTP, in Prometheus text or as nginx's `stub_status`: `told.NAME.METRIC`.
+    Told {
+        /// As claims name it.
+        name: String,
+        /// From where it is asked.
+        host: String,
+        /// A template.
+        url: String,
+    },
+}
+
+/// One side of the comparison: the topology with named differences.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// As claims and tables name it: `nginx unpooled`.
+    pub name: String,
+    /// What templates say in this arm.
+    #[serde(default)]
+    pub values: BTreeMap<String, String>,
+    /// Processes that this arm does without.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// Another program for a process.
+    #[serde(default)]
+    pub programs: BTreeMap<String, String>,
+    /// Another configuration file for a process.
+    #[serde(default)]
+    pub confs: BTreeMap<String, String>,
+    /// Other sysctls of a host, over those that it has.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, BTreeMap<String, String>>,
+    /// Another limit of descriptors for a process.
+    #[serde(default)]
+    pub descriptors: BTreeMap<String, u64>,
+    /// Another URL for all loads.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Behind those of the loads.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+}
+
+/// What is expected of a figure, in one arm or between two.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// In words, for people.
+    pub says: String,
+    /// The figure, by the name that [`Sample::figures`](crate::record::Sample) has for it.
+    pub figure: String,
+    /// The arm that it is claimed of.
+    pub of: String,
+    /// The arm that it is compared with, round by round; without one, the figure itself is judged.
+    #[serde(default)]
+    pub against: Option<String>,
+    /// What is claimed of the ratio (`times`), of the difference (`more`), or of the figure itself (`value`).
+    #[serde(flatten)]
+    pub bound: Bound,
+    /// What is shown rather than claimed: reported like the others, but its failing does not make the run fail.
+    #[serde(default)]
+    pub observed: bool,
+}
+
+/// The bound of a claim. Lower and upper ones may stand together.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bound {
+    /// The whole interval of `of` over `against` lies at or above this.
+    pub times_at_least: Option<f64>,
+    /// The whole interval of `of` over `against` lies at or below this.
+    pub times_at_most: Option<f64>,
+    /// The whole interval of `of` minus `against` lies at or above this.
+    pub more_at_least: Option<f64>,
+    /// The whole interval of `of` minus `against` lies at or below this.
+    pub more_at_most: Option<f64>,
+    /// The whole interval of the figure lies at or above this.
+    pub value_at_least: Option<f64>,
+    /// The whole interval of the figure lies at or below this.
+    pub value_at_most: Option<f64>,
+}

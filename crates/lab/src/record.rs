@@ -1,0 +1,60 @@
+//! What a run saw, raw: kept beside the report, and enough to make the report again.
+//!
+//! Figures and series are flat maps from dotted names to numbers, so that a claim, a table and a chart can speak of any of them.
+//! `PROCESS` is a process of the experiment or a load, `HOST` a host, `NAME` a probe:
+//!
+//! | figure | what |
+//! |---|---|
+//! | `requests`, `requests_per_second`, `failed`, `failed_share` | of all loads together, whole answers; `failed.CAUSE` each |
+//! | `latency_ms.mean`, `.p50`, `.p90`, `.p99`, `.max` | of all loads together; `LOAD.…` with the load's name before it, for each |
+//! | `cpu_us_per_request.PROCESS`, `cores.PROCESS`, `busiest.PROCESS` | CPU over answered requests; mean cores used; share of time that its busiest thread ran or waited for a core |
+//! | `rss_mb.PROCESS`, `rss_mb_max.PROCESS`, `descriptors.PROCESS`, `died.PROCESS` | at the end; most seen; at the end; 1 or 0 |
+//! | `sockets.HOST.STATE`, `sockets.NAME.STATE`, `sockets.NAME` | mean over the load; `.idle` behind it: before the load; `.net` behind it: less that |
+//! | `tcp.HOST.COUNTER` | growth over the load, by `/proc/net/snmp` and `/proc/net/netstat`'s names, as `TcpExt.ListenOverflows` |
+//! | `queue.NAME.length`, `queue.NAME.backlog`, `bytes.NAME.…` | most seen |
+//! | `told.NAME.METRIC` | growth over the load |
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One run of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The format of this file; 1.
+    pub version: u32,
+    /// The experiment as it was run, `--quick` and other options applied.
+    pub experiment: crate::Experiment,
+    /// The whole command line, to repeat it.
+    pub command: String,
+    /// Whether `--quick` was asked for.
+    pub quick: bool,
+    /// Of the order of the arms, and of the bootstrap.
+    pub seed: u64,
+    /// When it began: RFC 3339, UTC.
+    pub began: String,
+    /// What figures depend on and cannot be told from them: processor, kernel, sysctls, versions of all programs. Name and value.
+    pub fingerprint: Vec<(String, String)>,
+    /// Arms that could not be run, with the reason. They are never left out in silence.
+    pub absent: Vec<(String, String)>,
+    /// Why the record does not hold all rounds; `None` for a whole one.
+    pub partial: Option<String>,
+    /// In the order in which they were taken.
+    pub samples: Vec<Sample>,
+}
+
+/// One arm in one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The arm's name.
+    pub arm: String,
+    /// From 0.
+    pub round: u32,
+    /// Why it counts for nothing: the generator was the bottleneck, ran late, or could not run.
+    pub void: Option<String>,
+    /// Numbers by name.
+    pub figures: BTreeMap<String, f64>,
+    /// Over the time of the sample: seconds since the load began (negative: the idle time and the warm-up), and the value.
+    pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// Sentences that belong to this sample: which process was the bottleneck, whose port range was exhausted, what died and why.
+    pub remarks: Vec<String>,
+}
