@@ -5,6 +5,7 @@
 //! codecs does not hide itself.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
+mod browser;
 mod gateway;
 mod message;
 pub mod name_server;
@@ -13,6 +14,7 @@ mod program;
 mod signal;
 mod talk;
 
+pub use crate::browser::{Browser, Seen, Window, assert_page_holds};
 pub use crate::gateway::Gateway;
 pub use crate::message::{Message, Request, Response};
 pub use crate::name_server::NameServer;

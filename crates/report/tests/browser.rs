@@ -1,30 +1,9 @@
 //! The page in a real browser, at desktop and phone width, light and dark: the charts are there, nothing overflows, no text of a
 //! chart leaves its drawing, and the console is empty. Skipped where there is no Chromium; `cargo xtask peers` provides it.
 
-mod chromium;
-
-use chromium::Browser;
 use report::{
     Axis, Chart, Document, Figure, Finding, Kind, Outcome, Section, Series, Severity, Table, Unit, Verdict, html,
 };
-use serde_json::Value;
-
-/// What the page says about itself. `Runtime.evaluate` is the browser's own door and is not bound by the page's policy.
-const LOOK: &str = "JSON.stringify({
-    charts: document.querySelectorAll('svg[role=img]').length,
-    wide: document.documentElement.scrollWidth,
-    room: window.innerWidth,
-    background: getComputedStyle(document.body).backgroundColor,
-    outside: [...document.querySelectorAll('svg[role=img] text')].filter(text => {
-        const [own, all] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
-        return own.left < all.left - 1 || own.right > all.right + 1 || own.bottom > all.bottom + 1;
-    }).map(text => text.textContent),
-    small: [...document.querySelectorAll('svg[role=img] text')].filter(text => text.getBoundingClientRect().height < 9).length,
-    overlap: [...document.querySelectorAll('svg[role=img]')].filter(svg => {
-        const boxes = [...svg.querySelectorAll('text[text-anchor=middle]')].map(text => text.getBoundingClientRect());
-        return boxes.some((box, at) => at > 0 && box.left < boxes[at - 1].right);
-    }).length,
-})";
 
 /// As a lab would report, with long names and large numbers.
 fn example() -> Document {
@@ -99,35 +78,8 @@ fn example() -> Document {
 
 #[test]
 fn the_page_holds_in_a_browser_at_both_widths_and_in_both_schemes() {
-    let Some(program) = chromium::find() else {
-        let hint = "Chromium is not here: run `cargo xtask peers`";
-        assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "{hint}");
-        eprintln!("SKIPPED: {hint}");
-        return;
-    };
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("report.html");
     std::fs::write(&page, html::render(&example())).expect("written");
-    let mut browser = Browser::start(&program, folder.path());
-    for (width, height) in [(1280, 900), (360, 740)] {
-        for (scheme, background) in [("light", "rgb(255, 255, 255)"), ("dark", "rgb(13, 17, 23)")] {
-            let seen: Value =
-                serde_json::from_str(&browser.look(&page, (width, height), scheme, LOOK)).expect("own JSON");
-            let at = format!("{width} px, {scheme}: {seen}");
-            assert_eq!(seen["charts"], 4, "{at}");
-            assert_eq!(seen["wide"], seen["room"], "nothing overflows: {at}");
-            assert_eq!(seen["room"], width, "{at}");
-            assert_eq!(seen["background"], background, "{at}");
-            assert_eq!(seen["outside"], Value::Array(Vec::new()), "texts stay in their drawing: {at}");
-            assert_eq!(
-                (&seen["small"], &seen["overlap"]),
-                (&Value::from(0), &Value::from(0)),
-                "texts can be read: {at}"
-            );
-            if let Some(shots) = std::env::var_os("HOLDFAST_SCREENSHOTS") {
-                browser.screenshot(&std::path::Path::new(&shots).join(format!("{width}-{scheme}.png")));
-            }
-        }
-    }
-    assert_eq!(browser.complaints(), [""; 0], "the console is empty");
+    testkit::assert_page_holds(&page, 4);
 }
