@@ -1,14 +1,21 @@
 //! What an experiment file says, as plain values: hosts, processes, arms, loads, probes, rounds, and what is claimed.
 //!
-//! Nothing is started or judged here. The text of every file, argument and URL is a template: `{{proxy}}` is the first address of
-//! host `proxy`, `{{proxy.2}}` its second; `{{keepalive}}` is a value of the arm; `{{folder}}` is the process's own folder, which
-//! ends with the sample; `{{file:nginx.conf}}` is the path of a file of this experiment with its own templates filled in.
+//! Nothing is started or judged here. The text of every file, argument, URL and value is a [template](crate::template): `{{proxy}}`
+//! is the first address of host `proxy`, `{{proxy.2}}` its second, `{{proxy.*}}` all of them with commas between; `{{keepalive}}` is a
+//! value of the arm or the experiment; `{{folder}}` is the own folder of the process or load, which ends with the sample;
+//! `{{file:nginx.conf}}` is the path of a file of this experiment with its own templates filled in; `{{{{` is `{{` itself.
 
+use crate::limits::{
+    ADDRESSES_MAX, ARGUMENTS_MAX, ARMS_MAX, CLAIMS_MAX, CORE_MAX, DESCRIPTORS_MAX, LOADS_MAX, LOOK_SECONDS_MAX,
+    LOOK_SECONDS_MIN, NAME_CHARS_MAX, PROBES_MAX, PROCESSES_MAX, REQUESTS_MAX, ROUNDS_MAX, SECONDS_MAX,
+    WAIT_SECONDS_MAX,
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Its name on the command line: lower case, digits, hyphens.
@@ -29,44 +36,56 @@ pub struct Experiment {
     /// By name. Without any, all processes stand on one, `here`.
     #[serde(default)]
     pub hosts: BTreeMap<String, Host>,
+    /// What templates say, in all arms that do not say otherwise.
+    #[serde(default)]
+    pub values: BTreeMap<String, String>,
     /// Files that processes read, by name.
     #[serde(default)]
     pub files: BTreeMap<String, File>,
     /// Started in this order and ended in the reverse one, afresh for each sample.
     #[serde(default, rename = "process")]
+    #[schemars(length(max = PROCESSES_MAX))]
     pub processes: Vec<Process>,
     /// Run at the same time, and measured together as one load (F3 has two clients).
     #[serde(rename = "load")]
+    #[schemars(length(min = 1, max = LOADS_MAX))]
     pub loads: Vec<Load>,
     /// What is watched besides what always is: CPU, RSS and descriptors of each process, TCP states, TcpExt counters.
     #[serde(default, rename = "probe")]
+    #[schemars(length(max = PROBES_MAX))]
     pub probes: Vec<Probe>,
     /// The sides that are compared; at least one.
     #[serde(rename = "arm")]
+    #[schemars(length(min = 1, max = ARMS_MAX))]
     pub arms: Vec<Arm>,
     /// What is expected, said beforehand.
     #[serde(default, rename = "claim")]
+    #[schemars(length(max = CLAIMS_MAX))]
     pub claims: Vec<Claim>,
 }
 
 /// How often, in which order, and how it is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Method {
     /// Each is every arm once. Below 6 there are figures, but no verdicts.
+    #[schemars(range(min = 1, max = ROUNDS_MAX))]
     pub rounds: u32,
     /// Within a round.
     pub order: Order,
     /// The load runs for so long before anything is measured; in seconds.
+    #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub warm_up: f64,
     /// Between two looks at sockets and processes; in seconds.
+    #[schemars(range(min = LOOK_SECONDS_MIN, max = LOOK_SECONDS_MAX))]
     pub look: f64,
     /// Nothing is loaded while this long is watched before each sample (F0's idle reference); in seconds.
+    #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub idle: f64,
 }
 
 /// The order of the arms within the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Forward in one round, backward in the next: ABBA.
@@ -83,23 +102,32 @@ impl Default for Method {
 }
 
 /// What `--quick` changes.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quick {
     /// Instead of the method's.
+    #[schemars(range(min = 1, max = ROUNDS_MAX))]
     pub rounds: Option<u32>,
     /// Instead of the method's.
+    #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub warm_up: Option<f64>,
     /// Instead of the loads'.
+    #[schemars(range(min = 0.1, max = SECONDS_MAX))]
     pub seconds: Option<f64>,
     /// Instead of the loads'.
+    #[schemars(range(min = 1, max = REQUESTS_MAX))]
     pub requests: Option<u64>,
+    /// Instead of the method's.
+    #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
+    pub idle: Option<f64>,
+    /// Over the experiment's and the arms'.
+    pub values: BTreeMap<String, String>,
     /// Only these arms.
     pub arms: Vec<String>,
 }
 
 /// Where the hosts stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
     /// Falls back to loopback, and says so in the report, where namespaces are not to be had.
@@ -107,7 +135,7 @@ pub struct Network {
 }
 
 /// Where the hosts stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkKind {
     /// Each host is a network namespace of its own with its own sysctls, all on one virtual switch; new for each sample.
@@ -120,17 +148,18 @@ pub enum NetworkKind {
 }
 
 /// One machine of the topology.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
     /// How many it has; 1 if not said.
+    #[schemars(range(min = 1, max = ADDRESSES_MAX))]
     pub addresses: Option<u32>,
     /// As in `"net.core.somaxconn" = "128"`; only those of a network namespace.
     pub sysctls: BTreeMap<String, String>,
 }
 
 /// A file of the experiment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum File {
     /// The text itself, a template.
@@ -142,7 +171,7 @@ pub enum File {
 }
 
 /// A process of the topology.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
     /// As claims and tables name it: `origin`, `proxy`.
@@ -157,15 +186,18 @@ pub struct Process {
     pub conf: Option<String>,
     /// Behind those that the program always gets. Templates.
     #[serde(default)]
+    #[schemars(length(max = ARGUMENTS_MAX))]
     pub arguments: Vec<String>,
     /// How one can tell that it serves; within 10 s.
     #[serde(default)]
     pub ready: Option<Ready>,
     /// `RLIMIT_NOFILE`, soft and hard.
     #[serde(default)]
+    #[schemars(range(min = 1, max = DESCRIPTORS_MAX))]
     pub descriptors: Option<u64>,
     /// Pinned to this core, modulo how many there are.
     #[serde(default)]
+    #[schemars(range(max = CORE_MAX))]
     pub core: Option<usize>,
     /// An end of this process is what is being shown (F2's proxy killed for memory), and does not end the run.
     #[serde(default)]
@@ -173,7 +205,7 @@ pub struct Process {
 }
 
 /// How one can tell that a process serves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Ready {
     /// Answers a GET with any status, asked from the process's own host.
@@ -183,7 +215,7 @@ pub enum Ready {
 }
 
 /// What loads the topology.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// As claims and tables name it; `client` if not said.
@@ -192,34 +224,57 @@ pub struct Load {
     /// Where it runs; `client` if there is one.
     #[serde(default)]
     pub host: Option<String>,
-    /// `load` (ours), `ab`, `wrk` or `siege`.
-    #[serde(default = "ours")]
-    pub program: String,
+    /// Ours if not said.
+    #[serde(default)]
+    pub program: Client,
     /// What is asked for. A template.
     pub url: String,
     /// In its program's own words, such as `-c 30 -k`. Templates.
     #[serde(default)]
+    #[schemars(length(max = ARGUMENTS_MAX))]
     pub arguments: Vec<String>,
     /// How long it lasts; or `requests`.
     #[serde(default)]
+    #[schemars(range(min = 0.1, max = SECONDS_MAX))]
     pub seconds: Option<f64>,
     /// How many requests it makes; or `seconds`.
     #[serde(default)]
+    #[schemars(range(min = 1, max = REQUESTS_MAX))]
     pub requests: Option<u64>,
     /// `RLIMIT_NOFILE`, soft and hard.
     #[serde(default)]
+    #[schemars(range(min = 1, max = DESCRIPTORS_MAX))]
     pub descriptors: Option<u64>,
     /// Pinned to this core, modulo how many there are.
     #[serde(default)]
+    #[schemars(range(max = CORE_MAX))]
     pub core: Option<usize>,
 }
 
-fn ours() -> String {
-    "load".to_owned()
+impl Load {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(crate::plan::CLIENT)
+    }
+}
+
+/// A program that makes load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Client {
+    /// `holdfast load`.
+    #[default]
+    Load,
+    /// Apache's.
+    Ab,
+    /// With or without a script in Lua.
+    Wrk,
+    /// As in F3.
+    Siege,
 }
 
 /// Something that is watched in addition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase", tag = "kind")]
 pub enum Probe {
     /// Sockets by TCP state on a port, on one host: `sockets.NAME.STATE`, and `sockets.NAME` for all of them.
@@ -261,12 +316,13 @@ pub enum Probe {
 }
 
 /// One side of the comparison: the topology with named differences.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
     /// As claims and tables name it: `nginx unpooled`.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     pub name: String,
-    /// What templates say in this arm.
+    /// What templates say in this arm, over what they say in all.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
     /// Processes that this arm does without.
@@ -289,11 +345,12 @@ pub struct Arm {
     pub url: Option<String>,
     /// Behind those of the loads.
     #[serde(default)]
+    #[schemars(length(max = ARGUMENTS_MAX))]
     pub arguments: Vec<String>,
 }
 
 /// What is expected of a figure, in one arm or between two.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// In words, for people.
@@ -305,28 +362,25 @@ pub struct Claim {
     /// The arm that it is compared with, round by round; without one, the figure itself is judged.
     #[serde(default)]
     pub against: Option<String>,
-    /// What is claimed of the ratio (`times`), of the difference (`more`), or of the figure itself (`value`).
-    #[serde(flatten)]
-    pub bound: Bound,
+    /// The whole interval of `of` over `against` lies at or above this.
+    #[serde(default)]
+    pub times_at_least: Option<f64>,
+    /// The whole interval of `of` over `against` lies at or below this.
+    #[serde(default)]
+    pub times_at_most: Option<f64>,
+    /// The whole interval of `of` minus `against` lies at or above this.
+    #[serde(default)]
+    pub more_at_least: Option<f64>,
+    /// The whole interval of `of` minus `against` lies at or below this.
+    #[serde(default)]
+    pub more_at_most: Option<f64>,
+    /// The whole interval of the figure lies at or above this.
+    #[serde(default)]
+    pub value_at_least: Option<f64>,
+    /// The whole interval of the figure lies at or below this.
+    #[serde(default)]
+    pub value_at_most: Option<f64>,
     /// What is shown rather than claimed: reported like the others, but its failing does not make the run fail.
     #[serde(default)]
     pub observed: bool,
-}
-
-/// The bound of a claim. Lower and upper ones may stand together.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Bound {
-    /// The whole interval of `of` over `against` lies at or above this.
-    pub times_at_least: Option<f64>,
-    /// The whole interval of `of` over `against` lies at or below this.
-    pub times_at_most: Option<f64>,
-    /// The whole interval of `of` minus `against` lies at or above this.
-    pub more_at_least: Option<f64>,
-    /// The whole interval of `of` minus `against` lies at or below this.
-    pub more_at_most: Option<f64>,
-    /// The whole interval of the figure lies at or above this.
-    pub value_at_least: Option<f64>,
-    /// The whole interval of the figure lies at or below this.
-    pub value_at_most: Option<f64>,
 }

@@ -9,18 +9,25 @@
 //! | `latency_ms.mean`, `.p50`, `.p90`, `.p99`, `.max` | of all loads together; `LOAD.…` with the load's name before it, for each |
 //! | `cpu_us_per_request.PROCESS`, `cores.PROCESS`, `busiest.PROCESS` | CPU over answered requests; mean cores used; share of time that its busiest thread ran or waited for a core |
 //! | `rss_mb.PROCESS`, `rss_mb_max.PROCESS`, `descriptors.PROCESS`, `died.PROCESS` | at the end; most seen; at the end; 1 or 0 |
-//! | `sockets.HOST.STATE`, `sockets.NAME.STATE`, `sockets.NAME` | mean over the load; `.idle` behind it: before the load; `.net` behind it: less that |
+//! | `sockets.HOST.STATE`, `sockets.HOST`, and both with the `NAME` of a probe | mean over the load; `.idle` behind it: before the load; `.net` behind it: less that |
 //! | `tcp.HOST.COUNTER` | growth over the load, by `/proc/net/snmp` and `/proc/net/netstat`'s names, as `TcpExt.ListenOverflows` |
 //! | `queue.NAME.length`, `queue.NAME.backlog`, `bytes.NAME.…` | most seen |
 //! | `told.NAME.METRIC` | growth over the load |
 
+mod io;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+pub use io::RecordError;
+
+/// Of the format that is written and read.
+pub const VERSION: u32 = 1;
 
 /// One run of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The format of this file; 1.
+    /// The format of this file: [`VERSION`].
     pub version: u32,
     /// The experiment as it was run, `--quick` and other options applied.
     pub experiment: crate::Experiment,
@@ -28,6 +35,8 @@ pub struct Record {
     pub command: String,
     /// Whether `--quick` was asked for.
     pub quick: bool,
+    /// Whether each arm was run against itself: then the claims are questions to the method.
+    pub control: bool,
     /// Of the order of the arms, and of the bootstrap.
     pub seed: u64,
     /// When it began: RFC 3339, UTC.
@@ -52,8 +61,10 @@ pub struct Sample {
     /// Why it counts for nothing: the generator was the bottleneck, ran late, or could not run.
     pub void: Option<String>,
     /// Numbers by name.
+    #[serde(deserialize_with = "io::figures")]
     pub figures: BTreeMap<String, f64>,
     /// Over the time of the sample: seconds since the load began (negative: the idle time and the warm-up), and the value.
+    #[serde(deserialize_with = "io::series")]
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
     /// Sentences that belong to this sample: which process was the bottleneck, whose port range was exhausted, what died and why.
     pub remarks: Vec<String>,

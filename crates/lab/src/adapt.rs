@@ -1,0 +1,114 @@
+//! What options make of an experiment: fewer rounds, other values, some of the arms, each arm against itself. The result is what
+//! a record keeps, so that nothing about a run depends on options that are no longer known.
+
+use crate::experiment::{Claim, Experiment, Order};
+use crate::fault::suggestion;
+use crate::limits::ROUNDS_MAX;
+
+/// What the second name of an arm in a control ends with.
+const AGAIN: &str = " (again)";
+
+/// What is to be changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Adaptation {
+    /// Apply what the experiment says under `quick`.
+    pub quick: bool,
+    /// Another number of rounds; wins over `quick`.
+    pub rounds: Option<u32>,
+    /// Another order.
+    pub order: Option<Order>,
+    /// Only these arms; none: all. Wins over `quick`.
+    pub arms: Vec<String>,
+    /// Each arm against itself, instead of the claims.
+    pub control: bool,
+}
+
+impl Experiment {
+    /// The experiment as it is to be run. The error names what is not there.
+    pub fn adapted(&self, how: &Adaptation) -> Result<Self, String> {
+        let mut adapted = self.clone();
+        if how.quick {
+            adapted.make_quick(how.arms.is_empty());
+        }
+        if let Some(rounds) = how.rounds {
+            if !(1..=ROUNDS_MAX).contains(&rounds) {
+                return Err(format!("{rounds} rounds: from 1 to {ROUNDS_MAX}"));
+            }
+            adapted.method.rounds = rounds;
+        }
+        adapted.method.order = how.order.unwrap_or(adapted.method.order);
+        for name in &how.arms {
+            let known = || self.arms.iter().map(|arm| arm.name.as_str());
+            if !known().any(|arm| arm == name) {
+                return Err(format!("{} has no arm \"{name}\": {}", self.name, suggestion(name, known())));
+            }
+        }
+        adapted.keep_arms(&how.arms);
+        if how.control {
+            adapted.make_control();
+        }
+        Ok(adapted)
+    }
+
+    fn make_quick(&mut self, choose_arms: bool) {
+        let quick = self.quick.clone();
+        let method = &mut self.method;
+        method.rounds = quick.rounds.unwrap_or(method.rounds);
+        method.warm_up = quick.warm_up.unwrap_or(method.warm_up);
+        method.idle = quick.idle.unwrap_or(method.idle);
+        for load in &mut self.loads {
+            // A load has the one or the other, and keeps it so.
+            load.seconds = load.seconds.map(|seconds| quick.seconds.unwrap_or(seconds));
+            load.requests = load.requests.map(|requests| quick.requests.unwrap_or(requests));
+        }
+        for (name, value) in quick.values {
+            for arm in &mut self.arms {
+                if let Some(own) = arm.values.get_mut(&name) {
+                    own.clone_from(&value);
+                }
+            }
+            self.values.insert(name, value);
+        }
+        if choose_arms {
+            self.keep_arms(&quick.arms);
+        }
+    }
+
+    /// In the experiment's order. Claims about the others stay: the report says that they were not run.
+    fn keep_arms(&mut self, names: &[String]) {
+        if !names.is_empty() {
+            self.arms.retain(|arm| names.contains(&arm.name));
+        }
+    }
+
+    /// Each arm twice, side by side, and for each figure that is claimed of an arm the question whether it differs from itself.
+    fn make_control(&mut self) {
+        let mut asked: Vec<(String, String)> = Vec::new();
+        for claim in &self.claims {
+            for arm in std::iter::once(&claim.of).chain(&claim.against) {
+                let question = (claim.figure.clone(), arm.clone());
+                if self.arms.iter().any(|known| known.name == *arm) && !asked.contains(&question) {
+                    asked.push(question);
+                }
+            }
+        }
+        if asked.is_empty() {
+            asked = self.arms.iter().map(|arm| ("requests_per_second".to_owned(), arm.name.clone())).collect();
+        }
+        let claim = |(figure, arm): (String, String)| Claim {
+            says: format!("{figure} of {arm} does not differ from itself"),
+            figure,
+            of: format!("{arm}{AGAIN}"),
+            against: Some(arm),
+            observed: true,
+            ..Claim::default()
+        };
+        self.claims = asked.into_iter().map(claim).collect();
+        let twice = self.arms.drain(..).flat_map(|arm| {
+            let mut again = arm.clone();
+            again.name.push_str(AGAIN);
+            [arm, again]
+        });
+        self.arms = twice.collect();
+    }
+}

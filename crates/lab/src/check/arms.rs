@@ -1,0 +1,92 @@
+//! Arms: what they change has to be there, what comes of them has to be whole, and no two may be the same.
+
+use super::{topology, unknown};
+use crate::experiment::{Arm, Experiment};
+use crate::fault::{Fault, Path};
+use crate::path;
+use crate::plan::{Site, Staged, staged};
+use crate::read::Places;
+
+pub(super) fn check(experiment: &Experiment, names_lead: bool, faults: &mut Vec<Fault>) {
+    let before = faults.len();
+    for (at, arm) in experiment.arms.iter().enumerate() {
+        names(experiment, arm, &path!["arm", at], faults);
+    }
+    let arms = || experiment.arms.iter().map(|arm| arm.name.as_str());
+    for (at, name) in experiment.quick.arms.iter().enumerate() {
+        if !arms().any(|known| known == name) {
+            faults.push(unknown(path!["quick", "arms", at], "arm", name, arms()));
+        }
+    }
+    if names_lead && faults.len() == before {
+        whole(experiment, faults);
+    }
+}
+
+fn names(experiment: &Experiment, arm: &Arm, here: &Path, faults: &mut Vec<Fault>) {
+    let processes = || experiment.processes.iter().map(|process| process.name.as_str());
+    let without = arm.without.iter().enumerate().map(|(at, name)| (name, here.then("without").then(at), false));
+    let keyed = |key: &'static str, name| (name, here.then(key).then(name), true);
+    let programs = arm.programs.keys().map(|name| keyed("programs", name));
+    let confs = arm.confs.keys().map(|name| keyed("confs", name));
+    let descriptors = arm.descriptors.keys().map(|name| keyed("descriptors", name));
+    for (name, path, at_key) in without.chain(programs).chain(confs).chain(descriptors) {
+        if !processes().any(|known| known == name) {
+            faults.push(Fault { at_key, ..unknown(path.clone(), "process", name, processes()) });
+        } else if at_key && arm.without.contains(name) {
+            let what = format!("arm \"{}\" does without \"{name}\", so nothing of it can be changed", arm.name);
+            faults.push(Fault::of_key(path, what).with_hint("keep one of the two"));
+        }
+    }
+    for (process, limit) in &arm.descriptors {
+        if *limit < 1 || *limit > crate::limits::DESCRIPTORS_MAX {
+            let fault = Fault::new(here.then("descriptors").then(process), format!("{limit} descriptors"));
+            faults.push(fault.with_hint(format!("from 1 to {}", crate::limits::DESCRIPTORS_MAX)));
+        }
+    }
+    for (process, conf) in &arm.confs {
+        if !experiment.files.contains_key(conf) {
+            let files = experiment.files.keys().map(String::as_str);
+            faults.push(unknown(here.then("confs").then(process), "file", conf, files));
+        }
+    }
+    for process in experiment.processes.iter().filter(|process| arm.programs.contains_key(&process.name)) {
+        let mut changed = process.clone();
+        changed.program.clone_from(&arm.programs[&process.name]);
+        changed.conf = arm.confs.get(&process.name).or(process.conf.as_ref()).cloned();
+        faults.extend(topology::program(&changed, here));
+    }
+}
+
+/// Every template filled in, for each arm; and what comes of them compared.
+fn whole(experiment: &Experiment, faults: &mut Vec<Fault>) {
+    let (folder, places) = (std::path::Path::new("/"), Places::default());
+    let site = Site { folder, network: experiment.network.kind, places: &places };
+    let mut known: Vec<Staged> = Vec::new();
+    for (at, arm) in experiment.arms.iter().enumerate() {
+        match staged(experiment, &arm.name, site) {
+            Err(found) => {
+                for fault in found {
+                    // A file is the same in all arms, but what it says of a value that no arm has is said once.
+                    if !faults
+                        .iter()
+                        .any(|fault_known| (&fault_known.path, &fault_known.part) == (&fault.path, &fault.part))
+                    {
+                        faults.push(fault);
+                    }
+                }
+            }
+            Ok(mut staged) => {
+                let name = std::mem::take(&mut staged.arm);
+                staged.place.clear();
+                if let Some(twin) = known.iter().position(|other| *other == staged) {
+                    let twin = &experiment.arms[twin].name;
+                    let what = format!("arm \"{name}\" does nothing otherwise than \"{twin}\"");
+                    let hint = "let a template, a program, a configuration or a sysctl differ; an arm against itself is `--control`";
+                    faults.push(Fault::of_key(path!["arm", at], what).with_hint(hint));
+                }
+                known.push(staged);
+            }
+        }
+    }
+}

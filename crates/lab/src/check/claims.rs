@@ -1,0 +1,83 @@
+//! Claims: arms and figures that exist, and bounds that something can meet.
+
+use super::unknown;
+use crate::experiment::{Claim, Experiment};
+use crate::fault::{Fault, Path};
+use crate::figure;
+use crate::path;
+
+pub(super) fn check(experiment: &Experiment, faults: &mut Vec<Fault>) {
+    for (at, claim) in experiment.claims.iter().enumerate() {
+        let here = path!["claim", at];
+        arms(experiment, claim, &here, faults);
+        faults.extend(bounds(claim, &here));
+    }
+}
+
+fn arms(experiment: &Experiment, claim: &Claim, here: &Path, faults: &mut Vec<Fault>) {
+    let arms = || experiment.arms.iter().map(|arm| arm.name.as_str());
+    let before = faults.len();
+    for (key, name) in [("of", Some(&claim.of)), ("against", claim.against.as_ref())] {
+        let Some(name) = name else { continue };
+        let Some(arm) = experiment.arms.iter().find(|arm| arm.name == *name) else {
+            faults.push(unknown(here.then(key), "arm", name, arms()));
+            continue;
+        };
+        if faults.len() > before {
+            continue;
+        }
+        if let Err(hint) = figure::check(&claim.figure, &figure::names(experiment, &arm.without)) {
+            let has_without = figure::check(&claim.figure, &figure::names(experiment, &[])).is_ok();
+            let what = if has_without {
+                format!("arm \"{name}\" does without what \"{}\" is measured of", claim.figure)
+            } else {
+                format!("there is no figure \"{}\"", claim.figure)
+            };
+            faults.push(Fault::new(here.then("figure"), what).with_hint(hint));
+        }
+    }
+    if claim.against.as_ref() == Some(&claim.of) {
+        let fault = Fault::new(here.then("against"), format!("\"{}\" is compared with itself", claim.of));
+        faults.push(fault.with_hint("an arm against itself is `--control`"));
+    }
+}
+
+/// What is claimed contradicts itself, or cannot be asked.
+fn bounds(claim: &Claim, here: &Path) -> Option<Fault> {
+    let kinds = [
+        ("times", claim.times_at_least, claim.times_at_most),
+        ("more", claim.more_at_least, claim.more_at_most),
+        ("value", claim.value_at_least, claim.value_at_most),
+    ];
+    let mut said = kinds.iter().filter(|(_, least, most)| least.is_some() || most.is_some());
+    let Some((kind, least, most)) = said.next() else {
+        let fault = Fault::of_key(here.clone(), "nothing is claimed here");
+        return Some(fault.with_hint("add a bound such as `times_at_least`, `more_at_most` or `value_at_least`"));
+    };
+    let key = |least: Option<f64>, kind: &str| format!("{kind}_at_{}", if least.is_some() { "least" } else { "most" });
+    let first = key(*least, kind);
+    if let Some((other, least, _)) = said.next() {
+        let other = key(*least, other);
+        let fault = Fault::of_key(here.then(other.as_str()), format!("one claim has `{first}` and `{other}`"));
+        return Some(fault.with_hint("make two claims of it"));
+    }
+    if *kind == "value" && claim.against.is_some() {
+        let fault = Fault::of_key(here.then("against"), format!("`{first}` is about one arm, and compares with none"));
+        return Some(fault.with_hint("leave `against` out, or claim `times_…` or `more_…`"));
+    }
+    if *kind != "value" && claim.against.is_none() {
+        let fault = Fault::of_key(here.clone(), format!("`{first}` compares \"{}\" with nothing", claim.of));
+        return Some(fault.with_hint("add `against`, the other arm, or claim `value_…`"));
+    }
+    if let (Some(least), Some(most)) = (least, most)
+        && least > most
+    {
+        let fault = Fault::new(here.then(first.as_str()), format!("nothing is at least {least} and at most {most}"));
+        return Some(fault.with_hint("exchange them, or leave one out"));
+    }
+    if *kind == "times" && [least, most].iter().any(|bound| bound.is_some_and(|bound| bound <= 0.0)) {
+        let fault = Fault::new(here.then(first.as_str()), "a ratio is above 0");
+        return Some(fault.with_hint("for differences there is `more_…`"));
+    }
+    None
+}

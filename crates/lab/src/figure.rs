@@ -1,0 +1,127 @@
+//! Names of figures: which an experiment has, and in what unit each is shown. What they mean stands at
+//! [`record`](crate::record).
+
+use crate::experiment::{Experiment, Load, Probe};
+use crate::fault::suggestion;
+use crate::plan::HERE;
+use report::Unit;
+use sockdiag::State;
+
+/// Of all loads together, and of each with its name before it.
+const OF_LOADS: [&str; 9] = [
+    "requests",
+    "requests_per_second",
+    "failed",
+    "failed_share",
+    "latency_ms.mean",
+    "latency_ms.p50",
+    "latency_ms.p90",
+    "latency_ms.p99",
+    "latency_ms.max",
+];
+
+/// With the name of a process or load behind them.
+const OF_PROCESSES: [&str; 7] =
+    ["cpu_us_per_request", "cores", "busiest", "rss_mb", "rss_mb_max", "descriptors", "died"];
+
+/// All figures of an experiment, without the processes that are named. One that ends with a dot stands for all that begin so:
+/// kernels and programs decide what they count.
+pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = OF_LOADS.map(str::to_owned).into();
+    names.push("failed.".to_owned());
+    for load in &experiment.loads {
+        names.extend(OF_LOADS.map(|name| format!("{}.{name}", load.name())));
+        names.push(format!("{}.failed.", load.name()));
+    }
+    let processes = experiment.processes.iter().map(|process| process.name.as_str());
+    let processes = processes.filter(|name| !without.iter().any(|without| without == name));
+    for process in processes.chain(experiment.loads.iter().map(Load::name)) {
+        names.extend(OF_PROCESSES.map(|name| format!("{name}.{process}")));
+    }
+    let here = [HERE.to_owned()];
+    let hosts: Vec<&String> =
+        if experiment.hosts.is_empty() { here.iter().collect() } else { experiment.hosts.keys().collect() };
+    for host in hosts {
+        add_sockets(&mut names, host);
+        names.push(format!("tcp.{host}."));
+    }
+    for probe in &experiment.probes {
+        match probe {
+            Probe::Port { name, .. } => add_sockets(&mut names, name),
+            Probe::Queue { name, .. } => names.extend(["length", "backlog"].map(|of| format!("queue.{name}.{of}"))),
+            Probe::Bytes { name, .. } => {
+                names.extend(["receive", "send", "zero_windows"].map(|of| format!("bytes.{name}.{of}")));
+            }
+            Probe::Told { name, .. } => names.push(format!("told.{name}.")),
+        }
+    }
+    names
+}
+
+fn add_sockets(names: &mut Vec<String>, of: &str) {
+    let states = State::ALL.iter().map(|state| format!("sockets.{of}.{}", state.name()));
+    for name in std::iter::once(format!("sockets.{of}")).chain(states) {
+        names.extend(["", ".idle", ".net"].map(|behind| format!("{name}{behind}")));
+    }
+}
+
+/// Whether the name is one of these; otherwise what is meant, in words.
+pub(crate) fn check(name: &str, names: &[String]) -> Result<(), String> {
+    let is = |known: &String| {
+        known == name || (known.ends_with('.') && name.len() > known.len() && name.starts_with(known.as_str()))
+    };
+    if names.iter().any(is) {
+        return Ok(());
+    }
+    // The list has hundreds; those with the same beginning are the ones to choose from.
+    let first = name.split('.').next().unwrap_or_default();
+    let alike: Vec<&str> =
+        names.iter().map(String::as_str).filter(|known| known.split('.').next() == Some(first)).collect();
+    let firsts = names.iter().map(|known| known.split('.').next().unwrap_or_default());
+    Err(match alike.as_slice() {
+        [] => {
+            let mut firsts: Vec<&str> = firsts.collect();
+            firsts.sort_unstable();
+            firsts.dedup();
+            suggestion(first, firsts.into_iter())
+        }
+        alike => suggestion(name, alike.iter().copied()),
+    })
+}
+
+/// What the figure counts, and by how much its value is multiplied to be in that unit.
+pub fn unit(name: &str) -> (Unit, f64) {
+    let mut words = name.split('.').rev();
+    let has = |word: &str| name.split('.').any(|one| one == word);
+    if has("latency_ms") {
+        return (Unit::Nanoseconds, 1e6);
+    }
+    if has("failed") {
+        return (Unit::of("requests"), 1.0);
+    }
+    if has("failed_share") {
+        return (Unit::Percent, 100.0);
+    }
+    let last = words.next().unwrap_or_default();
+    match name.split('.').next().unwrap_or_default() {
+        "cpu_us_per_request" => (Unit::Nanoseconds, 1e3),
+        "cores" => (Unit::of("cores"), 1.0),
+        "busiest" => (Unit::Percent, 100.0),
+        "rss_mb" | "rss_mb_max" => (Unit::of("MB"), 1.0),
+        "descriptors" => (Unit::of("descriptors"), 1.0),
+        "queue" => (Unit::of("connections"), 1.0),
+        "bytes" if last != "zero_windows" => (Unit::Bytes, 1.0),
+        "sockets" | "bytes" => (Unit::of("sockets"), 1.0),
+        "tcp" | "told" | "died" => (Unit::of(""), 1.0),
+        _ if last == "requests" => (Unit::of("requests"), 1.0),
+        _ if last == "requests_per_second" => (Unit::of("requests/s"), 1.0),
+        _ => (Unit::of(""), 1.0),
+    }
+}
+
+/// Values of the figure as a report shows them: median and spread.
+pub fn shown(name: &str, values: &[f64]) -> report::Figure {
+    let (unit, factor) = unit(name);
+    let values: Vec<f64> = values.iter().map(|value| value * factor).collect();
+    report::Figure::sampled(&values, unit)
+}

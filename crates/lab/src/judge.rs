@@ -1,0 +1,156 @@
+//! What a record says about the claims of its experiment. Everything follows from the record alone: judged again it says the same.
+//!
+//! The round is the unit. A comparison takes both arms of a round or neither, so that a void sample takes its partner with it.
+//! The whole interval decides, never the middle alone: a claim holds where all of the interval keeps its bound, fails where none
+//! of it does, and is undecided where the bound lies inside.
+
+mod bounds;
+mod values;
+
+use crate::experiment::Claim;
+use crate::figure;
+use crate::record::Record;
+use bounds::{Bounded, Judgement};
+use report::{Figure, Outcome, Unit, Verdict};
+use stats::rounds::{RoundsError, Scale};
+use stats::verdict::{Question, ROUNDS_MIN};
+use values::{Counted, Pairs};
+
+/// A claim with its verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// What was claimed.
+    pub claim: Claim,
+    /// Whether it stands.
+    pub verdict: Verdict,
+}
+
+/// What a run as a whole says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conclusion {
+    /// Everything that is claimed holds.
+    Holds,
+    /// Something that is claimed fails.
+    Fails,
+    /// Nothing fails, but something is undecided, void or was not run.
+    Open,
+}
+
+/// All claims, in the experiment's order.
+pub fn judge(record: &Record) -> Vec<Judged> {
+    let claims = record.experiment.claims.iter();
+    claims.map(|claim| Judged { claim: claim.clone(), verdict: verdict(record, claim) }).collect()
+}
+
+/// What the claims come to. What is merely shown does not count, nor do the questions of a control: one in twenty of those is
+/// answered wrongly by design.
+pub fn conclude(judged: &[Judged]) -> Conclusion {
+    let counted = || judged.iter().filter(|judged| !judged.claim.observed).map(|judged| judged.verdict.outcome);
+    if counted().any(|outcome| outcome == Outcome::Fails) {
+        Conclusion::Fails
+    } else if counted().any(|outcome| outcome != Outcome::Holds) {
+        Conclusion::Open
+    } else {
+        Conclusion::Holds
+    }
+}
+
+/// Draws of the bootstrap that stands beside; see [`stats::bootstrap`].
+const RESAMPLES: usize = stats::bootstrap::RESAMPLES;
+
+fn verdict(record: &Record, claim: &Claim) -> Verdict {
+    let said = |outcome, reason: String| Verdict { claim: claim.says.clone(), outcome, reason, evidence: Vec::new() };
+    for arm in std::iter::once(&claim.of).chain(&claim.against) {
+        if let Some((_, reason)) = record.absent.iter().find(|(absent, _)| absent == arm) {
+            return said(Outcome::Undecided, format!("arm {arm} could not be run: {reason}"));
+        }
+        if !record.experiment.arms.iter().any(|known| known.name == *arm) {
+            return said(Outcome::Undecided, format!("arm {arm} was not part of this run"));
+        }
+    }
+    match &claim.against {
+        Some(against) => compared(record, claim, against),
+        None => valued(record, claim),
+    }
+}
+
+/// One arm against another, round by round.
+fn compared(record: &Record, claim: &Claim, against: &str) -> Verdict {
+    let pairs = Pairs::of(record, &claim.figure, against, &claim.of);
+    let evidence = vec![
+        (claim.of.clone(), figure::shown(&claim.figure, &pairs.second)),
+        (against.to_owned(), figure::shown(&claim.figure, &pairs.first)),
+    ];
+    if pairs.counted.rounds() < ROUNDS_MIN {
+        return too_few(record, claim, &pairs.counted, evidence);
+    }
+    let question = Question { seed: record.seed, resamples: RESAMPLES, ..Question::default() };
+    let bounded = match bounds::of(claim) {
+        Bounded::Times { .. } | Bounded::None => match stats::verdict::judge(&pairs.first, &pairs.second, question) {
+            Err(RoundsError::NotPositive { .. }) => bounds::without_ratio(claim, &pairs, question),
+            other => other.map(|found| bounds::of_effect(claim, &found)),
+        },
+        Bounded::More { .. } | Bounded::Value { .. } => {
+            let question = Question { scale: Scale::Difference, ..question };
+            stats::verdict::judge(&pairs.first, &pairs.second, question).map(|found| bounds::of_effect(claim, &found))
+        }
+    };
+    finished(claim, &pairs.counted, evidence, bounded)
+}
+
+/// A figure of one arm by itself.
+fn valued(record: &Record, claim: &Claim) -> Verdict {
+    let (values, counted) = values::of_arm(record, &claim.figure, &claim.of);
+    let evidence = vec![(claim.of.clone(), figure::shown(&claim.figure, &values))];
+    if counted.rounds() < ROUNDS_MIN {
+        return too_few(record, claim, &counted, evidence);
+    }
+    finished(claim, &counted, evidence, bounds::of_values(claim, &values))
+}
+
+/// What is missing for a verdict, and whether that was asked for.
+fn too_few(record: &Record, claim: &Claim, counted: &Counted, evidence: Vec<(String, Figure)>) -> Verdict {
+    let rounds = counted.rounds();
+    let (outcome, what) = if counted.taken > 0 && counted.unmeasured == counted.taken {
+        (Outcome::Undecided, format!("no sample has the figure {}", claim.figure))
+    } else if counted.taken < ROUNDS_MIN {
+        let rounds = counted_word(rounds, "round");
+        (Outcome::Undecided, format!("{rounds}, and no verdict below {ROUNDS_MIN}"))
+    } else {
+        (
+            Outcome::Void,
+            format!(
+                "only {rounds} of {} count, and no verdict below {ROUNDS_MIN}",
+                counted_word(counted.taken, "round")
+            ),
+        )
+    };
+    let partial = match &record.partial {
+        Some(reason) => format!("; the run is partial: {reason}"),
+        None => String::new(),
+    };
+    let reason = format!("{what}{}{partial}", counted.in_words());
+    Verdict { claim: claim.says.clone(), outcome, reason, evidence }
+}
+
+fn finished(
+    claim: &Claim,
+    counted: &Counted,
+    mut evidence: Vec<(String, Figure)>,
+    bounded: Result<Judgement, RoundsError>,
+) -> Verdict {
+    let (outcome, reason) = match bounded {
+        Ok(judgement) => {
+            evidence.extend(judgement.evidence);
+            (judgement.outcome, judgement.reason)
+        }
+        Err(error) => (Outcome::Undecided, error.to_string()),
+    };
+    let rounds = Figure::exact(counted.rounds() as f64, Unit::of("rounds"));
+    evidence.push(("rounds that count".to_owned(), rounds));
+    Verdict { claim: claim.says.clone(), outcome, reason: format!("{reason}{}", counted.in_words()), evidence }
+}
+
+fn counted_word(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}

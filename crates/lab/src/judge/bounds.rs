@@ -1,0 +1,206 @@
+//! Intervals held against bounds.
+
+use super::values::Pairs;
+use crate::experiment::Claim;
+use crate::figure;
+use report::figure::shown;
+use report::{Figure, Outcome, Unit};
+use stats::Interval;
+use stats::hodges_lehmann::{centre, centre_interval};
+use stats::rounds::{RoundsError, Scale};
+use stats::verdict::{CONFIDENCE, Direction, Question, Verdict, judge};
+use std::fmt::Write as _;
+
+/// What is claimed.
+#[derive(Clone, Copy)]
+pub(super) enum Bounded {
+    /// Of the ratio.
+    Times(Range),
+    /// Of the difference.
+    More(Range),
+    /// Of the figure itself.
+    Value(Range),
+    /// Nothing but that the arms do not differ: the question of a control.
+    None,
+}
+
+/// From, to; either may be open.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    least: Option<f64>,
+    most: Option<f64>,
+}
+
+/// Whether the claim stands, and on what.
+pub(super) struct Judgement {
+    pub(super) outcome: Outcome,
+    pub(super) reason: String,
+    pub(super) evidence: Vec<(String, Figure)>,
+}
+
+pub(super) fn of(claim: &Claim) -> Bounded {
+    let range =
+        |least: Option<f64>, most: Option<f64>| (least.is_some() || most.is_some()).then_some(Range { least, most });
+    let times = range(claim.times_at_least, claim.times_at_most).map(Bounded::Times);
+    let more = || range(claim.more_at_least, claim.more_at_most).map(Bounded::More);
+    let value = || range(claim.value_at_least, claim.value_at_most).map(Bounded::Value);
+    times.or_else(more).or_else(value).unwrap_or(Bounded::None)
+}
+
+impl Range {
+    /// Holds where all of the interval keeps both bounds, fails where none of it keeps one of them.
+    fn outcome(self, interval: Interval) -> Outcome {
+        let Interval { low, high, .. } = interval;
+        let lower = self.least.map(|least| {
+            if low >= least {
+                Outcome::Holds
+            } else if high < least {
+                Outcome::Fails
+            } else {
+                Outcome::Undecided
+            }
+        });
+        let upper = self.most.map(|most| {
+            if high <= most {
+                Outcome::Holds
+            } else if low > most {
+                Outcome::Fails
+            } else {
+                Outcome::Undecided
+            }
+        });
+        both(lower, upper)
+    }
+
+    fn in_words(self, show: impl Fn(f64) -> String) -> String {
+        let least = self.least.map(|least| format!("at least {}", show(least)));
+        let most = self.most.map(|most| format!("at most {}", show(most)));
+        [least, most].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// The worse of the two; one that is not claimed does not count.
+fn both(lower: Option<Outcome>, upper: Option<Outcome>) -> Outcome {
+    let outcomes = || [lower, upper].into_iter().flatten();
+    [Outcome::Fails, Outcome::Undecided]
+        .into_iter()
+        .find(|worse| outcomes().any(|outcome| outcome == *worse))
+        .unwrap_or(Outcome::Holds)
+}
+
+/// A ratio or a difference that the rounds have.
+pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
+    let (unit, factor) = match found.question.scale {
+        Scale::Ratio => (Unit::Ratio, 1.0),
+        Scale::Difference => figure::unit(&claim.figure),
+    };
+    let show = |value: f64| shown(value * factor, &unit);
+    let (outcome, claimed) = match of(claim) {
+        Bounded::Times(range) | Bounded::More(range) | Bounded::Value(range) => {
+            (range.outcome(found.interval), format!("claimed is {}", range.in_words(show)))
+        }
+        Bounded::None => match found.direction {
+            Direction::Undecided => (Outcome::Holds, "as it should be, the rounds do not tell them apart".to_owned()),
+            Direction::Higher | Direction::Lower => (
+                Outcome::Fails,
+                "the rounds tell the arm from itself, which chance does once in twenty questions".to_owned(),
+            ),
+        },
+    };
+    let reason = format!("{}: {claimed}, {}", interval_words(found.effect, found.interval, show), test_words(found));
+    Judgement { outcome, reason, evidence: evidence_of(found, &unit, factor) }
+}
+
+/// `× 820 [800 to 840 at 95 %]`.
+fn interval_words(middle: f64, interval: Interval, show: impl Fn(f64) -> String) -> String {
+    let Interval { low, high, confidence } = interval;
+    format!("{} [{} to {} at {:.0} %]", show(middle), show(low), show(high), confidence * 100.0)
+}
+
+fn test_words(found: &Verdict) -> String {
+    format!("{} rounds, p = {:.2e}", found.first.n, found.signed_rank.p)
+}
+
+fn evidence_of(found: &Verdict, unit: &Unit, factor: f64) -> Vec<(String, Figure)> {
+    let exact = |name: &str, value: f64| (name.to_owned(), Figure::exact(value * factor, unit.clone()));
+    let name = if found.question.scale == Scale::Ratio { "ratio" } else { "difference" };
+    let mut evidence = vec![
+        exact(name, found.effect),
+        exact("interval from", found.interval.low),
+        exact("interval to", found.interval.high),
+    ];
+    if let Some(bootstrap) = found.interval_bootstrap {
+        evidence.extend([exact("bootstrap from", bootstrap.low), exact("bootstrap to", bootstrap.high)]);
+    }
+    let plain = |name: &str, value: f64| (name.to_owned(), Figure::exact(value, Unit::of("")));
+    evidence.extend([plain("p, signed rank", found.signed_rank.p), plain("p, Mann–Whitney", found.mann_whitney.p)]);
+    evidence
+}
+
+/// Where some round has no ratio, since a value is zero or below: `of ≥ T × against` is asked of each round as the difference
+/// `of − T × against`, which has an answer there.
+pub(super) fn without_ratio(claim: &Claim, pairs: &Pairs, question: Question) -> Result<Judgement, RoundsError> {
+    let question = Question { scale: Scale::Difference, ..question };
+    let zeros = |values: &[f64]| values.iter().filter(|value| **value <= 0.0).count();
+    let rounds = pairs.first.len();
+    let why = format!(
+        "there is no ratio: {} of {rounds} rounds of {} and {} of {} are not above 0",
+        zeros(&pairs.first),
+        claim.against.as_deref().unwrap_or_default(),
+        zeros(&pairs.second),
+        claim.of,
+    );
+    let plain = judge(&pairs.first, &pairs.second, question)?;
+    let Bounded::Times(range) = of(claim) else {
+        let judgement = of_effect(claim, &plain);
+        return Ok(Judgement {
+            reason: format!("{why}, so the difference is judged: {}", judgement.reason),
+            ..judgement
+        });
+    };
+    let (unit, factor) = figure::unit(&claim.figure);
+    let mut reason = why;
+    let mut against = |times: Option<f64>, is_least: bool| -> Result<Option<Outcome>, RoundsError> {
+        let Some(times) = times else { return Ok(None) };
+        let multiplied: Vec<f64> = pairs.first.iter().map(|value| value * times).collect();
+        let found = judge(&multiplied, &pairs.second, question)?;
+        let range =
+            if is_least { Range { least: Some(0.0), most: None } } else { Range { least: None, most: Some(0.0) } };
+        let show = |value: f64| shown(value * factor, &unit);
+        let claimed = if is_least { "above 0 as claimed" } else { "below 0 as claimed" };
+        let _ = write!(
+            reason,
+            "; {} − {} × {} is {}, to be {claimed}, {}",
+            claim.of,
+            shown(times, &Unit::of("")),
+            claim.against.as_deref().unwrap_or_default(),
+            interval_words(found.effect, found.interval, show),
+            test_words(&found)
+        );
+        // Nothing is a hundred times nothing, and as true as nothing.
+        let is_nothing = is_least && pairs.first.iter().chain(&pairs.second).all(|value| *value == 0.0);
+        Ok(Some(if is_nothing { Outcome::Undecided } else { range.outcome(found.interval) }))
+    };
+    let (lower, upper) = (against(range.least, true)?, against(range.most, false)?);
+    Ok(Judgement { outcome: both(lower, upper), reason, evidence: evidence_of(&plain, &unit, factor) })
+}
+
+/// A figure by itself: the interval that belongs to the signed-rank test around the middle of its rounds.
+pub(super) fn of_values(claim: &Claim, values: &[f64]) -> Result<Judgement, RoundsError> {
+    let too_few = RoundsError::TooFew { rounds: values.len() };
+    let (middle, interval) = centre(values).zip(centre_interval(values, CONFIDENCE)).ok_or(too_few)?;
+    let (unit, factor) = figure::unit(&claim.figure);
+    let show = |value: f64| shown(value * factor, &unit);
+    let (outcome, claimed) = match of(claim) {
+        Bounded::Value(range) | Bounded::Times(range) | Bounded::More(range) => {
+            (range.outcome(interval), format!("claimed is {}", range.in_words(show)))
+        }
+        Bounded::None => (Outcome::Undecided, "nothing is claimed of it".to_owned()),
+    };
+    let rounds = super::counted_word(values.len(), "round");
+    let reason = format!("{}: {claimed}, {rounds}", interval_words(middle, interval, show));
+    let exact = |name: &str, value: f64| (name.to_owned(), Figure::exact(value * factor, unit.clone()));
+    let evidence =
+        vec![exact("middle", middle), exact("interval from", interval.low), exact("interval to", interval.high)];
+    Ok(Judgement { outcome, reason, evidence })
+}
