@@ -9,6 +9,7 @@ mod exceptions;
 mod file_header;
 mod file_length;
 mod function_length;
+mod links;
 mod source;
 mod unsafe_code;
 mod wall_clock;
@@ -18,6 +19,7 @@ use crate::metadata;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 use source::Source;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
@@ -50,14 +52,20 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let files = source::tracked_files(workspace)?;
     let mut findings = direction::check(&metadata::packages(workspace)?);
     let mut measures = Vec::new();
+    let mut documents = BTreeMap::new();
     for path in &files {
         // A file that was deleted and not yet committed is still listed.
         let Ok(bytes) = std::fs::read(workspace.root.join(path)) else { continue };
         findings.extend(workplace_paths::check(path, &bytes));
-        if Path::new(path).extension() != Some(OsStr::new("rs")) {
+        let kind = Path::new(path).extension().and_then(OsStr::to_str);
+        if !matches!(kind, Some("rs" | "md")) {
             continue;
         }
         let text = String::from_utf8(bytes).with_context(|| format!("{path} is not UTF-8"))?;
+        if kind == Some("md") {
+            documents.insert(path.clone(), text);
+            continue;
+        }
         let source = Source::parse(path, text)?;
         findings.extend(file_header::check(&source));
         findings.extend(bare_ignore::check(&source));
@@ -67,6 +75,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         measures.extend(file_length::measure(&source));
         measures.extend(function_length::measure(&source));
     }
+
+    findings.extend(links::check(&documents, &files.iter().cloned().collect::<BTreeSet<String>>()));
 
     let file = workspace.root.join(exceptions::FILE);
     let listed = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", exceptions::FILE))?;
