@@ -28,10 +28,11 @@ const OF_PROCESSES: [&str; 7] =
 /// kernels and programs decide what they count.
 pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     let mut names: Vec<String> = OF_LOADS.map(str::to_owned).into();
-    names.push("failed.".to_owned());
+    names.extend(["failed.", "cores.looking", "cores_used"].map(str::to_owned));
     for load in &experiment.loads {
         names.extend(OF_LOADS.map(|name| format!("{}.{name}", load.name())));
-        names.push(format!("{}.failed.", load.name()));
+        // What else its program tells, by the program's own names.
+        names.push(format!("{}.", load.name()));
     }
     let processes = experiment.processes.iter().map(|process| process.name.as_str());
     let processes = processes.filter(|name| !without.iter().any(|without| without == name));
@@ -44,6 +45,7 @@ pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     for host in hosts {
         add_sockets(&mut names, host);
         names.push(format!("tcp.{host}."));
+        names.push(format!("ports.{host}"));
     }
     for probe in &experiment.probes {
         match probe {
@@ -106,7 +108,7 @@ pub fn unit(name: &str) -> (Unit, f64) {
     match name.split('.').next().unwrap_or_default() {
         "cpu_us_per_request" => (Unit::Nanoseconds, 1e3),
         "cores" => (Unit::of("cores"), 1.0),
-        "busiest" => (Unit::Percent, 100.0),
+        "busiest" | "ports" | "cores_used" => (Unit::Percent, 100.0),
         "rss_mb" | "rss_mb_max" => (Unit::of("MB"), 1.0),
         "descriptors" => (Unit::of("descriptors"), 1.0),
         "queue" => (Unit::of("connections"), 1.0),

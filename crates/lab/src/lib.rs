@@ -16,6 +16,7 @@ pub mod read;
 pub mod record;
 pub mod schedule;
 pub mod schema;
+pub mod stage;
 pub mod template;
 
 pub use adapt::Adaptation;

@@ -7,12 +7,15 @@
 //! |---|---|
 //! | `requests`, `requests_per_second`, `failed`, `failed_share` | of all loads together, whole answers; `failed.CAUSE` each |
 //! | `latency_ms.mean`, `.p50`, `.p90`, `.p99`, `.max` | of all loads together; `LOAD.…` with the load's name before it, for each |
+//! | `LOAD.…` | what else its program tells, by its own names, as `client.connections_opened` or `client.open_max` of `holdfast load --json` |
 //! | `cpu_us_per_request.PROCESS`, `cores.PROCESS`, `busiest.PROCESS` | CPU over answered requests; mean cores used; share of time that its busiest thread ran or waited for a core |
 //! | `rss_mb.PROCESS`, `rss_mb_max.PROCESS`, `descriptors.PROCESS`, `died.PROCESS` | at the end; most seen; at the end; 1 or 0 |
+//! | `cores.looking`, `cores_used` | mean cores that the lab itself used; part of all cores that anybody used |
+//! | `ports.HOST` | most of its ephemeral ports that were taken for one destination, as a part of those usable |
 //! | `sockets.HOST.STATE`, `sockets.HOST`, and both with the `NAME` of a probe | mean over the load; `.idle` behind it: before the load; `.net` behind it: less that |
 //! | `tcp.HOST.COUNTER` | growth over the load, by `/proc/net/snmp` and `/proc/net/netstat`'s names, as `TcpExt.ListenOverflows` |
 //! | `queue.NAME.length`, `queue.NAME.backlog`, `bytes.NAME.…` | most seen |
-//! | `told.NAME.METRIC` | growth over the load |
+//! | `told.NAME.METRIC` | growth over the load; `.max` behind it: most seen |
 
 mod io;
 

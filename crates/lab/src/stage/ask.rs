@@ -1,0 +1,134 @@
+//! One question over HTTP, and numbers in its answer: whether a process serves, and what it tells of itself. Called by
+//! `processes` for readiness and by `looks` for what is told. It is no HTTP client: HTTP/1.0, one request per connection, and an
+//! answer that ends with it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// An answer within a host's own network takes a millisecond; a server that needs longer than this is overloaded, and asking
+/// on would hold up the looks.
+const TIME_MAX: Duration = Duration::from_secs(1);
+/// A page of metrics has some ten thousand bytes; what is longer is not read to its end.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// Numbers that are kept of one page; Holdfast tells some hundred.
+const NUMBERS_MAX: usize = 1000;
+
+/// Whom to ask for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Url {
+    pub(super) address: SocketAddr,
+    path: String,
+}
+
+impl Url {
+    /// `http://10.77.0.1:8080/status`; the port is 80 if there is none. `None` where it has no address.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("http://")?;
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        let address = authority.parse().or_else(|_| format!("{authority}:80").parse()).ok()?;
+        Some(Self { address, path: path.to_owned() })
+    }
+
+    /// The status and the whole text of the answer, head included.
+    pub(super) fn ask(&self) -> io::Result<(u16, String)> {
+        let mut stream = TcpStream::connect_timeout(&self.address, TIME_MAX)?;
+        stream.set_read_timeout(Some(TIME_MAX))?;
+        stream.set_write_timeout(Some(TIME_MAX))?;
+        write!(stream, "GET {} HTTP/1.0\r\nHost: {}\r\nConnection: close\r\n\r\n", self.path, self.address)?;
+        let mut answer = Vec::new();
+        match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
+            // A server that keeps the connection all the same has answered.
+            Err(error) if answer.is_empty() => return Err(error),
+            _ => {}
+        }
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let status = answer.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).and_then(|word| word.parse().ok());
+        let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))?;
+        Ok((status, answer))
+    }
+}
+
+/// The numbers of an answer by their names: nginx's `stub_status`, or Prometheus text, where those of one name that differ in
+/// labels are added up. Empty where it is neither.
+pub(super) fn parse_numbers(answer: &str) -> BTreeMap<String, f64> {
+    let body = answer.split_once("\r\n\r\n").map_or(answer, |(_, body)| body);
+    if body.starts_with("Active connections:") { parse_stub_status(body) } else { parse_prometheus(body) }
+}
+
+fn parse_stub_status(body: &str) -> BTreeMap<String, f64> {
+    let mut numbers = BTreeMap::new();
+    let mut lines = body.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("server accepts") {
+            let values = lines.next().unwrap_or_default().split_ascii_whitespace().map_while(|word| word.parse().ok());
+            numbers.extend(["accepts", "handled", "requests"].map(str::to_owned).into_iter().zip(values));
+            continue;
+        }
+        let mut name = "";
+        for word in line.split_ascii_whitespace() {
+            if let Some(named) = word.strip_suffix(':') {
+                name = if named == "connections" { "active" } else { named };
+            } else if let Ok(value) = word.parse() {
+                numbers.insert(name.to_ascii_lowercase(), value);
+            }
+        }
+    }
+    numbers
+}
+
+fn parse_prometheus(body: &str) -> BTreeMap<String, f64> {
+    let mut numbers = BTreeMap::new();
+    for line in body.lines().filter(|line| !line.starts_with('#')) {
+        let name_end = line.find(['{', ' ']).unwrap_or(line.len());
+        let (name, rest) = line.split_at(name_end);
+        // Buckets of histograms would only repeat their count.
+        let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
+        if name.is_empty() || !is_name || name.ends_with("_bucket") {
+            continue;
+        }
+        let behind_labels = rest.rfind('}').map_or(rest, |at| rest.get(at + 1..).unwrap_or_default());
+        let value = behind_labels.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        let Some(value) = value.filter(|value| value.is_finite()) else { continue };
+        if numbers.len() < NUMBERS_MAX || numbers.contains_key(name) {
+            *numbers.entry(name.to_owned()).or_insert(0.0) += value;
+        }
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_an_address() {
+        let url = Url::parse("http://10.77.0.1:8080/status?x").unwrap();
+        assert_eq!((url.address.to_string(), url.path), ("10.77.0.1:8080".to_owned(), "/status?x".to_owned()));
+        assert_eq!(Url::parse("http://10.77.0.1").unwrap().address.port(), 80);
+        assert_eq!((Url::parse("http://name/"), Url::parse("ftp://10.77.0.1/")), (None, None));
+    }
+
+    #[test]
+    fn the_status_of_nginx_is_read() {
+        let said = "HTTP/1.1 200 OK\r\n\r\nActive connections: 2 \nserver accepts handled requests\n 31 30 4711 \n\
+                    Reading: 0 Writing: 1 Waiting: 5 \n";
+        let numbers = parse_numbers(said);
+        let of = |name: &str| numbers.get(name).copied();
+        assert_eq!((of("active"), of("accepts"), of("handled")), (Some(2.0), Some(31.0), Some(30.0)));
+        assert_eq!((of("requests"), of("waiting"), numbers.len()), (Some(4711.0), Some(5.0), 7));
+    }
+
+    #[test]
+    fn metrics_of_one_name_are_added_up_whatever_their_labels() {
+        let said = "HTTP/1.1 200 OK\r\n\r\n# HELP x y\nx{a=\"1\"} 2\nx{a=\"} 9\",b=\"2\"} 3.5\ny 4 1700000000\nz_bucket{le=\"1\"} 5\n\
+                    n NaN\nbad\n{} 1\n";
+        let numbers = parse_numbers(said);
+        assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [("x".to_owned(), 5.5), ("y".to_owned(), 4.0)]);
+        assert!(parse_numbers("HTTP/1.1 404 Not Found\r\n\r\n<html> no </html>").is_empty());
+    }
+}

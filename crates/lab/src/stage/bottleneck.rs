@@ -1,0 +1,98 @@
+//! Which program held the others up, from what its busiest thread did: running counts, and so does waiting for a core, for
+//! a thread that waits for one has work. And whether a load that was itself the bottleneck says anything. Pure.
+
+use super::usage::Busiest;
+use std::fmt;
+
+/// A thread that ran or waited for a core for this part of the time was never idle to speak of.
+const NEVER_IDLE: f64 = 0.85;
+/// A load's is judged a little later, since with it the sample is lost.
+const LOAD_NEVER_IDLE: f64 = 0.9;
+/// A thread that waited for a core for this part of the time would be faster with one of its own.
+const SHORT_OF_CORES: f64 = 0.15;
+/// Cores of which this part was used leave no room for a thread that wakes.
+const CORES_FULL: f64 = 0.9;
+
+/// What held the others up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bottleneck {
+    /// Programs that were never idle, the busiest first.
+    pub programs: Vec<String>,
+    /// One of them would be faster with a core of its own.
+    pub short_of_cores: bool,
+    /// All were idle at times, but the cores were not.
+    pub cores: bool,
+}
+
+impl Bottleneck {
+    /// Of the busiest threads of some programs, by name, and the part of all cores that was used.
+    pub fn find(programs: &[(&str, Busiest)], cores_used: f64) -> Self {
+        let mut never_idle: Vec<_> = programs.iter().filter(|(_, busiest)| busiest.occupied() >= NEVER_IDLE).collect();
+        never_idle.sort_by(|(_, one), (_, other)| other.running.total_cmp(&one.running));
+        Self {
+            programs: never_idle.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            short_of_cores: never_idle.iter().any(|(_, busiest)| busiest.queued >= SHORT_OF_CORES),
+            cores: never_idle.is_empty() && cores_used >= CORES_FULL,
+        }
+    }
+}
+
+impl fmt::Display for Bottleneck {
+    /// `proxy`, `client+origin, short of cores`, `cores`, `none`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.programs.as_slice(), self.cores) {
+            ([], true) => f.pad("cores"),
+            ([], false) => f.pad("none"),
+            (names, _) => {
+                let short = if self.short_of_cores { ", short of cores" } else { "" };
+                f.pad(&format!("{}{short}", names.join("+")))
+            }
+        }
+    }
+}
+
+/// Why a closed loop says nothing about what it loads: it was never idle itself, and nothing else was as busy.
+pub fn void_by_load(loads: &[(&str, Busiest)], servers: &[(&str, Busiest)]) -> Option<String> {
+    let (name, load) = loads.iter().max_by(|(_, one), (_, other)| one.occupied().total_cmp(&other.occupied()))?;
+    if load.occupied() < LOAD_NEVER_IDLE || servers.iter().any(|(_, server)| server.occupied() >= NEVER_IDLE) {
+        return None;
+    }
+    let busiest = servers.iter().max_by(|(_, one), (_, other)| one.occupied().total_cmp(&other.occupied()));
+    let beside =
+        busiest.map_or_else(String::new, |(name, server)| format!(", and {name}'s {:.0} %", server.occupied() * 100.0));
+    let load = load.occupied() * 100.0;
+    Some(format!("{name} was the bottleneck: its busiest thread was busy {load:.0} % of the time{beside}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busiest((running, queued): (f64, f64)) -> Busiest {
+        Busiest { running, queued }
+    }
+
+    fn found(client: (f64, f64), proxy: (f64, f64), origin: (f64, f64), cores_used: f64) -> String {
+        let programs = [("client", busiest(client)), ("proxy", busiest(proxy)), ("origin", busiest(origin))];
+        Bottleneck::find(&programs, cores_used).to_string()
+    }
+
+    #[test]
+    fn the_bottleneck_is_who_was_never_idle() {
+        assert_eq!(found((0.6, 0.02), (0.97, 0.02), (0.4, 0.02), 0.99), "proxy");
+        assert_eq!(found((0.6, 0.35), (0.5, 0.1), (0.4, 0.5), 0.99), "client+origin, short of cores");
+        assert_eq!(found((0.6, 0.2), (0.6, 0.2), (0.4, 0.02), 0.97), "cores");
+        assert_eq!(found((0.2, 0.0), (0.2, 0.0), (0.1, 0.0), 0.3), "none");
+    }
+
+    #[test]
+    fn a_load_is_void_when_it_alone_was_never_idle() {
+        let void = |load, server| void_by_load(&[("client", busiest(load))], &[("proxy", busiest(server))]);
+        let said = void((0.9, 0.07), (0.5, 0.1)).unwrap();
+        assert_eq!(said, "client was the bottleneck: its busiest thread was busy 97 % of the time, and proxy's 60 %");
+        assert_eq!(void((0.97, 0.0), (0.8, 0.1)), None);
+        assert_eq!(void((0.7, 0.1), (0.2, 0.0)), None);
+        assert!(void_by_load(&[("client", busiest((1.0, 0.0)))], &[]).is_some());
+        assert_eq!(void_by_load(&[], &[]), None);
+    }
+}

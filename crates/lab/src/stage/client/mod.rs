@@ -1,0 +1,189 @@
+//! The programs that make load, and what they say about it, in one form: ours, `ab`, wrk and siege, one file each. Makes
+//! command lines and reads what was written; starting and watching is the sample's.
+
+mod ab;
+mod ours;
+mod siege;
+mod wrk;
+
+pub use ab::parse_ab;
+pub use ours::parse_load;
+pub use siege::parse_siege;
+pub use wrk::{WRK_SCRIPT, parse_wrk};
+
+use super::StageError;
+use super::programs::Words;
+use crate::experiment::Client;
+use crate::plan::{Amount, StagedLoad};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a client told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Whole answers, whatever their status. For WebSockets: messages that arrived.
+    pub requests: u64,
+    /// The same with what was asked and not answered.
+    pub attempts: u64,
+    /// Whole answers in a second.
+    pub requests_per_second: f64,
+    /// Requests without an answer, or with one that is an error.
+    pub failed: u64,
+    /// Why, in the client's words, if it has any.
+    pub causes: BTreeMap<String, u64>,
+    /// As exact as the client tells them: ab in whole milliseconds, siege in hundredths of a second.
+    pub latency: Latency,
+    /// Whether requests are due at times of their own, so that a busy client says nothing by itself: it tells how late it was.
+    pub is_open: bool,
+    /// Why the figures say nothing about the arm, if the client says so.
+    pub void: Vec<String>,
+    /// What else it tells, by name.
+    pub more: BTreeMap<String, f64>,
+    /// Answers in a second over time, in seconds since it began; empty if it does not tell.
+    pub over_time: Vec<(f64, f64)>,
+}
+
+/// Latencies of requests in milliseconds; `None` where the client does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The mean.
+    pub mean: Option<f64>,
+    /// The median.
+    pub p50: Option<f64>,
+    /// 90 % are faster.
+    pub p90: Option<f64>,
+    /// 99 % are faster.
+    pub p99: Option<f64>,
+    /// The slowest.
+    pub max: Option<f64>,
+}
+
+impl Latency {
+    /// Each with the name that figures have for it.
+    pub fn each(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let each = [("mean", self.mean), ("p50", self.p50), ("p90", self.p90), ("p99", self.p99), ("max", self.max)];
+        each.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+/// The command line of a load of `amount`, in a folder that is there, and where it writes figures that it does not print.
+pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Result<Words, StageError> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let own = load.arguments.iter().map(OsString::from);
+    match load.program {
+        Client::Load => {
+            arguments.extend(["load", "-q", "--allow-lag", "--json"].map(OsString::from));
+            arguments.push(json_of(load).into());
+            arguments.extend(ours::amount_words(amount));
+            arguments.extend(own);
+        }
+        Client::Ab => {
+            arguments.extend(ab::FLAGS.map(OsString::from));
+            arguments.extend(own);
+            // Behind -c and the like: -t sets a number of requests, unless one comes after it.
+            arguments.extend(ab::amount_words(amount));
+        }
+        Client::Wrk => {
+            arguments.extend(wrk::flags(load)?);
+            arguments.extend(wrk::amount_words(amount)?);
+        }
+        Client::Siege => {
+            let settings = load.folder.join("siegerc");
+            fs::write(&settings, siege::SETTINGS)?;
+            arguments.push(format!("--rc={}", settings.display()).into());
+            arguments.extend(own);
+            arguments.extend(siege::amount_words(amount, &load.arguments));
+        }
+    }
+    arguments.push((&load.url).into());
+    Ok(Words { program, arguments })
+}
+
+/// What a load said when it had ended; `said` is what it printed.
+pub(super) fn figures(load: &StagedLoad, output: &Path) -> Result<Figures, StageError> {
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let figures = match load.program {
+        Client::Load => parse_load(&read(&json_of(load))),
+        Client::Ab => parse_ab(&read(output)),
+        Client::Wrk => parse_wrk(&read(output)).map(Figures::from),
+        Client::Siege => parse_siege(&read(output)),
+    };
+    figures.ok_or_else(|| StageError::new(format!("{} ended without figures", load.name)))
+}
+
+/// Where our own load writes its figures.
+fn json_of(load: &StagedLoad) -> PathBuf {
+    load.folder.join("load.json")
+}
+
+/// Whole seconds, for programs that know no others; at least one.
+fn whole_seconds(seconds: f64) -> u64 {
+    seconds.ceil().max(1.0) as u64
+}
+
+/// The value of a flag in a list of arguments, as `-c 30` or `-c30`.
+fn value_of<'a>(arguments: &'a [String], flag: &str) -> Option<&'a str> {
+    arguments.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(flag)? {
+        "" => arguments.get(at + 1).map(String::as_str),
+        value => Some(value),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn load(program: Client, arguments: &[&str], folder: &Path) -> StagedLoad {
+        StagedLoad {
+            name: "client".to_owned(),
+            place: "experiment.toml:9:1".to_owned(),
+            host: "client".to_owned(),
+            program,
+            folder: folder.to_owned(),
+            files: Vec::new(),
+            url: "http://10.77.0.1/".to_owned(),
+            arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+            amount: Amount::Seconds(2.0),
+            descriptors: None,
+            core: None,
+        }
+    }
+
+    #[test]
+    fn each_client_is_told_the_amount_in_its_own_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |program, arguments: &[&str], amount| {
+            let words = words(&load(program, arguments, folder.path()), PathBuf::from("p"), amount).unwrap();
+            let words: Vec<String> = words.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            words.join(" ").replace(&folder.path().display().to_string(), "/f")
+        };
+        let url = "http://10.77.0.1/";
+        assert_eq!(
+            said(Client::Load, &["-c", "30"], Amount::Seconds(0.25)),
+            format!("load -q --allow-lag --json /f/load.json -d 250ms -c 30 {url}")
+        );
+        assert_eq!(said(Client::Ab, &["-c", "30", "-k"], Amount::Requests(7)), format!("-q -r -l -c 30 -k -n 7 {url}"));
+        assert_eq!(said(Client::Ab, &[], Amount::Seconds(0.5)), format!("-q -r -l -t 1 -n 200000 {url}"));
+        assert_eq!(
+            said(Client::Wrk, &["-c", "9"], Amount::Seconds(1.5)),
+            format!("--latency --timeout 10s -c 9 --script /f/figures.lua --duration 2s {url}")
+        );
+        assert_eq!(
+            said(Client::Siege, &["-c250"], Amount::Requests(1000)),
+            format!("--rc=/f/siegerc -c250 --reps=4 {url}")
+        );
+        assert_eq!(said(Client::Siege, &[], Amount::Seconds(3.0)), format!("--rc=/f/siegerc --time=3S {url}"));
+    }
+
+    #[test]
+    fn a_client_that_wrote_nothing_has_no_figures() {
+        let folder = tempfile::tempdir().unwrap();
+        for program in [Client::Load, Client::Ab, Client::Wrk, Client::Siege] {
+            let error = figures(&load(program, &[], folder.path()), &folder.path().join("none")).unwrap_err();
+            assert!(error.text.contains("client ended without figures"));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The network of one sample: its hosts as namespaces on a virtual switch, as one namespace, or as addresses of the
+//! machine's own loopback. Made afresh for each sample and removed by dropping it. Starts nothing and counts nothing: that is
+//! `processes` and `looks`.
+
+use super::StageError;
+use super::namespace::{file_of, ip, names_with, remove};
+use crate::experiment::NetworkKind;
+use crate::plan::StagedHost;
+use sockdiag::{Namespace, Settings};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// All hosts of an experiment are on one network: the third byte tells the host, the last one its address.
+const PREFIX_BITS: u8 = 16;
+/// What the names of namespaces begin with; the pid of the run and the number of the sample follow.
+pub(super) const NAME_PREFIX: &str = "holdfast-lab-";
+
+/// The hosts of one sample. Dropping it removes what was made for it.
+#[derive(Debug)]
+pub struct Network {
+    kind: NetworkKind,
+    /// Names of namespaces to remove.
+    names: Vec<String>,
+    /// By host.
+    spaces: BTreeMap<String, Space>,
+}
+
+/// Where a host stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Space {
+    /// Hosts with the same one see the same sockets; `None`: that of this process.
+    pub(super) namespace: Option<Namespace>,
+}
+
+impl Space {
+    /// Does something there, from a thread of its own; what it starts or opens belongs there.
+    pub(super) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, StageError> {
+        match &self.namespace {
+            None => Ok(work()),
+            Some(namespace) => Ok(namespace.run(work)?),
+        }
+    }
+}
+
+impl Network {
+    /// Makes it.
+    pub fn make(kind: NetworkKind, hosts: &[StagedHost]) -> Result<Self, StageError> {
+        let stem = name_stem();
+        let mut network = Self { kind, names: Vec::new(), spaces: BTreeMap::new() };
+        match kind {
+            NetworkKind::Hosts => network.make_hosts(&stem, hosts)?,
+            NetworkKind::Namespace => network.make_one(&stem, hosts)?,
+            NetworkKind::Loopback => network.spaces.extend(hosts.iter().map(|host| {
+                let space = Space { namespace: None };
+                (host.name.clone(), space)
+            })),
+        }
+        if kind != NetworkKind::Loopback {
+            for host in hosts {
+                network.write_sysctls(host)?;
+            }
+        }
+        Ok(network)
+    }
+
+    /// A switch in a namespace of its own, and from each host a cable to it.
+    fn make_hosts(&mut self, stem: &str, hosts: &[StagedHost]) -> Result<(), StageError> {
+        let switch = format!("{stem}.switch");
+        let mut lines = format!("netns add {switch}\n");
+        self.names.push(switch.clone());
+        for host in hosts {
+            let name = format!("{stem}-{}", host.name);
+            let _ = writeln!(lines, "netns add {name}");
+            self.spaces.insert(host.name.clone(), Space { namespace: Some(Namespace::Path(file_of(&name))) });
+            self.names.push(name);
+        }
+        ip(&[], &lines)?;
+        // Without a spanning tree a port of the switch forwards at once.
+        let mut lines = "link add name switch type bridge stp_state 0\nlink set switch up\n".to_owned();
+        for (number, host) in hosts.iter().enumerate() {
+            let cable = format!("to{number}");
+            let _ = writeln!(lines, "link add {cable} type veth peer name eth0 netns {stem}-{}", host.name);
+            let _ = writeln!(lines, "link set {cable} master switch up");
+        }
+        ip(&["-netns", &switch], &lines)?;
+        for host in hosts {
+            let mut lines = "link set lo up\nlink set eth0 up\n".to_owned();
+            for address in &host.addresses {
+                let _ = writeln!(lines, "address add {address}/{PREFIX_BITS} dev eth0");
+            }
+            ip(&["-netns", &format!("{stem}-{}", host.name)], &lines)?;
+        }
+        Ok(())
+    }
+
+    fn make_one(&mut self, stem: &str, hosts: &[StagedHost]) -> Result<(), StageError> {
+        let name = format!("{stem}.one");
+        self.names.push(name.clone());
+        ip(&[], &format!("netns add {name}\n"))?;
+        // All of 127.0.0.0/8 is there with the interface.
+        ip(&["-netns", &name], "link set lo up\n")?;
+        let space = Space { namespace: Some(Namespace::Path(file_of(&name))) };
+        self.spaces.extend(hosts.iter().map(|host| (host.name.clone(), space.clone())));
+        Ok(())
+    }
+
+    fn write_sysctls(&self, host: &StagedHost) -> Result<(), StageError> {
+        let write = || -> Result<(), StageError> {
+            for (name, value) in &host.sysctls {
+                let path = format!("/proc/sys/{}", name.replace('.', "/"));
+                std::fs::write(path, value).map_err(|error| {
+                    let hint = match error.kind() {
+                        std::io::ErrorKind::NotFound => " (a network namespace has no such setting)",
+                        std::io::ErrorKind::PermissionDenied => " (it is the whole machine's)",
+                        _ => "",
+                    };
+                    StageError::new(format!("cannot set {name} = {value} on host {}: {error}{hint}", host.name))
+                })?;
+            }
+            Ok(())
+        };
+        self.space(&host.name)?.run(write)?
+    }
+
+    /// Where a host stands.
+    pub(super) fn space(&self, host: &str) -> Result<&Space, StageError> {
+        self.spaces.get(host).ok_or_else(|| StageError::new(format!("there is no host {host}")))
+    }
+
+    /// Each place with the hosts that stand there: one where they share a namespace.
+    pub(super) fn places(&self) -> Vec<(Space, Vec<String>)> {
+        let mut places: Vec<(Space, Vec<String>)> = Vec::new();
+        for (host, space) in &self.spaces {
+            match places.iter_mut().find(|(known, _)| known == space) {
+                Some((_, hosts)) => hosts.push(host.clone()),
+                None => places.push((space.clone(), vec![host.clone()])),
+            }
+        }
+        places
+    }
+
+    /// What sets this kind apart from machines on a network, for people who read figures of it.
+    pub fn kind_in_words(&self) -> &'static str {
+        in_words(self.kind)
+    }
+
+    /// The settings of a host that decide how many connections it can have.
+    pub fn settings(&self, host: &str) -> Result<Settings, StageError> {
+        self.space(host)?.run(Settings::read)
+    }
+}
+
+/// `holdfast-lab-17-3`: the third network of the process 17, which no other has had, for a run that is killed leaves its own.
+pub(super) fn name_stem() -> String {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let stem = format!("{NAME_PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        if names_with(&stem).is_empty() {
+            return stem;
+        }
+    }
+}
+
+/// What sets this kind apart from machines on a network.
+pub(super) fn in_words(kind: NetworkKind) -> &'static str {
+    match kind {
+        NetworkKind::Hosts => {
+            "a network namespace for each host, on one virtual switch: each has its own sysctls, ports and TIME_WAIT, and \
+             tcp_tw_reuse = 2 means nothing, as between machines; latency and loss are those of a switch in memory"
+        }
+        NetworkKind::Namespace => {
+            "one network namespace for all hosts, which talk over its loopback: both ends of a connection are counted on \
+             every host, sysctls are common, and tcp_tw_reuse = 2 takes ports out of TIME_WAIT after a second"
+        }
+        NetworkKind::Loopback => {
+            "the machine's own loopback: both ends of a connection and the machine's other sockets are counted on every host, \
+             what a sample leaves in TIME_WAIT is there for the next one, sysctls are the machine's, and tcp_tw_reuse = 2 \
+             takes ports out of TIME_WAIT after a second"
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        remove(&self.names);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+
+    fn host(name: &str, first: [u8; 4], sysctls: &[(&str, &str)]) -> StagedHost {
+        let first = Ipv4Addr::from(first);
+        StagedHost {
+            name: name.to_owned(),
+            addresses: vec![first, Ipv4Addr::from_bits(first.to_bits() + 1)],
+            sysctls: sysctls.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn hosts_talk_over_the_switch_with_settings_of_their_own_and_leave_nothing() {
+        let sysctls = [("net.core.somaxconn", "77"), ("net.ipv4.ip_local_port_range", "40000 40099")];
+        let hosts = [host("a", [10, 77, 0, 1], &[]), host("b", [10, 77, 1, 1], &sysctls)];
+        let network = Network::make(NetworkKind::Hosts, &hosts).unwrap();
+        let listener = network.space("a").unwrap().run(|| TcpListener::bind("10.77.0.2:80")).unwrap().unwrap();
+        let mut stream = network.space("b").unwrap().run(|| TcpStream::connect("10.77.0.2:80")).unwrap().unwrap();
+        let (mut accepted, from) = listener.accept().unwrap();
+        assert_eq!(from.ip(), IpAddr::from(hosts[1].addresses[0]), "the first address is the one that speaks");
+        assert!((40_000..=40_099).contains(&from.port()));
+        stream.write_all(b"over the switch").unwrap();
+        drop(stream);
+        let mut heard = String::new();
+        accepted.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "over the switch");
+        assert_eq!(network.settings("b").unwrap().somaxconn, Some(77));
+        assert_ne!(network.settings("a").unwrap().somaxconn, Some(77));
+        assert_eq!(network.places().len(), 2);
+
+        let names = network.names.clone();
+        assert!(names.len() == 3 && names.iter().all(|name| file_of(name).exists()));
+        drop(network);
+        assert!(!names.iter().any(|name| file_of(name).exists()));
+    }
+
+    #[test]
+    fn one_namespace_is_one_place_and_a_setting_that_it_lacks_is_an_error_that_names_the_host() {
+        let one =
+            Network::make(NetworkKind::Namespace, &[host("a", [127, 0, 0, 1], &[]), host("b", [127, 0, 1, 1], &[])])
+                .unwrap();
+        assert_eq!(one.places().len(), 1);
+        let listener = one.space("a").unwrap().run(|| TcpListener::bind("127.0.0.2:80")).unwrap().unwrap();
+        one.space("b").unwrap().run(|| TcpStream::connect("127.0.0.2:80")).unwrap().unwrap();
+        drop(listener);
+        let unknown = host("a", [127, 0, 0, 1], &[("net.core.no_such", "1")]);
+        let error = Network::make(NetworkKind::Namespace, &[unknown]).unwrap_err();
+        assert!(error.text.contains("net.core.no_such = 1 on host a"), "{error}");
+    }
+}

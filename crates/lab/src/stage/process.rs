@@ -1,0 +1,315 @@
+//! Programs that an experiment starts: confined to a core, in a process group of their own, ended by their pid on every way
+//! out, and quoted when they fail. What they use is read in [`super::usage`]. Called by the stage and by `cargo xtask bench`.
+
+use super::StageError;
+use super::usage::{Identity, tree};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// What runs now, so that a signal that ends us ends it too.
+static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// A server that was asked to end and has not within this time is killed.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+/// One that does not serve within this time never will: idle machines need 100 ms, the slowest loaded one a few seconds.
+pub const READY_TIME_MAX: Duration = Duration::from_secs(10);
+/// Lines of a program's output that an error quotes: what went wrong stands at the end.
+const QUOTED_LINES_MAX: usize = 12;
+/// Bytes of it that are read for that: a program may have written gigabytes.
+const QUOTED_BYTES_MAX: u64 = 16 * 1024;
+
+/// Ends every started program on SIGINT and SIGTERM, after `say`. Whatever the main thread waits for fails then, and it
+/// returns.
+pub fn end_all_when_interrupted(say: impl Fn() + Send + 'static) -> io::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        for _ in &mut signals {
+            say();
+            for pid in RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).iter() {
+                let _ = kill_process(*pid, Signal::TERM);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// `program`, confined to one core.
+pub fn pinned(core: usize, program: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.arg("--cpu-list").arg(core.to_string()).arg(program);
+    command
+}
+
+/// `program`, confined to a core if there is one.
+pub fn placed(core: Option<usize>, program: &Path) -> Command {
+    core.map_or_else(|| Command::new(program), |core| pinned(core, program))
+}
+
+/// A running program. Dropping it ends it, and everything that it started.
+#[derive(Debug)]
+pub struct Started {
+    child: Child,
+    /// Where it writes, for error messages.
+    output: PathBuf,
+    name: String,
+    /// To find what it has started when it is no more.
+    identity: Option<Identity>,
+}
+
+impl Started {
+    /// Starts the command with standard output and error in a file, and nothing to read.
+    pub fn new(name: &str, command: &mut Command, output: PathBuf) -> Result<Self, StageError> {
+        let file = File::create(&output).and_then(|file| Ok((file.try_clone()?, file)));
+        let (stderr, stdout) =
+            file.map_err(|error| StageError::new(format!("cannot create {}: {error}", output.display())))?;
+        // A group of its own: ctrl-C on a terminal reaches us alone, who end it in order, and what it starts is found.
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        let child = command.spawn().map_err(|error| {
+            StageError::new(format!("cannot start {name} ({}): {error}", command.get_program().to_string_lossy()))
+        })?;
+        RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(pid_of(&child));
+        let identity = Identity::of(child.id());
+        Ok(Self { child, output, name: name.to_owned(), identity })
+    }
+
+    /// Its process id, which is that of its group.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As it was called when it was started.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until `ready` says so; an error with the program's own words when it ends or takes longer than
+    /// [`READY_TIME_MAX`].
+    pub fn wait_ready(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), StageError> {
+        self.wait_ready_or(|| Ok(ready()))
+    }
+
+    /// The same, where asking can be an end too.
+    pub fn wait_ready_or(&mut self, mut ready: impl FnMut() -> Result<bool, StageError>) -> Result<(), StageError> {
+        let deadline = Instant::now() + READY_TIME_MAX;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                let what = format!("{} ended with {status} instead of serving", self.name);
+                return Err(StageError::new(self.quote(&what)));
+            }
+            if ready()? {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let what = format!("{} did not serve within {} s", self.name, READY_TIME_MAX.as_secs());
+                return Err(StageError::new(self.quote(&what)));
+            }
+            pause();
+        }
+    }
+
+    /// Waits for it to end by itself.
+    pub fn wait(&mut self) -> Result<(), StageError> {
+        let status = self.child.wait()?;
+        if !status.success() {
+            return Err(StageError::new(self.quote(&format!("{} ended with {status}", self.name))));
+        }
+        Ok(())
+    }
+
+    /// Whether it has ended. It stays a zombie, whose times can still be read, until it is waited for.
+    pub fn has_ended(&self) -> Result<bool, StageError> {
+        wait_without_reaping(self.id())
+    }
+
+    /// How it ended, if it has.
+    pub fn status(&mut self) -> Result<Option<ExitStatus>, StageError> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// The last lines that it wrote.
+    pub fn said(&self) -> String {
+        last_lines(&self.output)
+    }
+
+    /// Where it writes.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// A sentence with the last lines below it.
+    pub fn quote(&self, sentence: &str) -> String {
+        match self.said() {
+            said if said.is_empty() => format!("{sentence}, and said nothing"),
+            said => format!("{sentence}:\n{said}"),
+        }
+    }
+
+    /// Asks it to end, as ctrl-C would.
+    pub fn interrupt(&self) {
+        let _ = kill_process(pid_of(&self.child), Signal::INT);
+    }
+
+    /// Ends it and everything it started: asked first, then killed.
+    fn end(&mut self) -> Result<(), StageError> {
+        let leader = pid_of(&self.child);
+        let others: Vec<Identity> = tree(self.id()).into_iter().skip(1).filter_map(Identity::of).collect();
+        kill_process(leader, Signal::TERM).map_err(io::Error::from)?;
+        let deadline = Instant::now() + END_TIME_MAX;
+        while !self.has_ended()? && Instant::now() < deadline {
+            pause();
+        }
+        // While its leader is a zombie, nobody else can have the group's number.
+        let _ = kill_process_group(leader, Signal::KILL);
+        self.end_left(others);
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Kills those of its group that are left, and others; returns when they are no more, for they hold ports.
+    fn end_left(&self, others: Vec<Identity>) {
+        let left: Vec<Identity> = self.identity.iter().flat_map(Identity::group).chain(others).collect();
+        left.iter().for_each(Identity::kill);
+        let deadline = Instant::now() + END_TIME_MAX;
+        while left.iter().any(Identity::is_there) && Instant::now() < deadline {
+            pause();
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.end_left(Vec::new());
+        } else {
+            // What cannot be signalled has ended meanwhile; there is nobody left to tell.
+            let _ = self.end();
+        }
+        RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).retain(|pid| *pid != pid_of(&self.child));
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// The last lines of a file that a program writes.
+fn last_lines(file: &Path) -> String {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|mut file| {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(QUOTED_BYTES_MAX)))?;
+        file.take(QUOTED_BYTES_MAX).read_to_end(&mut bytes)
+    });
+    if read.is_err() {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines.get(lines.len().saturating_sub(QUOTED_LINES_MAX)..).unwrap_or_default().join("\n")
+}
+
+/// The time between two looks at a condition that nothing announces.
+pub fn pause() {
+    std::thread::park_timeout(Duration::from_millis(10));
+}
+
+/// Whether a child has ended. It stays a zombie, whose times can still be read, until it is waited for.
+pub fn wait_without_reaping(child: u32) -> Result<bool, StageError> {
+    let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| StageError::new(format!("{child} is no process id")))?;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    Ok(waitid(WaitId::Pid(pid), options).map_err(io::Error::from)?.is_some())
+}
+
+/// Raises this process's limit of open descriptors, which the programs that it starts inherit; as far as it may, and with an
+/// error if that is not enough.
+pub fn raise_descriptors(wanted: u64) -> Result<(), StageError> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    limit.current = Some(hard.min(wanted));
+    setrlimit(Resource::Nofile, limit)
+        .map_err(|error| StageError::new(format!("cannot raise the limit of descriptors: {error}")))?;
+    if hard < wanted {
+        let text = format!("{wanted} descriptors are wanted, and the hard limit is {hard}: raise it (ulimit -Hn)");
+        return Err(StageError::new(text));
+    }
+    Ok(())
+}
+
+/// The first executable file of that name in the folders given, on `$PATH`, and then in the folders of system programs,
+/// which a plain user's `$PATH` leaves out on Debian.
+pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let folders = first.iter().cloned().chain(std::env::split_paths(&path)).chain(system);
+    folders.map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_ends_instead_of_serving_is_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo the reason >&2; exit 3"]);
+        let mut child = Started::new("broken", &mut command, folder.path().join("out")).unwrap();
+        let error = child.wait_ready(|| false).unwrap_err().to_string();
+        assert!(error.contains("the reason") && error.contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn what_a_program_has_started_ends_with_it_even_if_nobody_asks_for_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 60 & echo $!; wait"]);
+        let mut shell = Started::new("sh", &mut command, folder.path().join("out")).unwrap();
+        let output = shell.output().to_owned();
+        let child = || fs::read_to_string(&output).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        shell.wait_ready(|| child().is_some()).unwrap();
+        let child = Identity::of(child().unwrap()).unwrap();
+        assert!(child.is_there());
+        drop(shell);
+        assert!(!child.is_there(), "nobody would have ended it");
+
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 60 & echo $!"]);
+        let mut shell = Started::new("sh", &mut command, folder.path().join("out")).unwrap();
+        shell.wait().unwrap();
+        let child = Identity::of(shell.said().parse().unwrap()).unwrap();
+        assert!(child.is_there());
+        drop(shell);
+        assert!(!child.is_there(), "it was left by one that had ended before");
+    }
+
+    #[test]
+    fn only_the_end_of_what_was_said_is_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("out");
+        fs::write(&file, (0..100_000).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n")).unwrap();
+        let said = last_lines(&file);
+        assert_eq!((said.lines().count(), said.lines().last()), (QUOTED_LINES_MAX, Some("line 99999")));
+        assert_eq!(last_lines(&folder.path().join("none")), "");
+    }
+
+    #[test]
+    fn a_program_is_found_and_a_made_up_one_is_not() {
+        assert!(find_program("sh", &[]).is_some_and(|path| path.is_absolute()));
+        assert_eq!(find_program("no-such-program-anywhere", &[]), None);
+    }
+}

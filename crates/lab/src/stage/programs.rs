@@ -1,0 +1,348 @@
+//! Which program a process or a load is, where it stands on this machine, and with which words it is started. Starts nothing
+//! but the Go compiler, outside of any measurement.
+
+use super::StageError;
+use super::process::{Started, find_program, pause};
+use crate::experiment::Client;
+use crate::plan::{Content, Program, Staged, StagedProcess};
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The first build of a program with an HTTP server in it compiles half of Go's library, on one core in some minutes.
+const GO_BUILD_TIME_MAX: Duration = Duration::from_mins(5);
+
+/// Where programs are looked for.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    holdfast: PathBuf,
+    /// Before `$PATH`.
+    folders: Vec<PathBuf>,
+    /// What was built from Go, by the hash of its source.
+    cache: PathBuf,
+}
+
+/// What a command line is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+}
+
+impl Programs {
+    /// `holdfast` is the program itself. The peers are looked for in `$HOLDFAST_PEERS`, in target/peers/bin below the current
+    /// folder and beside `holdfast`'s target folder, and then on `$PATH`; what is built stands in `cache`.
+    pub fn new(holdfast: PathBuf, cache: PathBuf) -> Self {
+        let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
+        let below = std::env::current_dir().ok().map(|folder| folder.join("target/peers/bin"));
+        let beside = holdfast.ancestors().nth(2).map(|target| target.join("peers/bin"));
+        Self { holdfast, folders: [given, below, beside].into_iter().flatten().collect(), cache }
+    }
+
+    /// Where a program stands; `None` if nowhere.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        find_program(name, &self.folders)
+    }
+
+    /// Where the program itself stands.
+    pub fn holdfast(&self) -> &Path {
+        &self.holdfast
+    }
+
+    /// The program of a load.
+    pub(super) fn client(&self, client: Client) -> Option<PathBuf> {
+        match client {
+            Client::Load => Some(self.holdfast.clone()),
+            other => self.find(client_name(other)),
+        }
+    }
+
+    /// Finds and builds everything that an arm needs. `Some`: why it cannot be run on this machine.
+    pub(super) fn prepare(&self, staged: &Staged) -> Result<Option<String>, StageError> {
+        for load in &staged.loads {
+            if self.client(load.program).is_none() {
+                return Ok(Some(absent(client_name(load.program))));
+            }
+        }
+        for process in &staged.processes {
+            let name = match &process.program {
+                Program::Nginx => "nginx",
+                Program::Haproxy => "haproxy",
+                Program::Go => "go",
+                Program::Command(name) => name,
+                Program::Holdfast => continue,
+            };
+            if self.find(name).is_none() {
+                return Ok(Some(absent(name)));
+            }
+            if process.program == Program::Go {
+                self.build(process).map_err(|error| error.at(&process.place))?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// How a process is started.
+    pub(super) fn words(&self, process: &StagedProcess) -> Result<Words, StageError> {
+        let named = |name: &str| self.find(name).ok_or_else(|| StageError::new(absent(name)));
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut own = process.arguments.as_slice();
+        let conf = || process.conf.as_ref().map(|conf| conf.clone().into_os_string());
+        let program = match &process.program {
+            Program::Nginx => {
+                arguments.extend(like_nginx(process));
+                named("nginx")?
+            }
+            Program::Holdfast => {
+                if process.conf.is_some() {
+                    arguments.extend(like_nginx(process));
+                }
+                self.holdfast.clone()
+            }
+            Program::Haproxy => {
+                arguments.push("-db".into());
+                arguments.extend(conf().into_iter().flat_map(|conf| ["-f".into(), conf]));
+                named("haproxy")?
+            }
+            Program::Go => {
+                own = own.get(1..).unwrap_or_default();
+                self.build(process)?
+            }
+            Program::Command(name) => named(name)?,
+        };
+        arguments.extend(own.iter().map(OsString::from));
+        Ok(Words { program, arguments })
+    }
+
+    /// The program in Go that a process is, built unless it has been.
+    fn build(&self, process: &StagedProcess) -> Result<PathBuf, StageError> {
+        let first = process.arguments.first().map(PathBuf::from);
+        let source = first.ok_or_else(|| StageError::new("a `go` process needs a file as its first argument"))?;
+        let go = self.find("go").ok_or_else(|| StageError::new(absent("go")))?;
+        let texts = source_texts(process, &source)?;
+        let mut hasher = DefaultHasher::new();
+        (said_first(&go, "version"), &texts).hash(&mut hasher);
+        let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let built = self.cache.join(format!("{name}-{:016x}", hasher.finish()));
+        if built.is_file() {
+            return Ok(built);
+        }
+        let sources = built.with_extension("source");
+        fs::create_dir_all(&sources)?;
+        for (name, text) in &texts {
+            fs::write(sources.join(name), text)?;
+        }
+        // Under another name until it is whole: two runs may build at the same time.
+        let unfinished = built.with_extension(std::process::id().to_string());
+        let mut command = Command::new(go);
+        command.arg("build").arg("-o").arg(&unfinished).current_dir(&sources);
+        if !texts.iter().any(|(name, _)| name == "go.mod") {
+            command.args(texts.iter().map(|(name, _)| name).filter(|name| is_go(Path::new(name))));
+        }
+        // Only what is installed: an experiment fetches nothing.
+        command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("CGO_ENABLED", "0")]);
+        if std::env::var_os("HOME").is_none() {
+            command.env("GOCACHE", self.cache.join("go-build"));
+        }
+        let mut build = Started::new("go build", &mut command, sources.join("go.out"))?;
+        let deadline = Instant::now() + GO_BUILD_TIME_MAX;
+        while !build.has_ended()? {
+            if Instant::now() > deadline {
+                let minutes = GO_BUILD_TIME_MAX.as_secs() / 60;
+                return Err(StageError::new(build.quote(&format!("go build did not end within {minutes} min"))));
+            }
+            pause();
+        }
+        build.wait()?;
+        fs::rename(&unfinished, &built)?;
+        let _ = fs::remove_dir_all(&sources);
+        Ok(built)
+    }
+}
+
+/// The files that a Go program is built from, with their names: one of the process's own, one on the disk, or a folder there.
+fn source_texts(process: &StagedProcess, source: &Path) -> Result<Vec<(String, String)>, StageError> {
+    let name_of = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let read = |path: &Path| {
+        fs::read_to_string(path).map_err(|error| StageError::new(format!("cannot read {}: {error}", path.display())))
+    };
+    let own = process.files.iter().find(|file| file.path == source).map(|file| &file.content);
+    if let Some(Content::Text(text)) = own {
+        return Ok(vec![(name_of(source), text.clone())]);
+    }
+    if !source.is_dir() {
+        return Ok(vec![(name_of(source), read(source)?)]);
+    }
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(source)? {
+        let path = entry?.path();
+        let is_module = path.file_name().is_some_and(|name| name == "go.mod" || name == "go.sum");
+        if is_module || is_go(&path) {
+            texts.push((name_of(&path), read(&path)?));
+        }
+    }
+    texts.sort();
+    Ok(texts)
+}
+
+fn is_go(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "go")
+}
+
+/// The program's name on the disk.
+pub(super) fn client_name(client: Client) -> &'static str {
+    match client {
+        Client::Load => "holdfast",
+        Client::Ab => "ab",
+        Client::Wrk => "wrk",
+        Client::Siege => "siege",
+    }
+}
+
+pub(super) fn absent(name: &str) -> String {
+    match name {
+        "nginx" | "haproxy" | "ab" | "wrk" | "siege" => {
+            format!("{name} is not there: `cargo xtask peers` provides it under target/peers, or install it")
+        }
+        "go" => "go is not there: install it (go.dev, or golang-go)".to_owned(),
+        other => format!("there is no program `{other}`, as a path or on $PATH"),
+    }
+}
+
+/// The flags of nginx, and of Holdfast, which takes the same: its folder as prefix, errors where they can be quoted, and
+/// what keeps it in the foreground and within its folder, as far as the configuration does not say it.
+fn like_nginx(process: &StagedProcess) -> Vec<OsString> {
+    let text = process.conf.as_ref().and_then(|conf| text_of(process, conf)).unwrap_or_default();
+    let folder = process.folder.display();
+    let mut globals = String::new();
+    let user = rustix::process::geteuid().is_root().then(|| "user root;".to_owned());
+    // As root nginx would serve as nobody, who may not enter the folders of a private checkout.
+    let wanted =
+        [("daemon", Some("daemon off;".to_owned())), ("pid", Some(format!("pid {folder}/pid;"))), ("user", user)];
+    for (_, directive) in wanted.into_iter().filter(|(word, _)| !has_directive(text, word)) {
+        globals += &directive.unwrap_or_default();
+    }
+    let mut words: Vec<OsString> = vec!["-p".into(), process.folder.clone().into(), "-e".into(), "stderr".into()];
+    words.extend(["-g".into(), globals.into()]);
+    words.extend(process.conf.iter().flat_map(|conf| ["-c".into(), conf.clone().into_os_string()]));
+    words
+}
+
+fn text_of<'a>(process: &'a StagedProcess, path: &Path) -> Option<&'a str> {
+    let file = process.files.iter().find(|file| file.path == path)?;
+    match &file.content {
+        Content::Text(text) => Some(text),
+        Content::Fill(_) => None,
+    }
+}
+
+/// Whether a configuration says a word of nginx's where a directive begins.
+fn has_directive(text: &str, word: &str) -> bool {
+    let uncommented = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    uncommented
+        .flat_map(|line| line.split([';', '{', '}']))
+        .any(|directive| directive.split_ascii_whitespace().next() == Some(word))
+}
+
+/// Debian's nginx keeps temporary files in a folder of the system unless it is told otherwise: told in the line where `http`
+/// begins, so that every line keeps its number. Kinds that the text speaks of are left alone.
+pub(super) fn with_own_temp_paths(text: &str, folder: &Path) -> String {
+    let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].into_iter();
+    let unsaid = kinds.filter(|kind| !text.contains(&format!("{kind}_temp_path")));
+    let words: Vec<String> =
+        unsaid.map(|kind| format!(" {kind}_temp_path {}/temp-{kind};", folder.display())).collect();
+    let words = words.concat();
+    match behind_http(text) {
+        Some(at) => format!("{}{words}{}", text.get(..at).unwrap_or_default(), text.get(at..).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// Behind the brace of `http {`.
+fn behind_http(text: &str) -> Option<usize> {
+    text.match_indices("http").find_map(|(at, word)| {
+        let before = text.get(..at)?;
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let begins = before.chars().next_back().is_none_or(|c| c.is_whitespace() || matches!(c, ';' | '}'));
+        let behind = text.get(at + word.len()..)?;
+        let brace = behind
+            .find(|c: char| !c.is_whitespace())
+            .filter(|brace| behind.get(*brace..).is_some_and(|rest| rest.starts_with('{')))?;
+        (begins && !line.contains('#')).then_some(at + word.len() + brace + 1)
+    })
+}
+
+/// The first line that a program prints about its version, whatever stream and status it chooses.
+pub(super) fn said_first(program: &Path, option: &str) -> String {
+    let Ok(output) = Command::new(program).arg(option).output() else { return "unknown".to_owned() };
+    let said = [output.stdout, output.stderr].concat();
+    let line = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned();
+    line.split(" Copyright").next().unwrap_or_default().split(" - ").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::StagedFile;
+
+    fn process(program: Program, conf: &str, arguments: &[&str]) -> StagedProcess {
+        let folder = PathBuf::from("/sample/proxy");
+        let file = StagedFile { path: folder.join("nginx.conf"), content: Content::Text(conf.to_owned()) };
+        StagedProcess {
+            name: "proxy".to_owned(),
+            place: "experiment.toml:1:1".to_owned(),
+            host: "here".to_owned(),
+            program,
+            conf: Some(file.path.clone()),
+            files: vec![file],
+            folder,
+            arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+            ready: None,
+            descriptors: None,
+            core: None,
+            may_die: false,
+        }
+    }
+
+    fn words(process: &StagedProcess) -> String {
+        let programs = Programs::new(PathBuf::from("/bin/holdfast"), PathBuf::from("/cache"));
+        let words = programs.words(process).unwrap();
+        let all = words.arguments.iter().map(|word| word.to_string_lossy().into_owned());
+        format!("{} {}", words.program.display(), all.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn holdfast_is_started_as_nginx_is_unless_it_has_no_configuration() {
+        let said = words(&process(Program::Holdfast, "daemon on;\nuser  x;# pid y;\n", &["-q"]));
+        let expected =
+            "/bin/holdfast -p /sample/proxy -e stderr -g pid /sample/proxy/pid; -c /sample/proxy/nginx.conf -q";
+        assert_eq!(said, expected);
+        let mut origin = process(Program::Holdfast, "", &["origin", "--listen", "10.77.0.1:80"]);
+        origin.conf = None;
+        assert_eq!(words(&origin), "/bin/holdfast origin --listen 10.77.0.1:80");
+    }
+
+    #[test]
+    fn what_is_nowhere_is_named_with_what_provides_it() {
+        let programs = Programs::new(PathBuf::from("/bin/holdfast"), PathBuf::from("/cache"));
+        let error = programs.words(&process(Program::Command("no-such-program".to_owned()), "", &[])).unwrap_err();
+        assert!(error.text.contains("`no-such-program`"), "{error}");
+        assert!(absent("nginx").contains("cargo xtask peers"));
+    }
+
+    #[test]
+    fn temporary_files_of_nginx_stay_in_its_folder_and_lines_keep_their_numbers() {
+        let folder = Path::new("/f");
+        let text = with_own_temp_paths("# http {\nevents {}\nhttp\n{\n  proxy_temp_path x;\n}\n", folder);
+        assert!(
+            text.starts_with("# http {\nevents {}\nhttp\n{ client_body_temp_path /f/temp-client_body; fastcgi"),
+            "{text}"
+        );
+        assert_eq!((text.lines().count(), text.matches("proxy_temp_path").count()), (6, 1));
+        assert_eq!(with_own_temp_paths("stream { proxy_pass http://x; }", folder), "stream { proxy_pass http://x; }");
+    }
+}

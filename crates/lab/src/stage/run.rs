@@ -1,0 +1,203 @@
+//! A whole run: which arms can be run here, every sample in its turn, and the record written after each, so that whatever ends
+//! the run leaves what was measured. Decides nothing about verdicts, prints nothing; called by the command line.
+
+use super::StageError;
+use super::machine;
+use super::namespace::{again_as_root, file_of, ip};
+use super::network;
+use super::programs::Programs;
+use super::sample::Taking;
+use super::sweep::Traces;
+use crate::experiment::{Experiment, NetworkKind};
+use crate::plan::{Site, Staged, staged};
+use crate::read::Places;
+use crate::record::{Record, Sample};
+use crate::schedule::Turn;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A run is to end; anybody may say so, and everything that waits looks at it.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// One that nobody has said yet, and that SIGINT and SIGTERM say.
+    pub fn when_interrupted() -> io::Result<Self> {
+        let stop = Self::default();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
+        }
+        Ok(stop)
+    }
+
+    /// Says it.
+    pub fn say(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was said.
+    pub fn is_said(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn check(&self) -> Result<(), StageError> {
+        if self.is_said() { Err(StageError::new("interrupted")) } else { Ok(()) }
+    }
+}
+
+/// What is to be run. The record begins as the caller made it, with the experiment, the seed and what else is known before.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Where the parts of the experiment stand.
+    pub places: &'a Places,
+    /// In this order.
+    pub turns: &'a [Turn],
+    /// What to start.
+    pub programs: &'a Programs,
+    /// The folder of the run's folder, as /tmp: for configurations, and what processes write.
+    pub home: &'a Path,
+    /// The file to keep; written after each sample. `None`: no file.
+    pub file: Option<&'a Path>,
+    /// Ends the run early.
+    pub stop: &'a Stop,
+    /// Whether network namespaces may be made; without them all hosts stand on the machine's loopback, as where they cannot be.
+    pub namespaces: bool,
+}
+
+/// What happens, for whoever shows it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The network that the hosts stand in, and what sets it apart; with why it is another than was asked for.
+    Network(NetworkKind, &'static str, Option<&'a str>),
+    /// An arm cannot be run, for this reason.
+    Absent(&'a str, &'a str),
+    /// A sample begins: its number from 0, how many there are, and its arm.
+    Sample(usize, usize, &'a str),
+    /// A process is being started.
+    Starting(&'a str),
+    /// Nothing is loaded for so many seconds.
+    Idling(f64),
+    /// What does not count yet, for so many seconds.
+    WarmingUp(f64),
+    /// What counts.
+    Loading,
+    /// A sample is in the record.
+    Taken(&'a Sample),
+}
+
+/// Runs all turns. The record is kept up to date, and says why it is partial if it is; the error is what ended it early.
+pub fn run(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Event<'_>)) -> Result<(), StageError> {
+    record.partial = Some("the run has not come to its end".to_owned());
+    let ran = run_all(request, record, tell);
+    record.partial = match &ran {
+        Ok(()) => None,
+        Err(_) if request.stop.is_said() => Some("interrupted".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    // What ended the run is worth more than that its file could not be written then, too.
+    let written = write(request, record);
+    ran.and(written)
+}
+
+fn write(request: &Request<'_>, record: &Record) -> Result<(), StageError> {
+    let Some(file) = request.file else { return Ok(()) };
+    record.write(file).map_err(|error| StageError::new(format!("cannot write the record: {error}")))
+}
+
+fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Event<'_>)) -> Result<(), StageError> {
+    let experiment = record.experiment.clone();
+    let wanted = experiment.network.kind;
+    let traces = Traces::begin(request.home)?;
+    let unavailable = match (wanted, request.namespaces) {
+        (NetworkKind::Loopback, _) => None,
+        (_, false) => Some("it was asked for without namespaces".to_owned()),
+        (_, true) => why_no_namespaces(),
+    };
+    let kind = if unavailable.is_some() { NetworkKind::Loopback } else { wanted };
+    let words = network::in_words(kind);
+    tell(Event::Network(kind, words, unavailable.as_deref()));
+    record.fingerprint.push(("network".to_owned(), words.to_owned()));
+    if let Some(why) = &unavailable {
+        record.fingerprint.push(("network instead of what was asked for, since".to_owned(), why.clone()));
+    }
+    machine::describe(request.programs, &experiment, &mut record.fingerprint);
+    let runnable = runnable(request, &experiment, kind, &traces, record)?;
+    for (arm, why) in &record.absent {
+        tell(Event::Absent(arm, why));
+    }
+    write(request, record)?;
+    let arm_of = |turn: &Turn| experiment.arms.get(turn.arm).and_then(|arm| runnable.get(&arm.name));
+    let turns: Vec<(&Turn, &Staged)> = request.turns.iter().filter_map(|turn| Some((turn, arm_of(turn)?))).collect();
+    for (number, (turn, staged)) in turns.iter().enumerate() {
+        request.stop.check()?;
+        tell(Event::Sample(number, turns.len(), &staged.arm));
+        let taking = Taking {
+            staged,
+            round: turn.round,
+            method: &experiment.method,
+            programs: request.programs,
+            traces: &traces,
+            stop: request.stop,
+        };
+        record.samples.push(taking.take(tell)?);
+        write(request, record)?;
+        if let Some(sample) = record.samples.last() {
+            tell(Event::Taken(sample));
+        }
+    }
+    Ok(())
+}
+
+/// Every arm that can be run here, ready; the others go to the record's list of absent ones.
+fn runnable(
+    request: &Request<'_>,
+    experiment: &Experiment,
+    kind: NetworkKind,
+    traces: &Traces,
+    record: &mut Record,
+) -> Result<BTreeMap<String, Staged>, StageError> {
+    let mut runnable = BTreeMap::new();
+    let folder = traces.folder().join("sample");
+    for arm in &experiment.arms {
+        let site = Site { folder: &folder, network: kind, places: request.places };
+        let ready = staged(experiment, &arm.name, site).map_err(|faults| {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            StageError::new(faults.join("\n"))
+        })?;
+        let why = match request.programs.prepare(&ready)? {
+            None if kind == NetworkKind::Loopback => needs_sysctls(&ready),
+            other => other,
+        };
+        match why {
+            Some(why) => record.absent.push((arm.name.clone(), why)),
+            None => _ = runnable.insert(arm.name.clone(), ready),
+        }
+    }
+    Ok(runnable)
+}
+
+/// On the machine's own loopback nobody's settings are changed; an arm that is made of settings is not that arm without them.
+fn needs_sysctls(staged: &Staged) -> Option<String> {
+    let other = staged.hosts.iter().flat_map(|host| &host.sysctls).find(|(name, value)| {
+        let now = std::fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).unwrap_or_default();
+        !now.split_ascii_whitespace().eq(value.split_ascii_whitespace())
+    })?;
+    let (name, value) = other;
+    Some(format!("it needs {name} = {value}, and without a network namespace that would be the whole machine's"))
+}
+
+/// Why no namespace with a name can be made; `None` if one can.
+fn why_no_namespaces() -> Option<String> {
+    let name = network::name_stem();
+    let tried = ip(&[], &format!("netns add {name}\n")).and_then(|()| {
+        let entered = sockdiag::Namespace::Path(file_of(&name)).run(|| ());
+        ip(&[], &format!("netns delete {name}\n"))?;
+        Ok(entered?)
+    });
+    let why = tried.err()?.text;
+    let hint = if again_as_root().is_some() { " (as root of a user namespace there could be one)" } else { "" };
+    Some(format!("no network namespace can be made: {why}{hint}"))
+}

@@ -1,0 +1,255 @@
+//! One sample: its network made, its processes started, watched while idle, warmed up, loaded and watched, and everything ended
+//! again, whatever happens. Called by `run`; what was seen becomes figures in `figures`.
+
+use super::client;
+use super::figures::{Client, Reading, Seen};
+use super::looks::{Look, Looker, Watched};
+use super::network::Network;
+use super::process::{Started, pause};
+use super::processes::{Limits, Starting, prepare_folder};
+use super::programs::{Programs, client_name};
+use super::run::{Event, Stop};
+use super::sweep::Traces;
+use super::usage::{Cores, cpu_of_ended_ns, cpu_of_tree};
+use super::{StageError, programs};
+use crate::experiment::Method;
+use crate::plan::{Amount, Staged, StagedLoad, StagedProcess};
+use crate::record::Sample;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Connections are being opened until then.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// A load that has not ended so long after its time is stuck: siege and ab wait for their slowest answers, two minutes at most.
+const LOAD_LATE_MAX: Duration = Duration::from_mins(3);
+/// A load by number of requests has no time; this is the longest that an experiment may say.
+const REQUESTS_TIME_MAX: Duration = Duration::from_hours(4);
+/// Looks of one sample at the interval that was asked for; then the interval doubles, and again, so that a long load has a
+/// chart of some thousand points and not of hundreds of thousands.
+const LOOKS_MAX: usize = 1000;
+/// Looking may take this part of the time; on a machine with a million sockets looks come less often than they were asked for.
+const LOOKING_SHARE_MAX: u32 = 5;
+
+/// What is to be sampled, and with what.
+pub(super) struct Taking<'a> {
+    pub(super) staged: &'a Staged,
+    pub(super) round: u32,
+    pub(super) method: &'a Method,
+    pub(super) programs: &'a Programs,
+    pub(super) traces: &'a Traces,
+    pub(super) stop: &'a Stop,
+}
+
+impl Taking<'_> {
+    /// Takes the sample.
+    pub(super) fn take(&self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Sample, StageError> {
+        let made = Network::make(self.staged.network, &self.staged.hosts);
+        let network = made.map_err(|error| error.at(&self.staged.place))?;
+        let starting = Starting { network: &network, programs: self.programs, traces: self.traces, stop: self.stop };
+        let mut running = Running::default();
+        for process in &self.staged.processes {
+            tell(Event::Starting(&process.name));
+            running.processes.push((starting.process(process)?, process));
+        }
+        let looker = Looker::open(&network, &self.staged.probes).map_err(|error| error.at(&self.staged.place))?;
+        let mut stage = Stage { taking: self, starting, running, looker, looks: Vec::new(), next: Instant::now() };
+        stage.perform(tell)
+    }
+}
+
+/// What runs. Ended in the reverse order of their start.
+#[derive(Default)]
+struct Running<'a> {
+    processes: Vec<(Started, &'a StagedProcess)>,
+    /// Why each that may die did.
+    died: BTreeMap<String, String>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        while self.processes.pop().is_some() {}
+    }
+}
+
+/// A sample under way.
+struct Stage<'a> {
+    taking: &'a Taking<'a>,
+    starting: Starting<'a>,
+    running: Running<'a>,
+    looker: Looker,
+    looks: Vec<Look>,
+    /// When the next look is due.
+    next: Instant,
+}
+
+/// A load that was started.
+struct Loading<'a> {
+    started: Started,
+    load: &'a StagedLoad,
+    late: Instant,
+    /// What it used, once it has ended.
+    cpu_ns: Option<u64>,
+}
+
+impl<'a> Stage<'a> {
+    fn perform(&mut self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Sample, StageError> {
+        let method = self.taking.method;
+        tell(Event::Idling(method.idle));
+        self.look(&[], true)?;
+        let idle_until = Instant::now() + Duration::from_secs_f64(method.idle);
+        while Instant::now() < idle_until {
+            self.step(&[])?;
+        }
+        let loaded_from = Instant::now();
+        if method.warm_up > 0.0 {
+            tell(Event::WarmingUp(method.warm_up));
+            let mut loads = self.start_loads(Some(Amount::Seconds(method.warm_up)))?;
+            self.watch(&mut loads)?;
+            Self::read_loads(loads)?;
+        }
+        tell(Event::Loading);
+        // Its answer is the last number before the load, and what asking costs is not the load's.
+        self.look(&[], true)?;
+        let before = self.read();
+        let mut loads = self.start_loads(None)?;
+        self.next = Instant::now() + FIRST_LOOK;
+        self.watch(&mut loads)?;
+        let after = self.read();
+        // Later than the load, so in no average of it; what processes tell is told to the end.
+        self.look(&[], true)?;
+        self.check_processes()?;
+        Ok(Seen {
+            arm: self.taking.staged.arm.clone(),
+            round: self.taking.round,
+            looks: std::mem::take(&mut self.looks),
+            loaded_from,
+            before,
+            after,
+            clients: Self::read_loads(loads)?,
+            processes: self.running.processes.iter().map(|(_, process)| process.name.clone()).collect(),
+            died: std::mem::take(&mut self.running.died),
+            remarks: self.looker.remarks(),
+        }
+        .into_sample())
+    }
+
+    /// Starts all loads; `amount` instead of their own.
+    fn start_loads(&self, amount: Option<Amount>) -> Result<Vec<Loading<'a>>, StageError> {
+        let mut loads = Vec::new();
+        for load in &self.taking.staged.loads {
+            loads.push(self.start_load(load, amount.unwrap_or(load.amount)).map_err(|error| error.at(&load.place))?);
+        }
+        Ok(loads)
+    }
+
+    fn start_load(&self, load: &'a StagedLoad, amount: Amount) -> Result<Loading<'a>, StageError> {
+        prepare_folder(&load.folder, &load.files)?;
+        let program = self.taking.programs.client(load.program);
+        let program = program.ok_or_else(|| StageError::new(programs::absent(client_name(load.program))))?;
+        let words = client::words(load, program, amount)?;
+        let limits = Limits { descriptors: load.descriptors, core: load.core };
+        let space = self.starting.network.space(&load.host)?;
+        let started = self.starting.start(&load.name, &words, &limits, space, load.folder.join("output"))?;
+        let time = match amount {
+            Amount::Seconds(seconds) => Duration::from_secs_f64(seconds) + LOAD_LATE_MAX,
+            Amount::Requests(_) => REQUESTS_TIME_MAX,
+        };
+        Ok(Loading { started, load, late: Instant::now() + time, cpu_ns: None })
+    }
+
+    /// Looks on until all loads have ended.
+    fn watch(&mut self, loads: &mut [Loading<'_>]) -> Result<(), StageError> {
+        loop {
+            for loading in loads.iter_mut().filter(|loading| loading.cpu_ns.is_none()) {
+                if loading.started.has_ended()? {
+                    // Still a zombie: what its threads and children have used is told as long as it is.
+                    loading.cpu_ns = Some(cpu_of_ended_ns(loading.started.id()));
+                } else if Instant::now() > loading.late {
+                    let text = loading.started.quote(&format!("{} does not come to its end", loading.load.name));
+                    return Err(StageError::new(text).at(&loading.load.place));
+                }
+            }
+            if loads.iter().all(|loading| loading.cpu_ns.is_some()) {
+                return Ok(());
+            }
+            self.step(loads)?;
+        }
+    }
+
+    /// A look if one is due, otherwise a short pause.
+    fn step(&mut self, loads: &[Loading<'_>]) -> Result<(), StageError> {
+        self.taking.stop.check()?;
+        self.check_processes()?;
+        if Instant::now() < self.next {
+            pause();
+            return Ok(());
+        }
+        self.look(loads, false)
+    }
+
+    fn look(&mut self, loads: &[Loading<'_>], asked: bool) -> Result<(), StageError> {
+        let begun = Instant::now();
+        let watched = |name: &str, started: &Started| Watched { name: name.to_owned(), pid: started.id() };
+        let alive = self.running.processes.iter().filter(|(_, process)| !self.running.died.contains_key(&process.name));
+        let mut all: Vec<Watched> = alive.map(|(started, process)| watched(&process.name, started)).collect();
+        let running = |loading: &&Loading<'_>| loading.cpu_ns.is_none();
+        all.extend(loads.iter().filter(running).map(|loading| watched(&loading.load.name, &loading.started)));
+        let mut look = self.looker.look(&all, asked)?;
+        // A load that has ended meanwhile has lost some of its threads, and with them their times.
+        for loading in loads {
+            if loading.started.has_ended()? {
+                look.threads.remove(&loading.load.name);
+                for kind in ["rss_mb", "descriptors"] {
+                    look.numbers.remove(&format!("{kind}.{}", loading.load.name));
+                }
+            }
+        }
+        self.looks.push(look);
+        let wanted = Duration::from_secs_f64(self.taking.method.look) * (1 << (self.looks.len() / LOOKS_MAX).min(16));
+        self.next = begun + wanted.max(begun.elapsed() * LOOKING_SHARE_MAX);
+        Ok(())
+    }
+
+    /// An error when a process has ended that may not.
+    fn check_processes(&mut self) -> Result<(), StageError> {
+        for (started, process) in &mut self.running.processes {
+            if self.running.died.contains_key(&process.name) || !started.has_ended()? {
+                continue;
+            }
+            let status = started.status()?.map_or_else(String::new, |status| format!(" with {status}"));
+            if !process.may_die {
+                let text = started.quote(&format!("{} ended{status} before the sample was taken", process.name));
+                return Err(StageError::new(text).at(&process.place));
+            }
+            self.running.died.insert(process.name.clone(), started.quote(&format!("it ended{status}")));
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Reading {
+        let processes = self.running.processes.iter();
+        let own = clock_gettime(ClockId::ProcessCPUTime);
+        Reading {
+            counters: self.looker.counters(),
+            cores: Cores::read(),
+            cpu_ns: processes
+                .map(|(started, process)| (process.name.clone(), cpu_of_tree(started.id()).total_ns))
+                .collect(),
+            own_cpu_ns: own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64,
+            at: Instant::now(),
+        }
+    }
+
+    /// What the loads said. One that said nothing could not run, whatever status it ended with.
+    fn read_loads(loads: Vec<Loading<'_>>) -> Result<Vec<Client>, StageError> {
+        let mut clients = Vec::new();
+        for Loading { mut started, load, cpu_ns, .. } in loads {
+            let status = started.status()?.map_or_else(String::new, |status| format!(" ({status})"));
+            let figures = client::figures(load, started.output())
+                .map_err(|error| StageError::new(started.quote(&format!("{error}{status}"))).at(&load.place))?;
+            clients.push(Client { name: load.name.clone(), figures, cpu_ns: cpu_ns.unwrap_or_default() });
+        }
+        Ok(clients)
+    }
+}

@@ -1,0 +1,130 @@
+//! What a run leaves behind when it is killed, and how the next one removes it: the pid of a run stands in the names of its
+//! folder and of its namespaces, and in the folder which processes it started. Called when a run begins and ends.
+
+use super::StageError;
+use super::namespace::{names_with, remove};
+use super::network::NAME_PREFIX;
+use super::usage::Identity;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The file in the folder of a run: a line with pid and start for each process that it started.
+const STARTED: &str = "started";
+
+/// The folder of one run, and the list of what it has started. Dropping it removes the folder.
+#[derive(Debug)]
+pub(super) struct Traces {
+    folder: PathBuf,
+    started: Mutex<File>,
+}
+
+impl Traces {
+    /// Makes the folder below `home`, after what killed runs have left there is removed.
+    pub(super) fn begin(home: &Path) -> Result<Self, StageError> {
+        sweep(home);
+        let folder = home.join(format!("{NAME_PREFIX}{}", std::process::id()));
+        let make = || {
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir_all(&folder)?;
+            OpenOptions::new().create(true).append(true).open(folder.join(STARTED))
+        };
+        let started = make().map_err(|error| StageError::new(format!("cannot make {}: {error}", folder.display())))?;
+        Ok(Self { folder, started: Mutex::new(started) })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Notes a process, so that it is found if this one is killed. A disk that is full costs that alone.
+    pub(super) fn add(&self, pid: u32) {
+        if let Some(identity) = Identity::of(pid) {
+            let mut file = self.started.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _ = writeln!(file, "{} {}", identity.pid, identity.started_ticks);
+        }
+    }
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Ends the processes of runs that are no more, and removes their namespaces and folders.
+pub(super) fn sweep(home: &Path) {
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(pid_in);
+        if pid.is_none_or(is_running) {
+            continue;
+        }
+        for line in fs::read_to_string(entry.path().join(STARTED)).unwrap_or_default().lines() {
+            if let Some(leader) = parse_started(line) {
+                // Its group may go on without it.
+                leader.group().iter().for_each(Identity::kill);
+            }
+        }
+        let _ = fs::remove_dir_all(entry.path());
+    }
+    let left: Vec<String> =
+        names_with(NAME_PREFIX).into_iter().filter(|name| pid_in(name).is_some_and(|pid| !is_running(pid))).collect();
+    remove(&left);
+}
+
+/// `holdfast-lab-17`, `holdfast-lab-17-3.switch`: the run that it belongs to.
+fn pid_in(name: &str) -> Option<u32> {
+    name.strip_prefix(NAME_PREFIX)?.split(['-', '.']).next()?.parse().ok()
+}
+
+fn is_running(pid: u32) -> bool {
+    Identity::of(pid).is_some_and(|identity| identity.is_there())
+}
+
+fn parse_started(line: &str) -> Option<Identity> {
+    let (pid, started_ticks) = line.split_once(' ')?;
+    Some(Identity { pid: pid.parse().ok()?, started_ticks: started_ticks.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_a_killed_run_has_left_is_removed_and_what_a_living_one_has_stays() {
+        let home = tempfile::tempdir().unwrap();
+        // A run that is over, and whose process number nobody has now.
+        let mut over = Command::new("true").spawn().unwrap();
+        let pid = over.id();
+        over.wait().unwrap();
+        let dead = home.path().join(format!("{NAME_PREFIX}{pid}"));
+        fs::create_dir(&dead).unwrap();
+        let mut left = Command::new("sleep");
+        let mut left = std::os::unix::process::CommandExt::process_group(&mut left, 0).arg("60").spawn().unwrap();
+        let identity = Identity::of(left.id()).unwrap();
+        fs::write(dead.join(STARTED), format!("{} {}\nbroken\n", identity.pid, identity.started_ticks)).unwrap();
+
+        let own = Traces::begin(home.path()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while left.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the process that was left still runs");
+            super::super::process::pause();
+        }
+        assert!(!dead.exists() && own.folder().exists());
+        sweep(home.path());
+        assert!(own.folder().exists(), "this run is not over");
+        let folder = own.folder().to_owned();
+        drop(own);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn names_tell_their_run() {
+        assert_eq!((pid_in("holdfast-lab-17"), pid_in("holdfast-lab-17-3.switch")), (Some(17), Some(17)));
+        assert_eq!((pid_in("holdfast-lab-x"), pid_in("other-17")), (None, None));
+    }
+}

@@ -1,0 +1,359 @@
+//! What processes use, by the kernel's books under /proc: CPU of a process and its descendants, how its busiest thread
+//! spent its time, memory, descriptors. Reads only. Called by the stage while a load runs, and by `cargo xtask bench`.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+/// CPU time of a process tree since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// Time on a core, from the scheduler, in nanoseconds.
+    pub total_ns: u64,
+    /// User time in clock ticks: too coarse to add up, good enough to divide the total by.
+    pub user_ticks: u64,
+    /// System time, the same way.
+    pub system_ticks: u64,
+}
+
+impl Cpu {
+    /// What was used between two readings, as (user, system) microseconds.
+    pub fn since(self, before: Self) -> (f64, f64) {
+        let total = self.total_ns.saturating_sub(before.total_ns) as f64 / 1e3;
+        let user = self.user_ticks.saturating_sub(before.user_ticks) as f64;
+        let system = self.system_ticks.saturating_sub(before.system_ticks) as f64;
+        if user + system == 0.0 {
+            return (0.0, total);
+        }
+        (total * user / (user + system), total * system / (user + system))
+    }
+}
+
+/// The fields of /proc/PID/stat from the third on, counted behind the command name, which may hold anything but ends at the
+/// last bracket.
+fn stat_of(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.to_owned())
+}
+
+/// The field with this number in `proc_pid_stat(5)`, which counts from 1.
+fn field(stat: &str, number: usize) -> Option<u64> {
+    stat.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+/// Adds up the CPU time of a process, its descendants and all their threads.
+pub fn cpu_of_tree(root: u32) -> Cpu {
+    cpu_of(&tree(root))
+}
+
+/// The same of processes that are known.
+pub fn cpu_of(pids: &[u32]) -> Cpu {
+    let mut sum = Cpu::default();
+    for pid in pids {
+        let stat = stat_of(*pid).unwrap_or_default();
+        sum.user_ticks += field(&stat, 14).unwrap_or(0);
+        sum.system_ticks += field(&stat, 15).unwrap_or(0);
+        sum.total_ns += threads_of(*pid).map(|(_, thread)| thread.run_ns).sum::<u64>();
+    }
+    sum
+}
+
+/// All that an ended process has used, with its ended threads and the children that it waited for, in nanoseconds and as
+/// exact as clock ticks are. To be asked between its end and its reaping.
+pub fn cpu_of_ended_ns(pid: u32) -> u64 {
+    let stat = stat_of(pid).unwrap_or_default();
+    let ticks: u64 = (14..=17).filter_map(|number| field(&stat, number)).sum();
+    ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
+
+/// What one thread has had since it started: time on a core, and time that it was ready and waited for one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    run_ns: u64,
+    queued_ns: u64,
+}
+
+/// The threads of a process with their times from `schedstat` (Documentation/scheduler/sched-stats.rst).
+fn threads_of(pid: u32) -> impl Iterator<Item = (u32, Thread)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| {
+        let id = thread.file_name().to_str()?.parse().ok()?;
+        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let mut times = schedstat.split_ascii_whitespace().map_while(|field| field.parse().ok());
+        Some((id, Thread { run_ns: times.next()?, queued_ns: times.next()? }))
+    })
+}
+
+/// The threads of some processes at one moment.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    at: Instant,
+    each: BTreeMap<u32, Thread>,
+}
+
+/// How the busiest thread of some processes spent a time, in parts of it. What is left it was idle.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Busiest {
+    /// It ran.
+    pub running: f64,
+    /// It had work and waited for a core.
+    pub queued: f64,
+}
+
+impl Busiest {
+    /// The part of the time in which it was not idle.
+    pub fn occupied(&self) -> f64 {
+        self.running + self.queued
+    }
+}
+
+impl Threads {
+    /// Those of these processes, now.
+    pub fn of(pids: &[u32]) -> Self {
+        Self { at: Instant::now(), each: pids.iter().copied().flat_map(threads_of).collect() }
+    }
+
+    /// Whether there are none: the processes have ended.
+    pub fn is_empty(&self) -> bool {
+        self.each.is_empty()
+    }
+
+    /// Time on a core since each of them started, together, in nanoseconds.
+    pub fn run_ns(&self) -> u64 {
+        self.each.values().map(|thread| thread.run_ns).sum()
+    }
+
+    /// The thread that was idle least since an earlier look. One that began meanwhile counts from its start.
+    pub fn busiest_since(&self, earlier: &Self) -> Busiest {
+        let elapsed_ns = self.at.duration_since(earlier.at).as_nanos() as f64;
+        let spent = self.each.iter().map(|(id, thread)| {
+            let before = earlier.each.get(id).copied().unwrap_or_default();
+            let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / elapsed_ns.max(1.0);
+            let queued = part(thread.queued_ns, before.queued_ns);
+            Busiest { running: part(thread.run_ns, before.run_ns), queued }
+        });
+        spent.max_by(|one, other| one.occupied().total_cmp(&other.occupied())).unwrap_or_default()
+    }
+}
+
+/// What all cores together have done since the system began, in clock ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cores {
+    idle_ticks: u64,
+    all_ticks: u64,
+}
+
+impl Cores {
+    /// As it is now.
+    pub fn read() -> Self {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        parse_cores(&stat)
+    }
+
+    /// The part of all cores that was used since an earlier reading, whoever used it.
+    pub fn used_since(self, earlier: Self) -> f64 {
+        let idle = self.idle_ticks.saturating_sub(earlier.idle_ticks) as f64;
+        let all = self.all_ticks.saturating_sub(earlier.all_ticks) as f64;
+        if all > 0.0 { 1.0 - idle / all } else { 0.0 }
+    }
+}
+
+/// The first line: `cpu user nice system idle iowait irq softirq steal …`, where what follows is part of user and nice.
+fn parse_cores(stat: &str) -> Cores {
+    let ticks: Vec<u64> = stat.split_ascii_whitespace().skip(1).take(8).map_while(|word| word.parse().ok()).collect();
+    let of = |place: usize| ticks.get(place).copied().unwrap_or(0);
+    Cores { idle_ticks: of(3) + of(4), all_ticks: ticks.iter().sum() }
+}
+
+/// Resident memory of a process tree in KiB, shared pages counted once per process.
+pub fn rss_kib_of_tree(root: u32) -> u64 {
+    rss_kib_of(&tree(root))
+}
+
+/// The same of processes that are known.
+pub fn rss_kib_of(pids: &[u32]) -> u64 {
+    let pages = pids.iter().filter_map(|pid| {
+        let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+        statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    pages.sum::<u64>() * (rustix::param::page_size() as u64 / 1024)
+}
+
+/// The most memory that a process has had resident, in KiB; 0 once it has ended.
+pub fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+/// Open descriptors of a process tree.
+pub fn descriptors_of_tree(root: u32) -> usize {
+    descriptors_of(&tree(root))
+}
+
+/// The same of processes that are known.
+pub fn descriptors_of(pids: &[u32]) -> usize {
+    let count = |pid: &u32| {
+        let folder = format!("/proc/{pid}/fd");
+        // Since Linux 6.2 the folder's size is their number, which spares listing a million of them.
+        match fs::metadata(&folder).map(|metadata| metadata.len()) {
+            Ok(0) => fs::read_dir(&folder).map_or(0, Iterator::count),
+            Ok(count) => count as usize,
+            Err(_) => 0,
+        }
+    };
+    pids.iter().map(count).sum()
+}
+
+/// The process and its descendants, itself first.
+pub fn tree(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = children_of(parent);
+        // A loop would take a process that is its own ancestor: a number that was used again while we looked.
+        found.extend(children.into_iter().filter(|child| *child != root));
+        next += 1;
+        if next > TREE_MAX {
+            break;
+        }
+    }
+    found
+}
+
+/// No experiment starts as many processes, so that a tree of more is one that changes as fast as it is read.
+const TREE_MAX: usize = 4096;
+
+/// By /proc/PID/task/TID/children, which the kernel has for such questions (`CONFIG_PROC_CHILDREN`); otherwise by everybody's
+/// parent.
+fn children_of(parent: u32) -> Vec<u32> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => children.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && thread.path().is_dir() => {
+                return children_by_parent(parent);
+            }
+            Err(_) => {}
+        }
+    }
+    children
+}
+
+fn children_by_parent(parent: u32) -> Vec<u32> {
+    let is_child = |pid: &u32| stat_of(*pid).and_then(|stat| field(&stat, 4)) == Some(u64::from(parent));
+    all_processes().filter(is_child).collect()
+}
+
+/// Every process that /proc shows.
+fn all_processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// A process beyond doubt: its number, and when it started, in ticks since the system began. Numbers are used again, both
+/// together are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its process id.
+    pub pid: u32,
+    /// Field 22 of /proc/PID/stat.
+    pub started_ticks: u64,
+}
+
+impl Identity {
+    /// That of a process that runs.
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = stat_of(pid)?;
+        Some(Self { pid, started_ticks: field(&stat, 22)? })
+    }
+
+    /// Whether it still runs; a zombie does not.
+    pub fn is_there(&self) -> bool {
+        let Some(stat) = stat_of(self.pid) else { return false };
+        let is_zombie = stat.split_ascii_whitespace().next().is_none_or(|state| matches!(state, "Z" | "X"));
+        !is_zombie && field(&stat, 22) == Some(self.started_ticks)
+    }
+
+    /// Kills it, if it is still the same.
+    pub fn kill(&self) {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid.filter(|_| self.is_there()) {
+            // One that has ended in between is what was wanted.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// Those of the process group that this process leads or led: itself, and what it started. None, if its number is
+    /// somebody else's now.
+    pub fn group(&self) -> Vec<Self> {
+        if Self::of(self.pid).is_some_and(|now| now != *self) {
+            return Vec::new();
+        }
+        let of_group = |pid: u32| {
+            let stat = stat_of(pid)?;
+            let started_ticks = field(&stat, 22)?;
+            let is_member = field(&stat, 5) == Some(u64::from(self.pid)) && started_ticks >= self.started_ticks;
+            is_member.then_some(Self { pid, started_ticks })
+        };
+        all_processes().filter_map(of_group).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::process::Started;
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+
+    #[test]
+    fn ticks_divide_the_schedulers_total() {
+        let before = Cpu { total_ns: 1_000_000, user_ticks: 10, system_ticks: 20 };
+        let after = Cpu { total_ns: 9_000_000, user_ticks: 11, system_ticks: 23 };
+        assert_eq!(after.since(before), (2000.0, 6000.0));
+        assert_eq!(
+            Cpu { total_ns: 2_000_000, ..before }.since(before),
+            (0.0, 1000.0),
+            "less than a tick: all of it is shown"
+        );
+    }
+
+    #[test]
+    fn the_busiest_thread_is_the_one_that_was_idle_least() {
+        let at = Instant::now();
+        let look = |at: Instant, times: &[(u32, u64, u64)]| {
+            let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
+            Threads { at, each: each.collect() }
+        };
+        let before = look(at, &[(1, 500, 0), (2, 100, 100)]);
+        let after = look(at + Duration::from_micros(1), &[(1, 1100, 0), (2, 500, 600), (3, 30, 0)]);
+        assert_eq!(after.busiest_since(&before), Busiest { running: 0.4, queued: 0.5 });
+        assert_eq!(look(at, &[]).busiest_since(&before), Busiest::default());
+    }
+
+    #[test]
+    fn cores_are_used_when_they_are_neither_idle_nor_waiting_for_a_disk() {
+        let before = parse_cores("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 2 3\n");
+        let after = parse_cores("cpu  110 10 110 740 110 10 5 5 60 0\n");
+        assert!((after.used_since(before) - 0.5).abs() < 1e-9);
+        assert!((before.used_since(before)).abs() < 1e-9 && parse_cores("").all_ticks == 0);
+    }
+
+    #[test]
+    fn our_own_process_has_used_some_time_and_memory_and_its_child_belongs_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let child = Started::new("sleep", Command::new("sleep").arg("60"), folder.path().join("out")).unwrap();
+        let own = std::process::id();
+        assert!(tree(own).contains(&child.id()));
+        assert!(children_by_parent(own).contains(&child.id()), "where the kernel does not tell it by itself");
+        assert!(cpu_of_tree(own).total_ns > 0 && rss_kib_of_tree(own) > 0 && descriptors_of_tree(own) > 2);
+        let identity = Identity::of(child.id()).unwrap();
+        assert!(identity.is_there() && identity.group() == [identity], "it leads a group of its own");
+        let id = child.id();
+        drop(child);
+        assert!(!tree(own).contains(&id) && !identity.is_there(), "dropping it ends it");
+    }
+}

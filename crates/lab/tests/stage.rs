@@ -1,0 +1,347 @@
+//! Small experiments with real processes: nginx as the origin, wrk and ab as clients, in network namespaces and on loopback; and
+//! everything that can go wrong with one. A row each: what the experiment says, and what the run makes of it.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+use lab::experiment::Experiment;
+use lab::record::{Record, VERSION};
+use lab::stage::{Event, Programs, Request, StageError, Stop, run};
+use lab::{Loaded, schedule};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A client and an origin, each on a host of its own; `{extra}` and `{origin}` vary.
+const SMALL: &str = r#"
+name = "small"
+title = "small"
+about = "small"
+
+[method]
+rounds = 1
+warm_up = 0.0
+look = 0.05
+
+[network]
+kind = "hosts"
+
+[hosts.client]
+[hosts.origin]
+sysctls = { "net.core.somaxconn" = "77" }
+
+[files."nginx.conf"]
+text = """
+worker_processes 1;
+events { worker_connections 512; }
+http {
+    access_log off;
+    server {
+        listen {{origin}}:8000 backlog=511;
+        location / { return 200 "{{greeting}}"; }
+        location = /status { stub_status; }
+    }
+}
+"""
+
+[[process]]
+name = "origin"
+host = "origin"
+program = "nginx"
+conf = "nginx.conf"
+ready = { http = "http://{{origin}}:8000/" }
+
+[[load]]
+host = "client"
+program = "ab"
+url = "http://{{origin}}:8000/"
+arguments = ["-c", "8"]
+requests = 2000
+
+[[probe]]
+kind = "port"
+name = "served"
+host = "origin"
+port = 8000
+
+[[probe]]
+kind = "queue"
+name = "accepts"
+host = "origin"
+port = 8000
+
+[[probe]]
+kind = "told"
+name = "nginx"
+host = "client"
+url = "http://{{origin}}:8000/status"
+
+[[arm]]
+name = "only"
+values = { greeting = "hello" }
+"#;
+
+struct Ran {
+    record: Record,
+    error: Option<StageError>,
+    /// What was told of, in order.
+    events: Vec<String>,
+    /// Where the run's folder stood, and its file.
+    home: tempfile::TempDir,
+}
+
+impl Ran {
+    fn figure(&self, name: &str) -> f64 {
+        let sample = self.record.samples.first().unwrap_or_else(|| panic!("no sample: {:?}", self.error));
+        let found = sample.figures.get(name).copied();
+        found.unwrap_or_else(|| panic!("no figure {name} among {:?}", sample.figures.keys().collect::<Vec<_>>()))
+    }
+
+    /// One that is a whole number.
+    fn count(&self, name: &str) -> u64 {
+        self.figure(name).round() as u64
+    }
+
+    /// What went wrong, with its place.
+    fn error(&self) -> String {
+        self.error.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.home.path().join("record.json")
+    }
+
+    /// Nothing is left of the run but its file.
+    fn assert_clean(&self) {
+        let left: Vec<_> = fs::read_dir(self.home.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["record.json"], "the run's folder is gone");
+        let home = self.home.path().display().to_string();
+        let still = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let line = fs::read(entry.path().join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains(&home).then_some(line)
+        });
+        assert_eq!(still.collect::<Vec<_>>(), [""; 0], "every process has ended");
+    }
+}
+
+/// Where `cargo xtask peers` has put nginx and the clients, unless they are installed or the environment says otherwise.
+fn programs(cache: &Path) -> Programs {
+    let holdfast = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/holdfast");
+    Programs::new(holdfast, cache.to_owned())
+}
+
+fn perform(text: &str) -> Ran {
+    perform_in(text, tempfile::tempdir().unwrap(), &Stop::default(), true, &mut |_| ())
+}
+
+fn perform_in(
+    text: &str,
+    home: tempfile::TempDir,
+    stop: &Stop,
+    namespaces: bool,
+    told: &mut dyn FnMut(&Event<'_>),
+) -> Ran {
+    let Loaded { experiment, places } = Experiment::parse(text, "small.toml", &mut |path| Err(format!("no {path}")))
+        .unwrap_or_else(|refused| panic!("{refused}"));
+    let turns = schedule::turns(experiment.arms.len(), experiment.method.rounds, experiment.method.order, 1);
+    let file = home.path().join("record.json");
+    let mut record = Record {
+        version: VERSION,
+        experiment,
+        command: "test".to_owned(),
+        quick: false,
+        control: false,
+        seed: 1,
+        began: "2026-11-22T00:00:00Z".to_owned(),
+        fingerprint: Vec::new(),
+        absent: Vec::new(),
+        partial: None,
+        samples: Vec::new(),
+    };
+    let programs = programs(&home.path().join("cache"));
+    let request = Request {
+        places: &places,
+        turns: &turns,
+        programs: &programs,
+        home: home.path(),
+        file: Some(&file),
+        stop,
+        namespaces,
+    };
+    let mut events = Vec::new();
+    let error = run(&request, &mut record, &mut |event| {
+        told(&event);
+        events.push(format!("{event:?}"));
+    })
+    .err();
+    Ran { record, error, events, home }
+}
+
+/// Where a line of the text stands, as errors name it.
+fn line_of(text: &str, part: &str) -> String {
+    let before = text.split(part).next().unwrap();
+    format!("small.toml:{}:", before.lines().count() + 1)
+}
+
+#[test]
+fn a_load_between_two_hosts_is_measured_from_all_sides() {
+    let ran = perform(&SMALL.replace("requests = 2000", "requests = 20000"));
+    assert_eq!(ran.error(), "");
+    assert_eq!((ran.record.partial.as_ref(), ran.record.samples.len()), (None, 1));
+    assert_eq!((ran.count("requests"), ran.count("failed"), ran.count("client.requests")), (20_000, 0, 20_000));
+    assert!(ran.figure("requests_per_second") > 0.0 && ran.figure("latency_ms.p99") >= 0.0);
+    // Each host counts its own end: connections were opened on the client alone, and accepted on the origin alone.
+    assert!(
+        ran.figure("tcp.client.Tcp.ActiveOpens") >= 20_000.0 && ran.figure("tcp.origin.Tcp.PassiveOpens") >= 20_000.0
+    );
+    assert_eq!(ran.count("tcp.origin.Tcp.ActiveOpens"), 0);
+    assert_eq!(ran.count("queue.accepts.backlog"), 77, "the kernel's cut of the 511 that were asked for");
+    assert!(ran.figure("told.nginx.requests") >= 20_000.0);
+    assert!(ran.figure("cores.origin") > 0.0 && ran.figure("cpu_us_per_request.client") > 0.0);
+    assert!(
+        ran.figure("rss_mb.origin") > 0.1 && ran.figure("descriptors.origin") > 3.0 && ran.figure("died.origin") == 0.0
+    );
+    assert!(ran.figure("sockets.served") >= 1.0 && ran.count("sockets.served.LISTEN.idle") == 1);
+    let sample = &ran.record.samples[0];
+    assert!(sample.remarks.iter().any(|remark| remark.starts_with("bottleneck: ")), "{:?}", sample.remarks);
+    assert!(
+        sample.series["rss_mb.origin"].len() >= 2 && sample.series.values().flatten().all(|(at, _)| at.is_finite())
+    );
+    assert_eq!(Record::read(&ran.file()).unwrap().samples.len(), 1);
+    assert!(ran.record.fingerprint.iter().any(|(name, value)| name == "nginx" && value.contains("nginx/")));
+    ran.assert_clean();
+}
+
+#[test]
+fn without_namespaces_arms_that_need_settings_are_absent_and_others_run_on_loopback() {
+    let text = SMALL
+        .replace("sysctls = { \"net.core.somaxconn\" = \"77\" }\n", "")
+        .replace("program = \"nginx\"", "program = \"nginx\"\ndescriptors = 512")
+        .replace("url =", "program = \"wrk\"\nurl =")
+        .replace("program = \"ab\"\n", "")
+        .replace("[\"-c\", \"8\"]", "[\"-t\", \"1\", \"-c\", \"8\"]")
+        .replace("requests = 2000", "seconds = 1.0")
+        .replace("program = \"wrk\"\nurl = \"http://{{origin}}:8000/status", "url = \"http://{{origin}}:8000/status")
+        + "[[arm]]\nname = \"deep\"\nvalues = { greeting = \"x\" }\nsysctls.origin = { \"net.core.somaxconn\" = \"77\" }\n";
+    let ran = perform_in(&text, tempfile::tempdir().unwrap(), &Stop::default(), false, &mut |_| ());
+    assert_eq!(ran.error(), "");
+    assert_eq!(ran.record.samples.len(), 1);
+    assert!(ran.figure("requests") > 0.0 && ran.figure("sockets.served.ESTABLISHED") > 1.0);
+    let absent = ran.record.absent.iter().map(|(arm, why)| (arm.as_str(), why.contains("net.core.somaxconn = 77")));
+    assert_eq!(absent.collect::<Vec<_>>(), [("deep", true)]);
+    assert!(ran.events.iter().any(|event| event.starts_with("Absent")), "{:?}", ran.events);
+    let network = ran.record.fingerprint.iter().find(|(name, _)| name == "network").unwrap();
+    assert!(network.1.contains("the machine's own loopback"), "{network:?}");
+    ran.assert_clean();
+}
+
+#[test]
+fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_others_run() {
+    let text = SMALL.replace("requests = 2000", "requests = 200")
+        + "[[arm]]\nname = \"other\"\nvalues = { greeting = \"x\" }\nprograms = { origin = \"no-such-server\" }\n";
+    let ran = perform(&text);
+    assert_eq!((ran.error(), ran.record.samples.len()), (String::new(), 1));
+    let (arm, why) = &ran.record.absent[0];
+    assert_eq!((arm.as_str(), why.contains("`no-such-server`")), ("other", true), "{why}");
+}
+
+#[test]
+fn what_goes_wrong_names_the_line_and_quotes_the_program_and_leaves_nothing() {
+    let command = |words: &str| {
+        let start = SMALL.find("[[process]]").unwrap();
+        let end = SMALL.find("[[load]]").unwrap();
+        let process = format!("[[process]]\nname = \"origin\"\nhost = \"origin\"\n{words}\n\n");
+        format!("{}{process}{}", &SMALL[..start], &SMALL[end..])
+    };
+    let shell =
+        |script: &str, more: &str| command(&format!("program = \"sh\"\narguments = [\"-c\", \"{script}\"]\n{more}"));
+    let rows = [
+        (
+            "ends at once",
+            shell("echo the reason; exit 3", "ready = { tcp = \"{{origin}}:8000\" }"),
+            "[[process]]",
+            vec!["exit status: 3 instead of serving", "the reason"],
+        ),
+        (
+            "a configuration that it refuses",
+            SMALL.replace("access_log off;", "no_such_directive on;"),
+            "[[process]]",
+            vec!["unknown directive \"no_such_directive\"", "nginx.conf:4"],
+        ),
+        (
+            "the port is taken by an earlier process",
+            SMALL.replace("[[load]]", "[[process]]\nname = \"second\"\nhost = \"origin\"\nprogram = \"nginx\"\nconf = \"nginx.conf\"\nready = { http = \"http://{{origin}}:8000/\" }\n\n[[load]]"),
+            "[[process]]\nname = \"second\"",
+            vec!["10.77.1.1:8000", "nginx (pid "],
+        ),
+        (
+            "ends under load",
+            SMALL.replace("[[load]]", "[[process]]\nname = \"short\"\nhost = \"origin\"\nprogram = \"sh\"\narguments = [\"-c\", \"echo on its way; sleep 0.3; exit 9\"]\n\n[[load]]")
+                .replace("requests = 2000", "seconds = 20.0"),
+            "[[process]]\nname = \"short\"",
+            vec!["exit status: 9", "on its way"],
+        ),
+        (
+            "the load says nothing of use",
+            SMALL.replace("[\"-c\", \"8\"]", "[\"--no-such-flag\"]"),
+            "[[load]]",
+            vec!["client ended without figures", "exit status"],
+        ),
+        (
+            "a setting that is not to be had",
+            SMALL.replace("\"net.core.somaxconn\" = \"77\"", "\"net.core.no_such\" = \"77\""),
+            "[[arm]]",
+            vec!["net.core.no_such = 77 on host origin"],
+        ),
+    ];
+    for (what, text, part, said) in rows {
+        let ran = perform(&text);
+        let error = ran.error();
+        assert!(error.starts_with(&line_of(&text, part)), "{what}: {error}");
+        for words in said {
+            assert!(error.contains(words), "{what}: {error}");
+        }
+        assert_eq!(ran.record.partial.as_deref(), Some(error.as_str()), "{what}");
+        assert!(Record::read(&ran.file()).unwrap().partial.is_some(), "{what}");
+        ran.assert_clean();
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_has_and_says_so() {
+    let text = SMALL.replace("rounds = 1", "rounds = 9").replace("requests = 2000", "requests = 500");
+    let stop = Stop::default();
+    let begun = Instant::now();
+    let mut loads = 0;
+    let ran = perform_in(&text, tempfile::tempdir().unwrap(), &stop, true, &mut |event| {
+        loads += usize::from(matches!(event, Event::Loading));
+        if loads == 2 {
+            stop.say();
+        }
+    });
+    assert!(begun.elapsed() < Duration::from_mins(1));
+    assert_eq!(ran.record.partial.as_deref(), Some("interrupted"));
+    let kept = Record::read(&ran.file()).unwrap();
+    assert_eq!((kept.partial.as_deref(), kept.samples.len(), ran.record.samples.len()), (Some("interrupted"), 1, 1));
+    ran.assert_clean();
+}
+
+#[test]
+fn a_disk_that_is_full_ends_the_run_and_keeps_what_was_written() {
+    let text = SMALL.replace("rounds = 1", "rounds = 3").replace("requests = 2000", "requests = 200");
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("record.json");
+    let ran = perform_in(&text, home, &Stop::default(), true, &mut |event| {
+        if matches!(event, Event::Taken(_)) {
+            // Where the next record is written before it takes the place of the last one: everything says that the disk is full.
+            std::os::unix::fs::symlink("/dev/full", file.with_extension("json.new")).unwrap();
+        }
+    });
+    assert!(
+        ran.error().contains("cannot write the record") && ran.error().contains("No space left"),
+        "{}",
+        ran.error()
+    );
+    let kept = Record::read(&ran.file()).unwrap();
+    assert!(kept.partial.is_some() && !kept.samples.is_empty(), "{:?}", kept.partial);
+    ran.assert_clean();
+}
