@@ -2,10 +2,11 @@
 //! [`record`](crate::record).
 
 use crate::experiment::{Experiment, Load, Probe};
-use crate::fault::suggestion;
+use crate::fault::{nearest, suggestion};
 use crate::plan::HERE;
 use report::Unit;
 use sockdiag::State;
+use std::collections::BTreeSet;
 
 /// Of all loads together, and of each with its name before it.
 const OF_LOADS: [&str; 9] = [
@@ -75,20 +76,24 @@ pub(crate) fn check(name: &str, names: &[String]) -> Result<(), String> {
     if names.iter().any(is) {
         return Ok(());
     }
-    // The list has hundreds; those with the same beginning are the ones to choose from.
-    let first = name.split('.').next().unwrap_or_default();
-    let alike: Vec<&str> =
-        names.iter().map(String::as_str).filter(|known| known.split('.').next() == Some(first)).collect();
-    let firsts = names.iter().map(|known| known.split('.').next().unwrap_or_default());
-    Err(match alike.as_slice() {
-        [] => {
-            let mut firsts: Vec<&str> = firsts.collect();
-            firsts.sort_unstable();
-            firsts.dedup();
-            suggestion(first, firsts.into_iter())
+    if let Some(near) = nearest(name, names.iter().map(String::as_str)) {
+        return Err(format!("did you mean `{near}`?"));
+    }
+    // There are hundreds: told is what may stand in the place of the first word that leads nowhere.
+    let mut begun = String::new();
+    for word in name.split('.') {
+        let next = format!("{begun}{word}.");
+        if !names.iter().any(|known| known.starts_with(&next)) {
+            break;
         }
-        alike => suggestion(name, alike.iter().copied()),
-    })
+        begun = next;
+    }
+    let behind = names.iter().filter_map(|known| known.strip_prefix(begun.as_str()));
+    let words: BTreeSet<&str> =
+        behind.filter_map(|known| known.split('.').next()).filter(|word| !word.is_empty()).collect();
+    let word = name.strip_prefix(begun.as_str()).and_then(|rest| rest.split('.').next()).unwrap_or_default();
+    let hint = suggestion(word, words.iter().copied());
+    Err(if begun.is_empty() { hint } else { format!("behind `{begun}`: {hint}") })
 }
 
 /// What the figure counts, and by how much its value is multiplied to be in that unit.

@@ -38,8 +38,13 @@ pub enum Conclusion {
 
 /// All claims, in the experiment's order.
 pub fn judge(record: &Record) -> Vec<Judged> {
+    judge_drawn(record, RESAMPLES)
+}
+
+/// The same with so many draws of the bootstrap, whose interval stands beside and decides nothing; 0 leaves it out.
+pub fn judge_drawn(record: &Record, resamples: usize) -> Vec<Judged> {
     let claims = record.experiment.claims.iter();
-    claims.map(|claim| Judged { claim: claim.clone(), verdict: verdict(record, claim) }).collect()
+    claims.map(|claim| Judged { claim: claim.clone(), verdict: verdict(record, claim, resamples) }).collect()
 }
 
 /// What the claims come to. What is merely shown does not count, nor do the questions of a control: one in twenty of those is
@@ -58,7 +63,7 @@ pub fn conclude(judged: &[Judged]) -> Conclusion {
 /// Draws of the bootstrap that stands beside; see [`stats::bootstrap`].
 const RESAMPLES: usize = stats::bootstrap::RESAMPLES;
 
-fn verdict(record: &Record, claim: &Claim) -> Verdict {
+fn verdict(record: &Record, claim: &Claim, resamples: usize) -> Verdict {
     let said = |outcome, reason: String| Verdict { claim: claim.says.clone(), outcome, reason, evidence: Vec::new() };
     for arm in std::iter::once(&claim.of).chain(&claim.against) {
         if let Some((_, reason)) = record.absent.iter().find(|(absent, _)| absent == arm) {
@@ -69,13 +74,13 @@ fn verdict(record: &Record, claim: &Claim) -> Verdict {
         }
     }
     match &claim.against {
-        Some(against) => compared(record, claim, against),
+        Some(against) => compared(record, claim, against, resamples),
         None => valued(record, claim),
     }
 }
 
 /// One arm against another, round by round.
-fn compared(record: &Record, claim: &Claim, against: &str) -> Verdict {
+fn compared(record: &Record, claim: &Claim, against: &str, resamples: usize) -> Verdict {
     let pairs = Pairs::of(record, &claim.figure, against, &claim.of);
     let evidence = vec![
         (claim.of.clone(), figure::shown(&claim.figure, &pairs.second)),
@@ -84,7 +89,7 @@ fn compared(record: &Record, claim: &Claim, against: &str) -> Verdict {
     if pairs.counted.rounds() < ROUNDS_MIN {
         return too_few(record, claim, &pairs.counted, evidence);
     }
-    let question = Question { seed: record.seed, resamples: RESAMPLES, ..Question::default() };
+    let question = Question { seed: record.seed, resamples, ..Question::default() };
     let bounded = match bounds::of(claim) {
         Bounded::Times { .. } | Bounded::None => match stats::verdict::judge(&pairs.first, &pairs.second, question) {
             Err(RoundsError::NotPositive { .. }) => bounds::without_ratio(claim, &pairs, question),

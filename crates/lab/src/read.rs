@@ -76,7 +76,10 @@ impl Experiment {
         match serde_json::from_value::<Experiment>(value) {
             Ok(mut experiment) => {
                 read_beside(&mut experiment, beside, &mut faults);
-                faults.extend(check::check(&experiment));
+                let found = check::check(&experiment, faults.is_empty());
+                let found = found.into_iter().filter(|fault| !follows(fault, &faults));
+                let found: Vec<Fault> = found.collect();
+                faults.extend(found);
                 if faults.is_empty() {
                     return Ok(Loaded { experiment, places });
                 }
@@ -110,6 +113,12 @@ impl Experiment {
     }
 }
 
+/// Whether it may come of another fault in the same table, whose value is missing then.
+fn follows(fault: &Fault, earlier: &[Fault]) -> bool {
+    let tables = earlier.iter().filter_map(|fault| fault.path.0.split_last()).map(|(_, table)| table);
+    tables.into_iter().any(|table| !table.is_empty() && fault.path.0.starts_with(table))
+}
+
 fn read_text(path: &std::path::Path, bytes_max: u64) -> Result<String, String> {
     use std::io::Read as _;
     let file = std::fs::File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
@@ -135,7 +144,10 @@ fn read_beside(experiment: &mut Experiment, beside: Beside<'_>, faults: &mut Vec
         }
         match beside(path) {
             Ok(text) => *file = File::Text(text),
-            Err(error) => faults.push(Fault::new(here, format!("\"{path}\" {error}"))),
+            Err(error) => {
+                let fault = Fault::new(here, format!("\"{path}\" {error}"));
+                faults.push(fault.with_hint("a `path` begins at the folder of the experiment file"));
+            }
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Arms: what they change has to be there, what comes of them has to be whole, and no two may be the same.
 
 use super::{topology, unknown};
+use crate::Adaptation;
 use crate::experiment::{Arm, Experiment};
 use crate::fault::{Fault, Path};
 use crate::path;
 use crate::plan::{Site, Staged, staged};
 use crate::read::Places;
 
-pub(super) fn check(experiment: &Experiment, names_lead: bool, faults: &mut Vec<Fault>) {
+pub(super) fn check(experiment: &Experiment, is_whole: bool, faults: &mut Vec<Fault>) {
     let before = faults.len();
     for (at, arm) in experiment.arms.iter().enumerate() {
         names(experiment, arm, &path!["arm", at], faults);
@@ -18,7 +19,7 @@ pub(super) fn check(experiment: &Experiment, names_lead: bool, faults: &mut Vec<
             faults.push(unknown(path!["quick", "arms", at], "arm", name, arms()));
         }
     }
-    if names_lead && faults.len() == before {
+    if is_whole && faults.len() == before {
         whole(experiment, faults);
     }
 }
@@ -54,39 +55,48 @@ fn names(experiment: &Experiment, arm: &Arm, here: &Path, faults: &mut Vec<Fault
         let mut changed = process.clone();
         changed.program.clone_from(&arm.programs[&process.name]);
         changed.conf = arm.confs.get(&process.name).or(process.conf.as_ref()).cloned();
-        faults.extend(topology::program(&changed, here));
+        if topology::program(process, here).is_none() {
+            faults.extend(topology::program(&changed, here));
+        }
     }
 }
 
 /// Every template filled in, for each arm; and what comes of them compared.
 fn whole(experiment: &Experiment, faults: &mut Vec<Fault>) {
-    let (folder, places) = (std::path::Path::new("/"), Places::default());
-    let site = Site { folder, network: experiment.network.kind, places: &places };
     let mut known: Vec<Staged> = Vec::new();
     for (at, arm) in experiment.arms.iter().enumerate() {
-        match staged(experiment, &arm.name, site) {
-            Err(found) => {
-                for fault in found {
-                    // A file is the same in all arms, but what it says of a value that no arm has is said once.
-                    if !faults
-                        .iter()
-                        .any(|fault_known| (&fault_known.path, &fault_known.part) == (&fault.path, &fault.part))
-                    {
-                        faults.push(fault);
-                    }
-                }
-            }
-            Ok(mut staged) => {
-                let name = std::mem::take(&mut staged.arm);
-                staged.place.clear();
-                if let Some(twin) = known.iter().position(|other| *other == staged) {
-                    let twin = &experiment.arms[twin].name;
-                    let what = format!("arm \"{name}\" does nothing otherwise than \"{twin}\"");
-                    let hint = "let a template, a program, a configuration or a sysctl differ; an arm against itself is `--control`";
-                    faults.push(Fault::of_key(path!["arm", at], what).with_hint(hint));
-                }
-                known.push(staged);
-            }
+        let Some(mut staged) = filled_in(experiment, &arm.name, faults) else { continue };
+        let name = std::mem::take(&mut staged.arm);
+        staged.place.clear();
+        if let Some(twin) = known.iter().position(|other| *other == staged) {
+            let twin = &experiment.arms[twin].name;
+            let what = format!("arm \"{name}\" does nothing otherwise than \"{twin}\"");
+            let hint =
+                "let a template, a program, a configuration or a sysctl differ; an arm against itself is `--control`";
+            faults.push(Fault::of_key(path!["arm", at], what).with_hint(hint));
+        }
+        known.push(staged);
+    }
+    let quick = experiment.adapted(&Adaptation { quick: true, ..Adaptation::default() });
+    if let (Ok(quick), true) = (quick, faults.is_empty()) {
+        for arm in &quick.arms {
+            filled_in(&quick, &arm.name, faults);
         }
     }
+}
+
+/// What is wrong in a file that all arms share is said once.
+fn filled_in(experiment: &Experiment, arm: &str, faults: &mut Vec<Fault>) -> Option<Staged> {
+    let (folder, places) = (std::path::Path::new("/"), Places::default());
+    let site = Site { folder, network: experiment.network.kind, places: &places };
+    let found = match staged(experiment, arm, site) {
+        Ok(staged) => return Some(staged),
+        Err(found) => found,
+    };
+    for fault in found {
+        if !faults.iter().any(|known| (&known.path, &known.part) == (&fault.path, &fault.part)) {
+            faults.push(fault);
+        }
+    }
+    None
 }

@@ -1,7 +1,7 @@
 //! Whether a file has the shape of an experiment: known keys, kinds of values, bounds. The schema of the types is what it is
 //! held against, so that nothing is said twice. All faults at once; what has none goes on as JSON.
 
-use crate::fault::{Fault, Path, suggestion};
+use crate::fault::{Fault, Path, nearest, suggestion};
 use crate::path;
 use crate::schema::schema;
 use serde_json::{Map, Number, Value};
@@ -107,7 +107,7 @@ impl Walk {
 
     fn table(&mut self, schema: &'static Value, table: &DeTable<'_>, at: &Path) -> Value {
         let properties = field(schema, "properties");
-        let mut found = Map::new();
+        let (mut found, mut meant) = (Map::new(), Vec::new());
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             let here = at.then(name);
@@ -119,12 +119,14 @@ impl Walk {
                 }
                 continue;
             }
+            meant.extend(nearest(name, keys(properties)));
             let what = format!("unknown key \"{name}\" in {}", container(at));
             self.faults.push(Fault::of_key(here, what).with_hint(suggestion(name, keys(properties))));
         }
         let required = field(schema, "required").and_then(Value::as_array);
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
-            let is_there = table.keys().any(|key| key.get_ref() == name);
+            // What was written otherwise has been told already.
+            let is_there = meant.contains(&name) || table.keys().any(|key| key.get_ref() == name);
             if !is_there {
                 let fault = Fault::of_key(at.clone(), format!("{} has no \"{name}\"", container(at)));
                 let hint = properties.and_then(|properties| properties.get(name)).and_then(description);
