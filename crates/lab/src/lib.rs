@@ -14,8 +14,10 @@ pub mod limits;
 pub mod plan;
 pub mod read;
 pub mod record;
+pub mod report;
 pub mod schedule;
 pub mod schema;
+pub mod shipped;
 pub mod stage;
 pub mod template;
 

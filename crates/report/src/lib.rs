@@ -1,5 +1,5 @@
 //! What every tool hands out: one [`Document`] of sections with tables, charts, verdicts, findings and notes, rendered as
-//! terminal text, JSON, one self-contained HTML page, or SARIF for CI. Pure: a document goes in, a string comes out.
+//! terminal text, JSON, Markdown, one self-contained HTML page, or SARIF for CI. Pure: a document goes in, a string comes out.
 //!
 //! It does not measure, judge or write files. Tools (`load`, `watch`, `doctor`, `plan`, `lab`) build documents and decide
 //! where the text goes.
@@ -22,6 +22,7 @@ pub mod document;
 pub mod figure;
 pub mod html;
 pub mod json;
+pub mod markdown;
 pub mod sarif;
 mod scale;
 pub mod text;

@@ -1,0 +1,114 @@
+//! A record sorted by arm: the samples that count, those that do not, and figures over the rounds. Used by every part of the
+//! report.
+
+use crate::figure;
+use crate::{Record, Sample};
+use report::{Cell, Figure};
+use std::collections::BTreeSet;
+
+/// One arm with its samples, in the order of their rounds.
+pub(super) struct Arm<'a> {
+    pub(super) name: &'a str,
+    /// Those that count.
+    pub(super) samples: Vec<&'a Sample>,
+    /// Rounds of those that do not, with the reason.
+    pub(super) void: Vec<(u32, &'a str)>,
+}
+
+/// All arms of which there are samples, in the experiment's order.
+pub(super) struct Arms<'a> {
+    pub(super) record: &'a Record,
+    arms: Vec<Arm<'a>>,
+}
+
+impl<'a> Arms<'a> {
+    pub(super) fn of(record: &'a Record) -> Self {
+        let arms = record.experiment.arms.iter().map(|arm| {
+            let of_arm = || record.samples.iter().filter(|sample| sample.arm == arm.name);
+            let mut samples: Vec<&Sample> = of_arm().filter(|sample| sample.void.is_none()).collect();
+            samples.sort_by_key(|sample| sample.round);
+            let void = of_arm().filter_map(|sample| Some((sample.round, sample.void.as_deref()?))).collect();
+            Arm { name: &arm.name, samples, void }
+        });
+        let arms = arms.filter(|arm: &Arm<'_>| !arm.samples.is_empty() || !arm.void.is_empty()).collect();
+        Self { record, arms }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arm<'a>> {
+        self.arms.iter()
+    }
+
+    pub(super) fn as_slice(&self) -> &[Arm<'a>] {
+        &self.arms
+    }
+
+    /// Names of all figures that any sample that counts has.
+    pub(super) fn figure_names(&self) -> BTreeSet<&'a str> {
+        self.arms
+            .iter()
+            .flat_map(|arm| &arm.samples)
+            .flat_map(|sample| sample.figures.keys().map(String::as_str))
+            .collect()
+    }
+
+    /// What stands behind the prefix in the names of figures, each once: the processes of `cores.`.
+    pub(super) fn named(&self, prefix: &str) -> Vec<&'a str> {
+        self.figure_names().into_iter().filter_map(|name| name.strip_prefix(prefix)).collect()
+    }
+
+    /// Processes and loads, in the experiment's order; the loads first, since that is the way of a request.
+    pub(super) fn processes(&self) -> Vec<&'a str> {
+        let experiment = &self.record.experiment;
+        let loads = experiment.loads.iter().map(crate::experiment::Load::name);
+        let processes = experiment.processes.iter().rev().map(|process| process.name.as_str());
+        let mut names: Vec<&str> = Vec::new();
+        for name in loads.chain(processes) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Whether any sample of any arm has a number other than zero under this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.arms.iter().any(|arm| arm.values(name).iter().any(|value| *value != 0.0))
+    }
+}
+
+impl<'a> Arm<'a> {
+    /// The figure of each round that has it.
+    pub(super) fn values(&self, name: &str) -> Vec<f64> {
+        self.samples.iter().filter_map(|sample| sample.figures.get(name).copied()).collect()
+    }
+
+    /// Median and spread over the rounds; a dash in words where no sample has it.
+    pub(super) fn cell(&self, name: &str) -> Cell {
+        let values = self.values(name);
+        if values.is_empty() {
+            return "–".into();
+        }
+        let (unit, factor) = figure::unit(name);
+        let values: Vec<f64> = values.into_iter().map(|value| value * factor).collect();
+        // The same in every round: nothing to spread.
+        match values.split_first() {
+            Some((first, rest)) if !rest.is_empty() && rest.iter().all(|value| value.total_cmp(first).is_eq()) => {
+                Figure::exact(*first, unit).into()
+            }
+            _ => Figure::sampled(&values, unit).into(),
+        }
+    }
+
+    /// The median over the rounds.
+    pub(super) fn median(&self, name: &str) -> Option<f64> {
+        stats::Summary::of(&self.values(name)).map(|summary| summary.median)
+    }
+
+    /// The round that stands for the arm in charts over time: that of the median throughput, or of the middle one.
+    pub(super) fn typical(&self) -> Option<&'a Sample> {
+        let mut samples = self.samples.clone();
+        let rate = |sample: &Sample| sample.figures.get("requests_per_second").copied().unwrap_or_default();
+        samples.sort_by(|a, b| rate(a).total_cmp(&rate(b)).then(a.round.cmp(&b.round)));
+        samples.get(samples.len() / 2).copied()
+    }
+}

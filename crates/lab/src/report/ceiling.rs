@@ -1,0 +1,98 @@
+//! Plateaus that are no load: sockets on a port that stay at the number of ports that `connect()` can choose from. F0's report
+//! took one for a property of its gateway.
+
+use super::arms::Arms;
+use crate::experiment::{Arm as Setting, NetworkKind, Probe};
+use crate::{Record, Sample};
+use report::Unit;
+use report::figure::shown;
+
+/// Linux's default, which every new network namespace has.
+const RANGE_DEFAULT: (u32, u32) = (32_768, 60_999);
+/// The last part of the load in which nothing may move: half of it, so that a slow climb is not taken for a plateau.
+const TAIL: f64 = 0.5;
+/// Fewer looks than this in it show no plateau.
+const LOOKS_MIN: usize = 4;
+/// How far the looks may differ from each other.
+const FLAT_SHARE: f64 = 0.04;
+/// How near they must be to the number of ports: some are in use by other destinations, or between two states.
+const NEAR_SHARE: f64 = 0.08;
+
+/// A sentence for each arm and port whose sockets stood at a ceiling, typically.
+pub(super) fn found(record: &Record, arms: &Arms<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for arm in arms.iter() {
+        let (Some(sample), Some(setting)) =
+            (arm.typical(), record.experiment.arms.iter().find(|known| known.name == arm.name))
+        else {
+            continue;
+        };
+        for probe in &record.experiment.probes {
+            let Probe::Port { name, host, port } = probe else { continue };
+            let Some(level) = plateau(sample, name) else { continue };
+            let (first, last) = range(record, setting, host);
+            let ports = f64::from(last.saturating_sub(first)) + 1.0;
+            let share = level / ports;
+            let part = match share {
+                share if (share - 1.0).abs() <= NEAR_SHARE => "as many as",
+                share if (share - 0.5).abs() <= NEAR_SHARE / 2.0 => {
+                    "half of (connect() tries every second one first, and those whose other end closed first are free again)"
+                }
+                _ => continue,
+            };
+            let [level, ports] = [level, ports].map(|value| shown(value, &Unit::of("")));
+            sentences.push(format!(
+                "{}: the sockets on port {port} ({name}) stayed at {level}, {part} the {ports} ports {first}–{last} that host {host} \
+                 has towards one destination. This plateau is a ceiling, not a load: more requests could not have shown more.",
+                arm.name
+            ));
+        }
+    }
+    sentences
+}
+
+/// The level of the last half of the load, if it is flat.
+fn plateau(sample: &Sample, probe: &str) -> Option<f64> {
+    let totals = total(sample, probe);
+    let end = totals.last().map(|(at, _)| *at)?;
+    let tail: Vec<f64> =
+        totals.iter().filter(|(at, _)| *at >= end * TAIL && *at > 0.0).map(|(_, value)| *value).collect();
+    let most = tail.iter().copied().fold(0.0, f64::max);
+    let least = tail.iter().copied().fold(f64::INFINITY, f64::min);
+    (tail.len() >= LOOKS_MIN && most > 0.0 && most - least <= most * FLAT_SHARE).then_some(most)
+}
+
+/// All sockets of a probe over time: its own series, or the sum of those by state.
+pub(super) fn total(sample: &Sample, probe: &str) -> Vec<(f64, f64)> {
+    if let Some(series) = sample.series.get(&format!("sockets.{probe}")) {
+        return series.clone();
+    }
+    let prefix = format!("sockets.{probe}.");
+    let mut sum: Vec<(f64, f64)> = Vec::new();
+    for (_, series) in sample.series.iter().filter(|(name, _)| name.starts_with(&prefix)) {
+        for (at, value) in series {
+            match sum.iter_mut().find(|(known, _)| known.total_cmp(at).is_eq()) {
+                Some((_, total)) => *total += value,
+                None => sum.push((*at, *value)),
+            }
+        }
+    }
+    sum.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sum
+}
+
+/// The ports that a host's `connect()` chooses from in an arm.
+fn range(record: &Record, arm: &Setting, host: &str) -> (u32, u32) {
+    const NAME: &str = "net.ipv4.ip_local_port_range";
+    // On the machine's own loopback no sysctl of the experiment was set.
+    let is_set = record.experiment.network.kind != NetworkKind::Loopback;
+    let of_arm = arm.sysctls.get(host).and_then(|sysctls| sysctls.get(NAME));
+    let of_host = || record.experiment.hosts.get(host).and_then(|host| host.sysctls.get(NAME));
+    let text = of_arm.or_else(of_host).filter(|_| is_set);
+    let numbers =
+        text.map(|text| text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>());
+    match numbers.as_deref() {
+        Some([first, last]) => (*first, *last),
+        _ => RANGE_DEFAULT,
+    }
+}

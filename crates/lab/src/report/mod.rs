@@ -1,0 +1,183 @@
+//! What a record says to people: one [`Document`] of claims, figures by arm, charts, and everything that speaks against them.
+//! Whoever has a record can make it again. It judges nothing (the verdicts come in), and writes nothing: the caller renders it as
+//! text, Markdown, JSON or HTML.
+
+mod arms;
+mod ceiling;
+mod charts;
+mod tables;
+
+use crate::Record;
+use crate::experiment::Order;
+use crate::judge::Judged;
+use arms::Arms;
+use report::{Document, Outcome, Section, Severity, Table};
+use std::collections::BTreeMap;
+
+/// The whole report. `judged` are the record's claims with their verdicts, as [`judge`](crate::judge::judge) returns them.
+pub fn document(record: &Record, judged: &[Judged]) -> Document {
+    let arms = Arms::of(record);
+    let mut document = Document::new(&record.experiment.title, &made_by());
+    document.facts = facts(record, &arms);
+    document.sections.push(claims(record, judged));
+    document.sections.push(about(record, &arms));
+    document.sections.extend(tables::sections(&arms));
+    document.sections.extend(charts::sections(&arms));
+    document.sections.extend(against(record, &arms));
+    document.sections.push(order(record));
+    document
+}
+
+fn made_by() -> String {
+    format!("holdfast lab {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// What the figures belong to, and how to have them again.
+fn facts(record: &Record, arms: &Arms<'_>) -> Vec<(String, String)> {
+    let experiment = &record.experiment;
+    let order = match experiment.method.order {
+        Order::Mirrored => "arms forward in one round, backward in the next",
+        Order::Random => "arms in an order drawn anew for each round",
+    };
+    let quick = if record.quick { ", quick" } else { "" };
+    let amounts: Vec<String> = experiment.loads.iter().filter_map(amount).collect();
+    let method = format!(
+        "{} rounds of {} arms{quick}, {order}; per sample {} idle, {} warm-up, then {}; a look every {}",
+        experiment.method.rounds,
+        experiment.arms.len(),
+        seconds(experiment.method.idle),
+        seconds(experiment.method.warm_up),
+        if amounts.is_empty() { "the load".to_owned() } else { amounts.join(" and ") },
+        seconds(experiment.method.look),
+    );
+    let void: usize = arms.iter().map(|arm| arm.void.len()).sum();
+    let samples =
+        format!("{} taken, {void} of them void; figures are median [least–most] of the others", record.samples.len());
+    let mut facts = vec![
+        ("experiment".to_owned(), experiment.name.clone()),
+        ("began".to_owned(), record.began.clone()),
+        ("method".to_owned(), method),
+        ("samples".to_owned(), samples),
+        ("seed".to_owned(), record.seed.to_string()),
+        ("to repeat".to_owned(), record.command.clone()),
+    ];
+    facts.extend(record.fingerprint.iter().cloned());
+    facts
+}
+
+fn amount(load: &crate::experiment::Load) -> Option<String> {
+    match (load.requests, load.seconds) {
+        (Some(requests), _) => Some(format!("{requests} requests")),
+        (None, Some(length)) => Some(seconds(length)),
+        (None, None) => None,
+    }
+}
+
+fn seconds(value: f64) -> String {
+    format!("{value} s")
+}
+
+/// Verdicts first: what the run was for. What is only shown stands behind what is claimed.
+fn claims(record: &Record, judged: &[Judged]) -> Section {
+    let mut section = Section::new("Claims");
+    if let Some(partial) = &record.partial {
+        let what = format!("This record is partial: {partial}. What follows is what there is.");
+        section = section.note(Severity::Error, what);
+    }
+    for (arm, reason) in &record.absent {
+        section = section.note(Severity::Warning, format!("Arm \"{arm}\" is absent: {reason}"));
+    }
+    if judged.is_empty() {
+        let what = "The experiment claims nothing: what follows is shown, and judged by nobody.";
+        section = section.note(Severity::Note, what);
+    }
+    let (shown, claimed): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.claim.observed);
+    for (what, judged) in [("claimed", claimed), ("shown without being claimed", shown)] {
+        if judged.is_empty() {
+            continue;
+        }
+        section = section.note(Severity::Note, format!("{} {what}: {}.", judged.len(), outcomes(&judged)));
+        section = judged.into_iter().fold(section, |section, judged| section.verdict(judged.verdict.clone()));
+    }
+    section
+}
+
+fn outcomes(judged: &[&Judged]) -> String {
+    let count = |outcome| judged.iter().filter(|judged| judged.verdict.outcome == outcome).count();
+    let outcomes = [Outcome::Holds, Outcome::Fails, Outcome::Undecided, Outcome::Void];
+    let counts = outcomes.map(|outcome| (outcome.word(), count(outcome))).into_iter().filter(|(_, count)| *count > 0);
+    counts.map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What the experiment says of itself, and what of its figures must not be taken for a load.
+fn about(record: &Record, arms: &Arms<'_>) -> Section {
+    let mut section = Section::new("What it is about");
+    for ceiling in ceiling::found(record, arms) {
+        section = section.note(Severity::Warning, ceiling);
+    }
+    let paragraphs = record.experiment.about.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
+    paragraphs.fold(section, |section, paragraph| section.note(Severity::Note, paragraph))
+}
+
+/// What speaks against the figures: samples that count for nothing, and what was seen beside them.
+fn against(record: &Record, arms: &Arms<'_>) -> Option<Section> {
+    let mut section = Section::new("Void samples and remarks");
+    for arm in arms.iter().filter(|arm| !arm.void.is_empty()) {
+        let reasons = counted(arm.void.iter().map(|(_, reason)| *reason));
+        let taken = arm.void.len() + arm.samples.len();
+        let what = format!("{}: {} of {taken} samples are void: {}", arm.name, arm.void.len(), reasons.join("; "));
+        section = section.note(Severity::Warning, what);
+    }
+    let mut table =
+        Table::new("Remarks, with the number of samples in which they were made", &["arm", "samples", "remark"]);
+    for arm in arms.iter() {
+        let of_arm = record.samples.iter().filter(|sample| sample.arm == arm.name);
+        let mut remarks: BTreeMap<&str, usize> = BTreeMap::new();
+        for remark in of_arm.flat_map(|sample| &sample.remarks) {
+            *remarks.entry(remark).or_default() += 1;
+        }
+        let mut remarks: Vec<_> = remarks.into_iter().collect();
+        remarks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let left_out = remarks.len().saturating_sub(REMARKS_MAX);
+        for (remark, count) in remarks.into_iter().take(REMARKS_MAX) {
+            table = table.row(vec![arm.name.into(), count.to_string().into(), remark.into()]);
+        }
+        if left_out > 0 {
+            let more = format!("and {left_out} others, which the record has");
+            table = table.row(vec![arm.name.into(), String::new().into(), more.into()]);
+        }
+    }
+    if !table.rows.is_empty() {
+        section = section.table(table);
+    }
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+/// Of one arm: remarks with numbers in them differ from sample to sample, and nobody reads a hundred of them.
+const REMARKS_MAX: usize = 12;
+
+/// Each text once, with how often it came where that was more than once.
+fn counted<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for text in texts {
+        *counts.entry(text).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .map(|(text, count)| if count > 1 { format!("{text} ({count} times)") } else { text.to_owned() })
+        .collect()
+}
+
+/// The order in which the samples were taken: what a drift of the machine would be looked for in.
+fn order(record: &Record) -> Section {
+    let mut table = Table::new("Arms in the order in which they ran", &["round", "order"]);
+    let mut rounds: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for sample in &record.samples {
+        let void = if sample.void.is_some() { " (void)" } else { "" };
+        rounds.entry(sample.round).or_default().push(format!("{}{void}", sample.arm));
+    }
+    for (round, order) in rounds {
+        table = table.row(vec![(round + 1).to_string().into(), order.join(", ").into()]);
+    }
+    Section::new("Order").table(table)
+}

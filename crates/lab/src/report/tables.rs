@@ -1,0 +1,274 @@
+//! The figures by arm: throughput and latency, CPU of each process with the bottleneck, memory, sockets by TCP state, counters.
+
+use super::arms::{Arm, Arms};
+use report::{Cell, Figure, Section, Severity, Table, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All tables; what was not measured has none.
+pub(super) fn sections(arms: &Arms<'_>) -> Vec<Section> {
+    let sections = [throughput(arms), cpu(arms), memory(arms), sockets(arms), counters(arms)];
+    sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
+}
+
+fn throughput(arms: &Arms<'_>) -> Section {
+    let section = Section::new("Throughput and latency");
+    let Some(first) = arms.as_slice().first() else { return section };
+    let mut table = Table::new("Of all loads together", &["arm", "requests/s"]);
+    table.columns.push(format!("of {}", first.name));
+    let latencies = ["latency_ms.mean", "latency_ms.p50", "latency_ms.p90", "latency_ms.p99", "latency_ms.max"];
+    let shown: Vec<&str> = latencies.into_iter().filter(|name| arms.has(name)).collect();
+    table.columns.extend(shown.iter().map(|name| name.trim_start_matches("latency_ms.").to_owned()));
+    table.columns.extend(["requests", "failed"].map(str::to_owned));
+    let causes = arms.named("failed.");
+    let bottlenecks = arms.iter().any(|arm| bottleneck(arm).is_some());
+    if bottlenecks {
+        table.columns.push("bottleneck".to_owned());
+    }
+    for arm in arms.iter() {
+        let mut row = vec![name(arm), arm.cell("requests_per_second"), over(arm, first, "requests_per_second")];
+        row.extend(shown.iter().map(|figure| arm.cell(figure)));
+        row.extend([arm.cell("requests"), arm.cell("failed")]);
+        if bottlenecks {
+            row.push(bottleneck(arm).unwrap_or_default().into());
+        }
+        table = table.row(row);
+    }
+    let section = section.table(table);
+    let section = match by_load(arms) {
+        Some(table) => section.table(table),
+        None => section,
+    };
+    let causes: Vec<String> =
+        causes.into_iter().map(|cause| format!("failed.{cause}")).filter(|name| arms.has(name)).collect();
+    if causes.is_empty() {
+        return section;
+    }
+    section.table(by_figure("Failures by cause", arms, causes.iter().map(String::as_str)))
+}
+
+/// With the number of samples that count, where they are not all that were taken.
+fn name(arm: &Arm<'_>) -> Cell {
+    if arm.void.is_empty() { arm.name.into() } else { format!("{} ({} void)", arm.name, arm.void.len()).into() }
+}
+
+/// The figure over that of another arm, within each round.
+fn over(arm: &Arm<'_>, other: &Arm<'_>, figure: &str) -> Cell {
+    let of = |sample: &crate::Sample| sample.figures.get(figure).copied();
+    let ratios = arm.samples.iter().filter_map(|sample| {
+        let same = other.samples.iter().find(|known| known.round == sample.round)?;
+        let (value, base) = (of(sample)?, of(same)?);
+        (base > 0.0).then_some(100.0 * value / base)
+    });
+    let ratios: Vec<f64> = ratios.collect();
+    match ratios.as_slice() {
+        [] => "–".into(),
+        _ if std::ptr::eq(arm, other) => Figure::exact(100.0, Unit::Percent).into(),
+        ratios => Figure::sampled(ratios, Unit::Percent).into(),
+    }
+}
+
+/// A process whose busiest thread ran or waited for a core for at least this share of the time was what everybody waited for.
+const BUSY_SHARE: f64 = 0.85;
+
+/// Which processes were the bottleneck, and in how many samples. `None` where none was, or nobody looked.
+fn bottleneck(arm: &Arm<'_>) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for sample in &arm.samples {
+        let busy = sample.figures.iter().filter(|(_, share)| **share >= BUSY_SHARE);
+        for process in busy.filter_map(|(name, _)| name.strip_prefix("busiest.")) {
+            *counts.entry(process).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let all = arm.samples.len();
+    let words = counts.into_iter().map(|(process, count)| match count {
+        count if count == all => process.to_owned(),
+        count => format!("{process} in {count} of {all}"),
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Figures of each load, where there are several.
+fn by_load(arms: &Arms<'_>) -> Option<Table> {
+    let loads: Vec<&str> = arms.record.experiment.loads.iter().map(crate::experiment::Load::name).collect();
+    if loads.len() < 2 {
+        return None;
+    }
+    let figures = ["requests", "requests_per_second", "failed", "latency_ms.p50", "latency_ms.p99", "latency_ms.max"];
+    let has = |figure: &&str| loads.iter().any(|load| arms.has(&format!("{load}.{figure}")));
+    let figures: Vec<&str> = figures.into_iter().filter(has).collect();
+    let mut table = Table::new("Of each load", &["arm", "load"]);
+    table.columns.extend(figures.iter().map(|figure| (*figure).to_owned()));
+    for arm in arms.iter() {
+        for load in &loads {
+            let mut row = vec![arm.name.into(), (*load).into()];
+            row.extend(figures.iter().map(|figure| arm.cell(&format!("{load}.{figure}"))));
+            table = table.row(row);
+        }
+    }
+    (!figures.is_empty()).then_some(table)
+}
+
+fn cpu(arms: &Arms<'_>) -> Section {
+    let mut section = Section::new("CPU");
+    for (title, prefix) in [
+        ("CPU per answered request, by process", "cpu_us_per_request"),
+        ("Cores used, mean, by process", "cores"),
+        ("Time that the busiest thread of a process ran or waited for a core", "busiest"),
+    ] {
+        section.blocks.extend(by_process(title, prefix, arms).map(report::Block::Table));
+    }
+    section
+}
+
+fn memory(arms: &Arms<'_>) -> Section {
+    let mut section = Section::new("Memory and descriptors");
+    for (title, prefix) in [
+        ("Resident memory at most, by process", "rss_mb_max"),
+        ("Resident memory at the end, by process", "rss_mb"),
+        ("Open descriptors, by process", "descriptors"),
+        ("Samples in which a process died", "died"),
+    ] {
+        // Nobody died: nothing to say.
+        if prefix != "died" || arms.named("died.").iter().any(|process| arms.has(&format!("died.{process}"))) {
+            section.blocks.extend(by_process(title, prefix, arms).map(report::Block::Table));
+        }
+    }
+    section
+}
+
+/// A column for each process that has the figure.
+fn by_process(title: &str, prefix: &str, arms: &Arms<'_>) -> Option<Table> {
+    let known: BTreeSet<&str> = arms.named(&format!("{prefix}.")).into_iter().collect();
+    let processes: Vec<&str> = arms.processes().into_iter().filter(|process| known.contains(process)).collect();
+    let mut table = Table::new(title, &["arm"]);
+    table.columns.extend(processes.iter().map(|process| (*process).to_owned()));
+    for arm in arms.iter() {
+        let cells = processes.iter().map(|process| arm.cell(&format!("{prefix}.{process}")));
+        table = table.row([name(arm)].into_iter().chain(cells).collect());
+    }
+    (!processes.is_empty()).then_some(table)
+}
+
+fn sockets(arms: &Arms<'_>) -> Section {
+    let mut section = Section::new("Sockets by TCP state");
+    let probes: Vec<&str> = arms.record.experiment.probes.iter().filter_map(probed_port).collect();
+    let experiment = &arms.record.experiment;
+    let hosts = experiment.hosts.keys().map(String::as_str).chain(experiment.hosts.is_empty().then_some("here"));
+    let words = "Mean over the load";
+    for (place, what) in probes.iter().map(|name| (*name, "probe")).chain(hosts.map(|host| (host, "host"))) {
+        section.blocks.extend(by_state(place, what, words, arms).map(report::Block::Table));
+    }
+    if !section.blocks.is_empty() {
+        let note = "Idle is before the load, in the same topology; net is the mean over the load less that. Where nothing was \
+                    there before, only the mean is shown. Where both ends of a connection stand on one host, both are counted.";
+        section = section.note(Severity::Note, note);
+    }
+    section
+}
+
+pub(super) fn probed_port(probe: &crate::experiment::Probe) -> Option<&str> {
+    match probe {
+        crate::experiment::Probe::Port { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// Only states in which there were sockets; idle and net only where there was something before the load.
+fn by_state(place: &str, what: &str, words: &str, arms: &Arms<'_>) -> Option<Table> {
+    let prefix = format!("sockets.{place}.");
+    let states = arms.named(&prefix).into_iter().filter(|state| !state.contains('.'));
+    let figures = states.map(|state| (state.to_owned(), format!("{prefix}{state}")));
+    let all = (what == "probe").then(|| ("all".to_owned(), format!("sockets.{place}")));
+    let mut table = Table::new(&format!("{words}: {what} {place}"), &["arm"]);
+    let mut columns: Vec<String> = Vec::new();
+    for (state, figure) in all.into_iter().chain(figures).filter(|(_, figure)| arms.has(figure)) {
+        let idle = format!("{figure}.idle");
+        table.columns.push(state.clone());
+        columns.push(figure.clone());
+        if arms.has(&idle) {
+            table.columns.extend([format!("{state} idle"), format!("{state} net")]);
+            columns.extend([idle, format!("{figure}.net")]);
+        }
+    }
+    for arm in arms.iter() {
+        let cells = columns.iter().map(|figure| arm.cell(figure));
+        table = table.row([name(arm)].into_iter().chain(cells).collect());
+    }
+    (!columns.is_empty()).then_some(table)
+}
+
+/// Of the kernel's some three hundred counters, those that say how connections went.
+const COUNTERS: [&str; 26] = [
+    "Tcp.ActiveOpens",
+    "Tcp.PassiveOpens",
+    "Tcp.AttemptFails",
+    "Tcp.EstabResets",
+    "Tcp.OutRsts",
+    "Tcp.RetransSegs",
+    "TcpExt.ListenOverflows",
+    "TcpExt.ListenDrops",
+    "TcpExt.TCPSynRetrans",
+    "TcpExt.TCPTimeouts",
+    "TcpExt.TCPReqQFullDrop",
+    "TcpExt.TCPReqQFullDoCookies",
+    "TcpExt.SyncookiesSent",
+    "TcpExt.TW",
+    "TcpExt.TWRecycled",
+    "TcpExt.TCPTimeWaitOverflow",
+    "TcpExt.TCPAbortOnData",
+    "TcpExt.TCPAbortOnClose",
+    "TcpExt.TCPAbortOnTimeout",
+    "TcpExt.TCPAbortFailed",
+    "TcpExt.TCPFromZeroWindowAdv",
+    "TcpExt.TCPToZeroWindowAdv",
+    "TcpExt.TCPWantZeroWindowAdv",
+    "TcpExt.TCPRcvQDrop",
+    "TcpExt.TCPBacklogDrop",
+    "TcpExt.TCPMemoryPressures",
+];
+/// Rows of what processes tell of themselves; Holdfast's metrics alone are some hundred.
+const TOLD_MAX: usize = 40;
+
+fn counters(arms: &Arms<'_>) -> Section {
+    let claimed: BTreeSet<&str> = arms.record.experiment.claims.iter().map(|claim| claim.figure.as_str()).collect();
+    let known = arms.figure_names();
+    let mut section = Section::new("Counters, queues, and what processes tell");
+    let is_chosen = |name: &str| {
+        let counter = name.strip_prefix("tcp.").and_then(|rest| rest.split_once('.')).map(|(_, counter)| counter);
+        counter.is_some_and(|counter| COUNTERS.contains(&counter))
+    };
+    let of = |prefix: &'static str| known.iter().copied().filter(move |name| name.starts_with(prefix));
+    let counters = of("tcp.").filter(|name| claimed.contains(name) || is_chosen(name) && arms.has(name));
+    let queues = of("queue.").chain(of("bytes."));
+    let told: Vec<&str> = of("told.").filter(|name| claimed.contains(name) || arms.has(name)).collect();
+    let (first, rest): (Vec<&str>, Vec<&str>) = told.iter().partition(|name| claimed.contains(*name));
+    let kept = first.into_iter().chain(rest).take(TOLD_MAX);
+    for table in [
+        by_figure("The kernel's counters, growth over the load, by host", arms, counters),
+        by_figure("Accept queues and bytes in socket queues, most seen", arms, queues),
+        by_figure("Told by processes, growth over the load", arms, kept),
+    ] {
+        if !table.rows.is_empty() {
+            section = section.table(table);
+        }
+    }
+    if told.len() > TOLD_MAX {
+        let more = format!("{} more numbers that were told stand in the record.", told.len() - TOLD_MAX);
+        section = section.note(Severity::Note, more);
+    }
+    section
+}
+
+/// A row for each figure, a column for each arm.
+fn by_figure<'f>(title: &str, arms: &Arms<'_>, figures: impl Iterator<Item = &'f str>) -> Table {
+    let mut table = Table::new(title, &["figure"]);
+    table.columns.extend(arms.iter().map(|arm| arm.name.to_owned()));
+    for figure in figures {
+        let cells = arms.iter().map(|arm| arm.cell(figure));
+        table.rows.push([Cell::from(figure)].into_iter().chain(cells).collect());
+    }
+    table
+}

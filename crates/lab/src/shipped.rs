@@ -1,0 +1,88 @@
+//! The experiments that come with the program: the five founding ones, each a folder below `experiments/` whose files are part of
+//! the program. They are read and checked like anybody's; nothing about them is special but where their text is.
+
+use crate::Experiment;
+use crate::read::{Loaded, Refused};
+
+/// An experiment with the files beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shipped {
+    /// As in `holdfast lab run NAME`.
+    pub name: &'static str,
+    /// The experiment file.
+    pub text: &'static str,
+    /// What stands beside it: path and text.
+    pub beside: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! shipped {
+    ($( $name:literal: $( $beside:literal )*; )*) => {
+        /// All of them, in the order of the founding reports.
+        pub const ALL: &[Shipped] = &[ $( Shipped {
+            name: $name,
+            text: include_str!(concat!("../experiments/", $name, "/experiment.toml")),
+            beside: &[ $( ($beside, include_str!(concat!("../experiments/", $name, "/", $beside))), )* ],
+        }, )* ];
+    };
+}
+
+shipped! {
+    "keepalive-states": "nginx.conf" "mime.types";
+    "pool-throughput": "origin.conf" "proxy.conf" "haproxy.cfg";
+    "million-tunnels": "level1.conf" "level2.conf";
+    "listen-backlog": "server.conf";
+    "two-limit-pool": "gateway.go" "proxy.conf" "post.lua";
+}
+
+/// The one of that name.
+pub fn find(name: &str) -> Option<&'static Shipped> {
+    ALL.iter().find(|shipped| shipped.name == name)
+}
+
+impl Shipped {
+    /// The experiment, read and checked.
+    pub fn load(&self) -> Result<Loaded, Refused> {
+        let mut beside = |path: &str| {
+            let found = self.beside.iter().find(|(name, _)| *name == path);
+            found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "is not part of the program".to_owned())
+        };
+        Experiment::parse(self.text, &format!("{}/experiment.toml", self.name), &mut beside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Adaptation;
+
+    #[test]
+    fn every_one_is_sound_in_full_and_quick_and_has_nginx_and_holdfast_in_it() {
+        for shipped in ALL {
+            let loaded = shipped.load().unwrap_or_else(|refused| panic!("{}:\n{refused}", shipped.name));
+            let experiment = &loaded.experiment;
+            assert_eq!(experiment.name, shipped.name);
+            for server in ["nginx", "holdfast"] {
+                assert!(experiment.arms.iter().any(|arm| arm.name.starts_with(server)), "{server} in {}", shipped.name);
+            }
+            assert!(!experiment.claims.is_empty() && experiment.method.rounds >= 6, "{} can be judged", shipped.name);
+            let quick = Adaptation { quick: true, ..Adaptation::default() };
+            let adapted = experiment.adapted(&quick).unwrap_or_else(|error| panic!("{}: {error:?}", shipped.name));
+            assert!(adapted.method.rounds >= 6, "{} can be judged after --quick", shipped.name);
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_folder_is_part_of_the_program() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        for shipped in ALL {
+            let entries = std::fs::read_dir(folder.join(shipped.name)).expect("its folder");
+            let mut there: Vec<String> =
+                entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+            let mut known: Vec<&str> =
+                shipped.beside.iter().map(|(name, _)| *name).chain(["experiment.toml"]).collect();
+            there.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(there, known, "{}", shipped.name);
+        }
+    }
+}
