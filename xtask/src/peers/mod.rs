@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 11] = [
+const PEERS: [Peer; 12] = [
     Peer { name: "nginx", package: "nginx", file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", file: "usr/bin/wrk", version: &["-v"] },
@@ -48,6 +48,8 @@ const PEERS: [Peer; 11] = [
     Peer { name: "promtool", package: "prometheus", file: "usr/bin/promtool", version: &["--version"] },
     Peer { name: "nft", package: "nftables", file: "usr/sbin/nft", version: &["--version"] },
     Peer { name: "dnsmasq", package: "dnsmasq-base", file: "usr/sbin/dnsmasq", version: &["--version"] },
+    // The compiler, for the gateway in Go of the lab's `two-limit-pool`.
+    Peer { name: "go", package: "golang-go", file: "usr/lib/go/bin/go", version: &["version"] },
     Peer {
         name: "chromium",
         package: "chromium-headless-shell",

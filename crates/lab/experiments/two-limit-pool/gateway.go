@@ -25,7 +25,7 @@ type counters struct {
 	failedOtherwise atomic.Int64
 }
 
-// The last line of each is the number, as Prometheus reads it.
+// As Prometheus reads it.
 func (c *counters) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	fmt.Fprintf(w, "# TYPE gateway_requests_total counter\ngateway_requests_total %d\n", c.requests.Load())
@@ -64,6 +64,10 @@ func main() {
 	proxy := httputil.NewSingleHostReverseProxy(origin)
 	proxy.Transport = transport
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, err error) {
+		// The client has gone: nobody is left to be told, and nothing of ours failed.
+		if errors.Is(err, context.Canceled) {
+			return
+		}
 		// "connect: cannot assign requested address": no local port is left towards the origin.
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
 			count.cannotAssign.Add(1)
