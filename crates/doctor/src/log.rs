@@ -19,6 +19,11 @@ const QUOTED_MAX: usize = 3;
 /// Longer lines are cut: nginx itself writes at most 2,048 bytes of message.
 const LINE_BYTES_MAX: usize = 8192;
 
+/// The names of all causes that a log can be told, as findings carry them.
+pub fn causes() -> impl Iterator<Item = &'static str> {
+    PHRASES.iter().map(|phrase| phrase.name)
+}
+
 /// What a log said so far.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -30,6 +35,8 @@ pub struct Log {
 #[derive(Debug, Clone, Default)]
 struct Group {
     count: u64,
+    /// Where in the file the first of them stands, from 1.
+    line: u64,
     first: String,
     last: String,
     peers: BTreeMap<String, u64>,
@@ -54,6 +61,9 @@ impl Log {
             return;
         };
         group.count += 1;
+        if group.line == 0 {
+            group.line = self.lines;
+        }
         if let Some(time) = timestamp(&line) {
             if group.first.is_empty() {
                 time.clone_into(&mut group.first);
@@ -127,7 +137,7 @@ impl Group {
             rule: phrase.name.to_owned(),
             severity: if phrase.status.is_empty() { Severity::Note } else { Severity::Error },
             what: format!("{}{status}, {count} times", phrase.cause),
-            place: None,
+            place: Some((file.to_owned(), usize::try_from(self.line).unwrap_or(usize::MAX), 1)),
             why: phrase.meaning.to_owned(),
             evidence,
             arithmetic: String::new(),
@@ -212,6 +222,8 @@ mod tests {
         );
         assert!(found[0].evidence.contains(&"first 2026/11/21 23:40:22, last 2026/11/21 23:40:22".to_owned()));
         assert!(found[1].evidence.iter().any(|line| line.starts_with("1 of them were POST")));
+        // Each stands at the first of its lines, where an editor or a review can show it.
+        assert_eq!([found[0].place_text(), found[1].place_text()], ["error.log:1:1", "error.log:2:1"]);
     }
 
     /// As nginx writes them, and what they have to be taken for.

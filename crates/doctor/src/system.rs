@@ -3,7 +3,7 @@
 
 use crate::facts::System;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The sysctls that rules look at.
 const SYSCTLS: [&str; 16] = [
@@ -76,13 +76,24 @@ fn memory(process: &str) -> Option<u64> {
     let line = total.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let machine = line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)?;
     let groups = fs::read_to_string(format!("{process}/cgroup")).unwrap_or_default();
-    // `0::/system.slice/nginx.service`: the unified hierarchy, in which every group above limits as well.
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-    let limit = |group: &Path| {
-        let folder = Path::new("/sys/fs/cgroup").join(group.strip_prefix("/").unwrap_or(group));
-        fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse::<u64>().ok()
-    };
-    Some(Path::new(&own).ancestors().filter_map(limit).fold(machine, u64::min))
+    let limits = memory_limits(&groups);
+    Some(limits.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).fold(machine, u64::min))
+}
+
+/// The files that may limit a process's memory, from its `/proc/PID/cgroup`: of its own group and of all above, which limit it
+/// as well. `0::/system.slice/nginx.service` is the unified hierarchy, `4:memory:/docker/0123` one of the older kind.
+fn memory_limits(groups: &str) -> impl Iterator<Item = PathBuf> + '_ {
+    groups.lines().flat_map(|line| {
+        let mut words = line.splitn(3, ':').skip(1);
+        let (folder, name) = match words.next() {
+            Some("") => ("/sys/fs/cgroup", "memory.max"),
+            Some("memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => ("", ""),
+        };
+        let own = Path::new(words.next().unwrap_or_default());
+        let groups = own.ancestors().filter(move |_| !folder.is_empty());
+        groups.map(move |group| Path::new(folder).join(group.strip_prefix("/").unwrap_or(group)).join(name))
+    })
 }
 
 #[cfg(test)]
@@ -95,6 +106,26 @@ mod tests {
         assert!(system.memory_bytes > Some(1 << 20) && system.cpus > Some(0) && system.descriptors > Some(2));
         assert!(system.number("fs.file-max").is_some());
         assert_eq!(read(Some(std::process::id())).expect("the same").number("fs.nr_open"), system.number("fs.nr_open"));
+    }
+
+    #[test]
+    fn limits_of_memory_are_looked_up_in_either_kind_of_control_group() {
+        let files = |groups: &str| -> Vec<String> {
+            memory_limits(groups).map(|file| file.to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(
+            files("0::/a.slice/b.service\n"),
+            [
+                "/sys/fs/cgroup/a.slice/b.service/memory.max",
+                "/sys/fs/cgroup/a.slice/memory.max",
+                "/sys/fs/cgroup/memory.max"
+            ]
+        );
+        assert_eq!(
+            files("5:devices:/x\n4:memory:/y\n1:name=systemd:/\n"),
+            ["/sys/fs/cgroup/memory/y/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        );
+        assert_eq!(files(""), [""; 0]);
     }
 
     #[test]

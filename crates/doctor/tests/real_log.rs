@@ -4,12 +4,13 @@
 
 mod disk;
 
-use doctor::log::Log;
+use doctor::log::{Log, causes};
 use doctor::{Facts, System};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -24,6 +25,19 @@ const PORTS: std::ops::RangeInclusive<u16> = 40_000..=40_003;
 
 /// Of the namespace of whoever writes it.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// What is provoked beside [`faults`]: by a client that leaves, to workers, and by limits.
+const FURTHER: [&str; 6] = [
+    "log-client-gone",
+    "log-worker-killed",
+    "log-worker-crashed",
+    "log-worker-connections-exhausted",
+    "log-address-in-use",
+    "log-descriptors-exhausted",
+];
+
+/// All that are provoked here, as the guide says.
+const PROVOKED: usize = 30;
 
 /// What an upstream does once it has read a request.
 #[derive(Clone, Copy)]
@@ -270,6 +284,11 @@ fn every_fault_that_nginx_was_provoked_into_is_named() {
         let sockets = tempfile::tempdir().expect("a folder");
         fs::set_permissions(sockets.path(), fs::Permissions::from_mode(0o755)).expect("set");
         let faults = faults(sockets.path());
+        let [gone, killed, crashed, ..] = FURTHER;
+        let named: BTreeSet<&str> = faults.iter().map(|(_, _, rule)| *rule).chain(FURTHER).collect();
+        assert_eq!(named.len(), PROVOKED);
+        let unknown: Vec<_> = named.iter().filter(|rule| !causes().any(|cause| cause == **rule)).collect();
+        assert_eq!(unknown, [&""; 0]);
         let locations: Vec<String> =
             faults.iter().map(|(path, inside, _)| format!("location {path} {{ {inside} }}")).collect();
         let http = format!(
@@ -293,13 +312,12 @@ fn every_fault_that_nginx_was_provoked_into_is_named() {
         for (_, _, rule) in &faults {
             nginx.wait_for(rule);
         }
-        nginx.wait_for("log-client-gone");
-        let (first, second) = (nginx.worker(), "log-worker-killed");
-        kill(first, Signal::SIGKILL).expect("it runs");
-        nginx.wait_for(second);
+        nginx.wait_for(gone);
+        kill(nginx.worker(), Signal::SIGKILL).expect("it runs");
+        nginx.wait_for(killed);
         until("another worker runs", || nginx.log().matches("start worker process ").nth(1).map(drop));
         kill(nginx.worker(), Signal::SIGSEGV).expect("it runs");
-        nginx.wait_for("log-worker-crashed");
+        nginx.wait_for(crashed);
 
         // No error is left over without a cause, and each finding has what people need, with the configuration beside it.
         let text = nginx.log();
@@ -325,22 +343,36 @@ fn every_fault_that_nginx_was_provoked_into_is_named() {
 #[test]
 fn limits_of_the_workers_and_a_taken_port_are_named() {
     in_a_namespace("limits_of_the_workers_and_a_taken_port_are_named", || {
+        let [.., connections, taken, descriptors] = FURTHER;
         let silent = upstream("127.0.0.1:9102", Upstream::StaysSilent);
         let server = format!("server {{ listen 127.0.0.1:9000; location / {{ proxy_pass http://{silent}; }} }}");
         let address: SocketAddr = "127.0.0.1:9000".parse().expect("an address");
         let few = Nginx::start("", 6, &server);
         let asked: Vec<_> = (1..8).map(|number| ask(address, number, "/")).collect();
-        few.wait_for("log-worker-connections-exhausted");
+        few.wait_for(connections);
         // The port is taken now: a second one does not start.
         let mut second = Nginx::run(few.folder.path());
-        few.wait_for("log-address-in-use");
+        few.wait_for(taken);
         let _ = second.wait();
         drop((asked, few));
 
         fs::write(RANGE, "40000 49999").expect("written");
         let poor = Nginx::start("worker_rlimit_nofile 14;", 64, &server);
         let asked: Vec<_> = (10..24).map(|number| ask(address, number, "/")).collect();
-        poor.wait_for("log-descriptors-exhausted");
+        poor.wait_for(descriptors);
         drop((asked, poor));
     });
+}
+
+#[test]
+fn the_guide_says_how_many_causes_are_known_and_provoked() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/doctor.md");
+    let guide = fs::read_to_string(guide).expect("the guide is there");
+    let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        format!("nginx's own phrases: {} causes,", causes().count()),
+        format!("provoke a real nginx into {PROVOKED} of them"),
+    ] {
+        assert!(guide.contains(&said), "{said}");
+    }
 }

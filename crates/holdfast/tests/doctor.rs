@@ -1,10 +1,17 @@
 //! `holdfast doctor` as it is typed: what it finds, how it ends, and what it says when it cannot look.
 
+#[allow(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
+use support::observer::in_a_namespace;
+use support::until;
 
 fn doctor(arguments: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -38,26 +45,14 @@ fn a_group_without_keepalive_is_a_warning_with_something_to_paste() {
     assert_eq!(doctor(&["-c", "examples/static-site.conf"]).status.code(), Some(0));
 }
 
-#[test]
-fn ci_reads_sarif_and_programs_read_json() {
-    let faulty = ["-c", "examples/throughput-unpooled.conf"];
-    let sarif = doctor(&[&faulty[..], &["--sarif"]].concat());
-    let text = String::from_utf8_lossy(&sarif.stdout);
-    assert!(
-        text.contains("\"version\": \"2.1.0\"")
-            && text.contains("throughput-unpooled.conf")
-            && text.contains("startLine")
-    );
-    let json = doctor(&[&faulty[..], &["--json"]].concat());
-    assert!(String::from_utf8_lossy(&json.stdout).contains("holdfast.report/1"));
-}
+/// A line of an error log: no port was left.
+const NO_PORT: &str = "2026/11/21 23:40:22 [error] 7#7: *4 connect() failed (99: Cannot assign requested address) while connecting to \
+                       upstream, client: 10.0.0.9, request: \"GET / HTTP/1.1\", upstream: \"http://127.0.0.1:9001/\"\n";
 
 #[test]
 fn an_error_log_is_explained() {
     let folder = tempfile::tempdir().expect("a folder");
-    let line = "2026/11/21 23:40:22 [error] 7#7: *4 connect() failed (99: Cannot assign requested address) while connecting to upstream, \
-                client: 10.0.0.9, request: \"GET / HTTP/1.1\", upstream: \"http://127.0.0.1:9001/\"\n";
-    let log = written(&folder, "error.log", &line.repeat(3));
+    let log = written(&folder, "error.log", &NO_PORT.repeat(3));
     let found = doctor(&["--log", &log]);
     let text = String::from_utf8_lossy(&found.stdout);
     assert!(
@@ -81,34 +76,188 @@ fn what_cannot_be_read_is_said_with_its_place() {
     assert_eq!(doctor(&[]).status.code(), Some(2));
 }
 
+/// A server that does two things wrong: a queue of one that nobody accepts from, and connections that it does not close.
+struct Careless {
+    /// Of its full queue.
+    address: SocketAddr,
+    _full: Socket,
+    _held: Vec<TcpStream>,
+}
+
+impl Careless {
+    /// In this process, for all tests: to the doctor they are one server.
+    fn running() -> &'static Self {
+        static RUNNING: LazyLock<Careless> = LazyLock::new(Careless::start);
+        &RUNNING
+    }
+
+    fn start() -> Self {
+        let full = Socket::new(Domain::IPV4, Type::STREAM, None).expect("made");
+        full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bound");
+        full.listen(1).expect("listening");
+        let address = full.local_addr().expect("bound").as_socket().expect("an address");
+        let mut held: Vec<TcpStream> =
+            (0..2).map(|_| TcpStream::connect(address).expect("there is room for two")).collect();
+        let careless = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let there = careless.local_addr().expect("bound");
+        for _ in 0..80 {
+            let client = TcpStream::connect(there).expect("it listens");
+            let (mut server, _) = careless.accept().expect("connected");
+            drop(client);
+            assert_eq!(server.read(&mut [0; 1]).expect("the end"), 0);
+            held.push(server);
+        }
+        Self { address, _full: full, _held: held }
+    }
+
+    fn configuration(&self, folder: &tempfile::TempDir) -> String {
+        let conf = format!("events {{}}\nhttp {{\n    server {{ listen {}; }}\n}}\n", self.address);
+        written(folder, "nginx.conf", &conf)
+    }
+}
+
 #[test]
 fn the_sockets_of_a_running_process_are_evidence() {
     let folder = tempfile::tempdir().expect("a folder");
-    // This process is the server: a queue of one that nobody accepts from, and connections that it does not close.
-    let full = Socket::new(Domain::IPV4, Type::STREAM, None).expect("made");
-    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bound");
-    full.listen(1).expect("listening");
-    let address = full.local_addr().expect("bound").as_socket().expect("an address");
-    let waiting: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(address).expect("there is room for two")).collect();
-    let careless = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let there = careless.local_addr().expect("bound");
-    let mut left: Vec<TcpStream> = Vec::new();
-    for _ in 0..80 {
-        let client = TcpStream::connect(there).expect("it listens");
-        let (mut server, _) = careless.accept().expect("connected");
-        drop(client);
-        assert_eq!(server.read(&mut [0; 1]).expect("the end"), 0);
-        left.push(server);
-    }
-    let conf = format!("events {{}}\nhttp {{\n    server {{ listen {address}; }}\n}}\n");
-    let conf = written(&folder, "nginx.conf", &conf);
+    let server = Careless::running();
+    let (conf, address) = (server.configuration(&folder), server.address);
     let found = doctor(&["-c", &conf, "--pid", &std::process::id().to_string()]);
     let text = String::from_utf8_lossy(&found.stdout);
     assert!(text.contains("sock_diag over netlink, of process"), "{text}");
     assert!(text.contains(&format!("{conf}:3:14: error: the accept queue of {address} is full now")), "{text}");
     assert!(text.contains("80 connections were closed by the peer and not by the server"), "{text}");
     assert_eq!(found.status.code(), Some(4));
-    drop((waiting, left));
+}
+
+/// What SARIF 2.1.0's schema requires of a log, a run, its tool, its rules and its results, as far as ours has these parts.
+fn assert_is_sarif(log: &Value) {
+    let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    let each = |value: &Value| value.as_array().expect("an array").clone();
+    assert_eq!(log["version"], "2.1.0");
+    for run in each(&log["runs"]) {
+        let driver = &run["tool"]["driver"];
+        assert!(text(&driver["name"]), "{driver}");
+        let rules = each(&driver["rules"]);
+        for (at, rule) in rules.iter().enumerate() {
+            assert!(text(&rule["id"]) && text(&rule["fullDescription"]["text"]), "{rule}");
+            assert!(!rules[..at].contains(rule), "rules are unique: {rule}");
+        }
+        for result in each(&run["results"]) {
+            assert!(text(&result["message"]["text"]), "{result}");
+            assert!(["none", "note", "warning", "error"].map(Value::from).contains(&result["level"]), "{result}");
+            assert!(rules.iter().any(|rule| rule["id"] == result["ruleId"]), "{result}");
+            for location in each(&result["locations"]) {
+                let place = &location["physicalLocation"];
+                let uri = place["artifactLocation"]["uri"].as_str().expect("a URI");
+                assert!(uri.bytes().all(|byte| byte.is_ascii_graphic()), "{uri}");
+                for number in ["startLine", "startColumn"] {
+                    assert!(place["region"][number].as_u64() >= Some(1), "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn live_sockets_and_log_causes_are_in_every_form_of_the_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Careless::running();
+    let (conf, log) = (server.configuration(&folder), written(&folder, "error.log", &NO_PORT.repeat(3)));
+    let page = folder.path().join("report.html");
+    let page = page.to_str().expect("plain path");
+    let pid = std::process::id().to_string();
+    let asked = ["-c", &conf, "--pid", &pid, "--log", &log, "--html", page];
+    let expected = ["accept-queue-overflow", "close-wait-pile", "log-ports-exhausted"];
+
+    let json = doctor(&[&asked[..], &["--json"]].concat());
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["schema"], "holdfast.report/1");
+    let facts = json["facts"].to_string();
+    assert!(facts.contains("sock_diag over netlink, of process"), "{facts}");
+    let written = json["sections"].to_string();
+
+    let sarif = doctor(&[&asked[..], &["--sarif"]].concat());
+    assert_eq!(sarif.status.code(), Some(4));
+    let sarif: Value = serde_json::from_slice(&sarif.stdout).expect("JSON");
+    assert_is_sarif(&sarif);
+    let results = sarif["runs"][0]["results"].as_array().expect("an array");
+    let html = std::fs::read_to_string(page).expect("written");
+    for rule in expected {
+        let result =
+            results.iter().find(|result| result["ruleId"] == rule).unwrap_or_else(|| panic!("{rule}: {sarif}"));
+        let message = result["message"]["text"].as_str().expect("text");
+        for part in ["why it hurts: ", "evidence: ", "fix: ", "side effect: ", "to undo: "] {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+        let what = message.lines().next().expect("a line");
+        assert!(written.contains(&format!("\"rule\":\"{rule}\"")) && written.contains(what), "{rule}: {written}");
+        assert!(html.contains(&what.replace('>', "&gt;")), "{what} is not on the page");
+    }
+    testkit::assert_page_holds(Path::new(page), 0);
+    // What stands in a file is shown there: the listener in the configuration, the cause at its first line in the log.
+    let places = |rule: &str| {
+        let result = results.iter().find(|result| result["ruleId"] == rule).expect("found above");
+        let place = &result["locations"][0]["physicalLocation"];
+        (place["artifactLocation"]["uri"].as_str().unwrap_or_default().to_owned(), place["region"]["startLine"].clone())
+    };
+    assert_eq!(places("accept-queue-overflow"), (conf, Value::from(3)));
+    assert_eq!(places("log-ports-exhausted"), (log, Value::from(1)));
+}
+
+/// A process that is ended with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_in_another_namespace_is_looked_at_there() {
+    let mut there = None;
+    in_a_namespace("a_server_in_another_namespace_is_looked_at_there", || {
+        std::fs::write("/proc/sys/net/core/somaxconn", "77").expect("it is this namespace's own");
+        let mut origin = support::holdfast();
+        let origin = origin.args(["origin", "--backlog", "1"]).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut origin = Ended(origin);
+        let mut line = String::new();
+        let mut said = BufReader::new(origin.0.stdout.take().expect("piped"));
+        said.read_line(&mut line).expect("it says where it listens");
+        let address: Option<SocketAddr> = line.split_whitespace().find_map(|word| word.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("{line:?}"));
+        // Stopped, it accepts nobody; a queue of one holds two.
+        nix::sys::signal::kill(support::pid(origin.0.id()), nix::sys::signal::Signal::SIGSTOP).expect("it runs");
+        let waiting = [(); 2].map(|()| TcpStream::connect(address).expect("there is room"));
+        there = Some((origin, address, waiting));
+    });
+    let Some((origin, address, _waiting)) = there else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    // The same address is nobody's here.
+    let conf = format!("events {{}}\nhttp {{\n    server {{ listen {address}; }}\n}}\n");
+    let conf = written(&folder, "nginx.conf", &conf);
+    let pid = origin.0.id().to_string();
+    let mut text = String::new();
+    until("it has stopped, and its queue is full", || {
+        let found = doctor(&["-c", &conf, "--pid", &pid]);
+        text = String::from_utf8_lossy(&found.stdout).into_owned();
+        text.contains(&format!("{conf}:3:14: error: the accept queue of {address} is full now"))
+    });
+    assert!(text.contains(&format!("sock_diag over netlink, of process {pid}")), "{text}");
+    // And its settings are that namespace's.
+    assert!(text.contains("[listen-backlog]") && text.contains("77"), "{text}");
+    // Without the right to look into it, the report says so, and the rest of it stands.
+    let powerless = Command::new("setpriv")
+        .args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_holdfast"), "doctor", "--pid", &pid])
+        .output()
+        .expect("util-linux is installed");
+    let said = String::from_utf8_lossy(&powerless.stdout);
+    assert!(
+        said.contains(&format!("not looked at: what process {pid} holds is told to its own user")),
+        "{powerless:?}"
+    );
+    assert_eq!(powerless.status.code(), Some(0));
 }
 
 #[test]

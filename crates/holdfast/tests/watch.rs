@@ -6,8 +6,9 @@ mod support;
 use std::fs;
 use std::io::Read as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use support::observer::without_netlink;
 use support::{holdfast, until};
 
 fn run(arguments: &[&str]) -> Output {
@@ -76,6 +77,10 @@ fn a_log_counts_what_is_there_and_the_report_says_so() {
     let line = beside.lines().find(|line| line.starts_with(&format!("port {port} TIME_WAIT"))).expect("in the table");
     assert!(line.ends_with("1.00       +0.00"), "{line}");
     assert!(beside.contains("averages side by side\n"), "{beside}");
+    // The page has a chart for each log.
+    let page = path("report.html");
+    printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json"), "--html", &page]));
+    testkit::assert_page_holds(std::path::Path::new(&page), 3);
     // A measurement is not written over.
     let again = run(&["watch", "--count", "1", "--log", &path("text")]);
     assert_eq!(again.status.code(), Some(1));
@@ -94,10 +99,51 @@ fn a_filter_in_ss_s_words_leaves_the_rest_out() {
     let words: Vec<&str> = mine.split(' ').collect();
     let text = printed(&run(&[&["watch", "--count", "1", "--log", "-", "--"], words.as_slice()].concat()));
     assert!(text.contains(&format!("\"filter\":\"{mine}\"")), "{text}");
+    // By control group: those of this process's own group are all of them, and those of no group none.
+    let groups = fs::read_to_string("/proc/self/cgroup").expect("a kernel with control groups");
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).expect("the unified hierarchy");
+    let text = printed(&run(&["watch", "--count", "1", "--log", "-", &format!("cgroup {own} and {filter}")]));
+    assert_eq!(text.lines().nth(2), Some("ESTABLISHED 2"), "{text}");
+    let text = printed(&run(&["watch", "--count", "1", "--log", "-", &format!("not cgroup {own} and {filter}")]));
+    assert_eq!(text.lines().nth(2), None, "{text}");
     let wrong = run(&["watch", "--log", "-", "state", "asleep"]);
     assert_eq!(wrong.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(errors.starts_with("holdfast: in the filter, `asleep` is no state; known are established"), "{errors}");
+}
+
+#[test]
+fn without_netlink_the_sockets_come_from_proc_and_it_says_so() {
+    let (listener, _kept) = scene();
+    let port = listener.local_addr().expect("bound").port().to_string();
+    let filter = format!("port = :{port}");
+    let log = ["watch", "--count", "1", "--log", "-", &filter];
+    let plain = ["watch", "--plain", "--count", "1", &filter];
+    let (logged, shown) = without_netlink(|| (run(&log), run(&plain)));
+    let source =
+        "the sockets come from /proc/net/tcp, without details, since opening a netlink socket: Protocol not supported";
+    assert!(String::from_utf8_lossy(&logged.stderr).contains(source), "{logged:?}");
+    // What /proc tells is the same.
+    let counts = |output: &Output| printed(output).lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(counts(&logged), counts(&run(&log)));
+    assert_eq!(counts(&logged), ["ESTABLISHED 4", "TIME_WAIT 1", "LISTEN 1"]);
+    let shown = printed(&shown);
+    assert!(shown.contains(&format!("note: {source}")), "{shown}");
+    assert!(shown.contains("note: closes between two looks are missed: opening a netlink socket"), "{shown}");
+}
+
+#[test]
+fn a_namespace_that_may_not_be_entered_is_said_in_words() {
+    let pid = std::process::id().to_string();
+    let refused = Command::new("setpriv")
+        .args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_holdfast"), "watch", "--count=1"])
+        .args(["--namespace", &pid])
+        .output()
+        .expect("util-linux is installed");
+    assert_eq!(refused.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    let reasons = ["Permission denied", "Operation not permitted"];
+    assert!(reasons.iter().any(|reason| errors.contains(&format!("the network namespace: {reason}"))), "{errors}");
 }
 
 #[test]

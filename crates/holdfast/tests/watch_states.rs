@@ -95,8 +95,8 @@ fn handshakes_and_closes_that_lost_packets_hold_still_are_seen() {
         wait_for(&observer, *opens, &[("LISTEN", 1), ("SYN_SENT", 1), ("SYN_RECV", 1)]);
 
         // The peer closed first, and our own FIN is lost: LAST_ACK here. The peer's was acknowledged.
-        let (client, mut server) = pair(ending);
-        client.shutdown(Shutdown::Write).expect("open");
+        let (first, mut server) = pair(ending);
+        first.shutdown(Shutdown::Write).expect("open");
         assert_eq!(server.read(&mut [0; 1]).expect("the end"), 0);
         nft(&format!("add rule inet test received tcp sport {ends} tcp flags & fin == fin drop"));
         drop(server);
@@ -108,7 +108,27 @@ fn handshakes_and_closes_that_lost_packets_hold_still_are_seen() {
         client.shutdown(Shutdown::Write).expect("open");
         server.shutdown(Shutdown::Write).expect("open");
         wait_for(&observer, *crosses, &[("LISTEN", 1), ("CLOSING", 1), ("FIN_WAIT1", 1)]);
-        drop((half_open, client, server));
+
+        // Once packets arrive again: who closed before it heard of the other's close was first, and here both did.
+        nft("flush chain inet test received");
+        drop((half_open, first, client, server));
+        let closes = |series: &str| observer.metrics().get(&format!("holdfast_peer_closes_total{{{series}}}")).copied();
+        until("each close is placed", || {
+            [
+                (ends, "to", "this_side"),
+                (ends, "from", "peer"),
+                (crosses, "to", "this_side"),
+                (crosses, "from", "this_side"),
+            ]
+            .into_iter()
+            .all(|(port, direction, by)| {
+                let peer = match direction {
+                    "to" => format!("peer=\"127.0.0.1:{port}\""),
+                    _ => format!("peer=\"127.0.0.1\",port=\"{port}\""),
+                };
+                closes(&format!("direction=\"{direction}\",{peer},first=\"{by}\"")) == Some(1)
+            })
+        });
     });
 }
 

@@ -1,12 +1,16 @@
 //! Which process holds which socket: the inodes of sockets under `/proc/PID/fd`. What other users' processes hold is told to
 //! root alone.
 //!
-//! This is where ss spends its time, so it is done in bulk: no path is built but the descriptor's number, no name is
-//! allocated, and nothing is asked twice. Since Linux 6.2 the size of the folder is the number of its descriptors; then
-//! numbers are tried from 0 until as many were found, which spares listing the folder, where the kernel looks up each
-//! descriptor for the first of two times.
+//! This is where ss spends its time. A descriptor of `/proc` costs some 2 µs, nearly all of it in the kernel's lookup of a path.
+//! So where there are many, the kernel is asked by [`iterator`], at some 0.1 µs each, if it has that and lets us. Otherwise no path
+//! is built but the descriptor's number, no name is allocated, and nothing is asked twice. Since Linux 6.2 the size of the folder
+//! is the number of its descriptors; then numbers are tried from 0 until as many were found, which spares listing the folder,
+//! where the kernel looks up each descriptor for the first of two times.
 
-use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat, readlinkat_raw};
+mod btf;
+mod iterator;
+
+use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat, readlinkat_raw, stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs;
@@ -28,9 +32,29 @@ pub struct Owner {
 pub struct Owners {
     /// Inode and place in `processes`, by inode.
     held: Vec<(u32, u32)>,
+    /// By id.
     processes: Vec<Owner>,
+    index: Index,
     refused: u32,
 }
+
+/// Where in a sorted table the inodes of each equal part of their range begin. Inodes are handed out one after the other, so the
+/// parts are of one size, and a search ends within the same few bytes of memory where it began.
+#[derive(Debug, Clone, Default)]
+struct Index {
+    least: u32,
+    /// A part's number is what is left of the distance from the least, shifted by so many bits.
+    shift: u32,
+    /// One more than there are parts.
+    begins: Vec<u32>,
+}
+
+/// From so many descriptors on the kernel is asked by a program of ours: to read its types and to have it checked takes some 5 ms
+/// the first time, as much as some thousands of descriptors in `/proc`.
+const DESCRIPTORS_MANY: u64 = 10_000;
+
+/// Entries for each part of an [`Index`]: one line of the processor's cache.
+const PART_ENTRIES: usize = 8;
 
 /// A listing of a folder is read in pieces of this size.
 const LISTING_BYTES: usize = 64 * 1024;
@@ -45,19 +69,73 @@ const GAP_MAX: u32 = 1024;
 impl Owners {
     /// Looks into every process.
     pub fn scan() -> std::io::Result<Self> {
-        let mut owners = Self::default();
-        let mut pids: Vec<u32> = fs::read_dir("/proc")?
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
-            .collect();
+        let entries = fs::read_dir("/proc")?.flatten();
+        Ok(Self::of_processes(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())))
+    }
+
+    /// Looks into these processes alone.
+    pub fn of_processes(pids: impl IntoIterator<Item = u32>) -> Self {
+        let mut pids: Vec<u32> = pids.into_iter().collect();
         pids.sort_unstable();
+        let many = pids.iter().map(|pid| descriptors(*pid)).sum::<u64>() >= DESCRIPTORS_MANY;
+        let walked = if many { iterator::sockets() } else { None };
+        walked.map_or_else(|| Self::by_paths(&pids), |sockets| Self::by_kernel(&pids, sockets))
+    }
+
+    fn by_paths(pids: &[u32]) -> Self {
+        let mut owners = Self::default();
         for pid in pids {
-            owners.scan_process(pid);
+            owners.scan_process(*pid);
         }
-        // Stable, so that the lowest process id stays first.
-        owners.held.sort_by_key(|(inode, _)| *inode);
-        owners.held.dedup_by_key(|(inode, _)| *inode);
-        Ok(owners)
+        owners.sealed()
+    }
+
+    /// From inodes and process ids, of which those that were not asked for are left out.
+    fn by_kernel(pids: &[u32], mut sockets: Vec<(u32, u32)>) -> Self {
+        let mut owners = Self::default();
+        // They come process by process, so that the search is for a new one seldom.
+        let mut last = (0, None);
+        sockets.retain_mut(|(_, holder)| {
+            if last.0 != *holder {
+                let asked = pids.binary_search(holder).is_ok();
+                last = (*holder, asked.then(|| owners.place_of(*holder)));
+            }
+            *holder = last.1.unwrap_or_default();
+            last.1.is_some()
+        });
+        owners.held = sockets;
+        // Threads of one process may come apart, and processes in another order than by id.
+        let mut order: Vec<u32> = (0..owners.processes.len() as u32).collect();
+        order.sort_unstable_by_key(|place| owners.processes.get(*place as usize).map(|owner| owner.pid));
+        let mut places = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            if let Some(place) = places.get_mut(*old as usize) {
+                *place = new as u32;
+            }
+        }
+        for (_, place) in &mut owners.held {
+            *place = places.get(*place as usize).copied().unwrap_or_default();
+        }
+        owners.processes.sort_unstable_by_key(|owner| owner.pid);
+        owners.sealed()
+    }
+
+    /// The process's place in the table, new or not.
+    fn place_of(&mut self, pid: u32) -> u32 {
+        let known = self.processes.iter().position(|owner| owner.pid == pid);
+        known.unwrap_or_else(|| {
+            self.processes.push(Owner { pid, name: name_of(pid) });
+            self.processes.len() - 1
+        }) as u32
+    }
+
+    /// Nothing will be added any more.
+    fn sealed(mut self) -> Self {
+        // By inode, and within one by process id, of which the lowest stays. In place: a table of a million needs no other.
+        self.held.sort_unstable();
+        self.held.dedup_by_key(|(inode, _)| *inode);
+        self.index = Index::over(&self.held);
+        self
     }
 
     /// The holder of a socket with this inode.
@@ -65,8 +143,9 @@ impl Owners {
         if inode == 0 {
             return None;
         }
-        let at = self.held.binary_search_by_key(&inode, |(inode, _)| *inode).ok()?;
-        let (_, process) = self.held.get(at)?;
+        let part = self.held.get(self.index.part_of(inode)?)?;
+        let at = part.binary_search_by_key(&inode, |(inode, _)| *inode).ok()?;
+        let (_, process) = part.get(at)?;
         self.processes.get(*process as usize)
     }
 
@@ -113,11 +192,13 @@ impl Owners {
         // Before Linux 6.2 the size is 0, as it is for a process without descriptors.
         if descriptors <= 0 || !self.try_numbers(&folder, process, descriptors as u64) {
             self.held.truncate(before);
-            self.list(&folder, process);
+            // Its user may open the folder; what is in there takes all rights that the process has, too.
+            if let Err(Errno::ACCESS | Errno::PERM) = self.list(&folder, process) {
+                self.refused += 1;
+            }
         }
         if self.held.len() > before {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            self.processes.push(Owner { pid, name: name.trim_end().to_owned() });
+            self.processes.push(Owner { pid, name: name_of(pid) });
         }
     }
 
@@ -139,15 +220,55 @@ impl Owners {
         true
     }
 
-    fn list(&mut self, folder: &OwnedFd, process: u32) {
+    /// A descriptor that is closed meanwhile is none; another error ends it.
+    fn list(&mut self, folder: &OwnedFd, process: u32) -> Result<(), Errno> {
         let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
         let mut entries = RawDir::new(folder.as_fd(), &mut buffer);
-        while let Some(Ok(entry)) = entries.next() {
-            let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            let inode = number.and_then(|number| read_socket_link(folder, number).ok()).flatten();
-            self.held.extend(inode.map(|inode| (inode, process)));
+        while let Some(entry) = entries.next() {
+            let Some(number) = entry?.file_name().to_str().ok().and_then(|name| name.parse().ok()) else { continue };
+            match read_socket_link(folder, number) {
+                Ok(inode) => self.held.extend(inode.map(|inode| (inode, process))),
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(())
     }
+}
+
+impl Index {
+    fn over(held: &[(u32, u32)]) -> Self {
+        let (Some((least, _)), Some((most, _))) = (held.first(), held.last()) else { return Self::default() };
+        let (range, parts) = (u64::from(most - least), held.len().div_ceil(PART_ENTRIES) as u64);
+        let mut shift = 0;
+        while range >> shift >= parts {
+            shift += 1;
+        }
+        let mut begins = Vec::with_capacity((range >> shift) as usize + 2);
+        for (at, (inode, _)) in held.iter().enumerate() {
+            let part = u64::from(inode - least) >> shift;
+            while begins.len() as u64 <= part {
+                begins.push(at as u32);
+            }
+        }
+        begins.push(held.len() as u32);
+        Self { least: *least, shift, begins }
+    }
+
+    /// Where in the table the inode stands if it is there.
+    fn part_of(&self, inode: u32) -> Option<std::ops::Range<usize>> {
+        let part = (u64::from(inode.checked_sub(self.least)?) >> self.shift) as usize;
+        Some(*self.begins.get(part)? as usize..*self.begins.get(part + 1)? as usize)
+    }
+}
+
+/// How many descriptors a process has; 0 before Linux 6.2, and where it is gone.
+fn descriptors(pid: u32) -> u64 {
+    stat(format!("/proc/{pid}/fd")).map_or(0, |status| u64::try_from(status.st_size).unwrap_or(0))
+}
+
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
 /// The inode of descriptor `number`, if it is a socket.
@@ -185,8 +306,8 @@ fn parse_link(link: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::net::TcpListener;
-    use std::os::fd::AsRawFd as _;
 
     #[test]
     fn numbers_and_links_are_read_and_written() {
@@ -204,17 +325,72 @@ mod tests {
     #[test]
     fn our_own_socket_is_found_by_number_and_by_listing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let link = fs::read_link(format!("/proc/self/fd/{}", listener.as_raw_fd())).unwrap();
-        let inode = parse_link(link.to_str().unwrap().as_bytes()).unwrap();
+        let inode = inode_of(&listener);
         let owners = Owners::scan().unwrap();
         let owner = owners.of(inode).expect("this process holds it");
         assert_eq!(owner.pid, std::process::id());
         assert!(!owner.name.is_empty() && owners.by_process()[&owner.pid] >= 1);
         assert_eq!(owners.of(0), None);
+        assert_eq!(Owners::of_processes([u32::MAX]).len(), 0, "no such process");
 
         let folder = openat(CWD, "/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let mut listed = Owners::default();
-        listed.list(&folder, 0);
+        listed.list(&folder, 0).unwrap();
         assert!(listed.held.contains(&(inode, 0)));
+    }
+
+    fn inode_of(socket: &impl std::os::fd::AsRawFd) -> u32 {
+        let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
+        parse_link(link.to_str().unwrap().as_bytes()).unwrap()
+    }
+
+    #[test]
+    #[allow(clippy::print_stderr)] // a test that did not run must say so
+    fn the_kernel_s_own_walk_finds_the_same_sockets() {
+        let listeners: Vec<_> = (0..100).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let Some(sockets) = iterator::sockets() else {
+            assert!(!rustix::process::geteuid().is_root() || fs::exists(iterator::TYPES).is_ok_and(|there| !there));
+            eprintln!(
+                "NOT TESTED: the_kernel_s_own_walk_finds_the_same_sockets, which needs root and a kernel's types"
+            );
+            return;
+        };
+        let us = std::process::id();
+        let walked = Owners::by_kernel(&[1, us], sockets);
+        let read = Owners::by_paths(&[us]);
+        for listener in &listeners {
+            let inode = inode_of(listener);
+            assert_eq!(walked.of(inode).map(|owner| owner.pid), Some(us));
+            assert_eq!(walked.of(inode), read.of(inode));
+        }
+        assert!(walked.by_process().keys().all(|pid| [1, us].contains(pid)));
+    }
+
+    #[test]
+    fn of_several_holders_the_lowest_is_named_and_those_that_were_not_asked_for_are_left_out() {
+        let us = std::process::id();
+        let sockets = vec![(70, us + 1), (71, us + 1), (70, us), (72, us + 2), (70, us + 1)];
+        let owners = Owners::by_kernel(&[us, us + 1], sockets);
+        let pid = |inode| owners.of(inode).map(|owner| owner.pid);
+        assert_eq!([pid(69), pid(70), pid(71), pid(72), pid(73)], [None, Some(us), Some(us + 1), None, None]);
+        assert_eq!(owners.len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn every_inode_of_a_table_is_found_and_no_other(mut inodes in prop::collection::vec(1_u32.., 0..300), near in 1..500_u32) {
+            // As they are handed out, and anywhere.
+            inodes.extend(near..near + 100);
+            let held = inodes.iter().map(|inode| (*inode, 0)).collect();
+            let processes = vec![Owner { pid: 1, name: "init".to_owned() }];
+            let owners = Owners { held, processes, ..Owners::default() }.sealed();
+            for inode in &inodes {
+                prop_assert!(owners.of(*inode).is_some());
+                for other in [inode.wrapping_sub(1), inode.wrapping_add(1)] {
+                    prop_assert_eq!(owners.of(other).is_some(), inodes.contains(&other));
+                }
+            }
+            prop_assert!(owners.index.begins.len() <= owners.held.len() / PART_ENTRIES + 3);
+        }
     }
 }

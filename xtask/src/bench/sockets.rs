@@ -1,10 +1,9 @@
-//! `cargo xtask bench sockets`: what a census of TCP sockets costs: ours over netlink with and without owners, ours from
-//! /proc, `ss` with and without `-p`, and `netstat`, interleaved, on sockets that several processes hold.
+//! `cargo xtask bench sockets`: what a census of TCP sockets costs: ours over netlink with and without owners, kept and not,
+//! ours from /proc, `ss` with and without `-p`, and `netstat`, interleaved, on sockets that several processes hold.
 //!
 //! Each arm is a process of its own, measured by its CPU time: wall time beside other work says little. Ours report the
-//! time inside, so that the start of a large program does not count; `ss` and `netstat` are measured whole, and their start
-//! is measured, too, on no sockets. As root everything runs in a network namespace of its own, so that the sockets are
-//! exactly those made.
+//! time inside, so that the start of a large program does not count; `ss` and `netstat` are measured whole. As root
+//! everything runs in a network namespace of its own, so that the sockets are exactly those made.
 
 use super::again::{Linked, in_namespace, run_optimised};
 use super::process::{Started, pause};
@@ -13,7 +12,7 @@ use crate::workspace::{Workspace, output_of, run as run_command};
 use anyhow::{Context as _, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use sockdiag::{Census, Owners, Question};
+use sockdiag::{Census, Compact, Owners, Question};
 use std::fs;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -56,8 +55,11 @@ const READY_SECONDS_MAX: u64 = 120;
 /// The goals.
 const GOAL_US_PER_SOCKET: f64 = 1.5;
 const GOAL_OWNERS_FACTOR: f64 = 2.0;
+const GOAL_BYTES_AT_A_MILLION: f64 = 64.0 * 1024.0 * 1024.0;
 
-const ARMS: [&str; 7] = ["census", "census-bare", "census-owners", "proc", "ss", "ss-p", "netstat"];
+/// `census` asks for `tcp_info` and memory and keeps nothing; `census-bare` asks for neither, `census-owners` also finds who
+/// holds each socket, and `census-kept` keeps every socket in the smallest form.
+const ARMS: [&str; 8] = ["census", "census-bare", "census-owners", "census-kept", "proc", "ss", "ss-p", "netstat"];
 
 /// What one process of ours says about itself.
 #[derive(Serialize, Deserialize, Clone, Copy)]
@@ -239,10 +241,14 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
     let details = args.arm != "census-bare";
     let question = Question { tcp_info: details, memory: details, ..Question::default() };
     // Something is done with each, so that nothing is optimised away.
-    let (mut queued, mut owned) = (0_u64, 0_u64);
+    let (mut queued, mut owned, mut kept) = (0_u64, 0_u64, Vec::new());
+    let keeps = args.arm == "census-kept";
     let summary = census.for_each(&question, |socket| {
         queued += u64::from(socket.recv_queue) + u64::from(socket.tcp.map_or(0, |tcp| tcp.rtt_us));
         owned += u64::from(owners.as_ref().is_some_and(|owners| owners.of(socket.inode).is_some()));
+        if keeps {
+            kept.push(Compact::of(socket));
+        }
     })?;
     let inside = Inside {
         sockets: summary.sockets,
@@ -253,7 +259,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
     if owners.is_some() && owned < summary.sockets / 2 {
         bail!("of {} sockets {owned} have an owner", summary.sockets);
     }
-    eprintln!("{queued} bytes and microseconds");
+    eprintln!("{queued} bytes and microseconds, {} kept", kept.len());
     println!("{}", serde_json::to_string(&inside)?);
     Ok(())
 }
@@ -276,6 +282,12 @@ impl Results {
         self.samples.iter().filter(|sample| sample.arm == arm).map(value).collect()
     }
 
+    /// CPU of one arm over that of another, within each round.
+    fn ratios(&self, arm: &str, over: &str) -> Vec<f64> {
+        let (arm, over) = (self.column(arm, |s| s.cpu_us_per_socket), self.column(over, |s| s.cpu_us_per_socket));
+        arm.iter().zip(&over).map(|(arm, over)| arm / over.max(f64::MIN_POSITIVE)).collect()
+    }
+
     fn markdown(&self) -> String {
         let mut text = format!("### median [min–max] of {} rounds\n\n", self.rounds);
         text += "| arm | CPU µs per socket | wall µs per socket | peak memory KiB |\n|---|---|---|---|\n";
@@ -287,16 +299,34 @@ impl Results {
             let wall = spread(&self.column(arm, |s| s.wall_us_per_socket), 2);
             text += &["| ", arm, " | ", &cpu, " | ", &wall, " | ", &peak, " |\n"].concat();
         }
-        let cpu = |arm| median(&self.column(arm, |s| s.cpu_us_per_socket));
         let verdict = |holds| if holds { "met" } else { "MISSED" };
-        let factor = cpu("census-owners") / cpu("census");
-        text + &format!(
-            "\ncensus with tcp_info: {:.2} µs of CPU a socket, goal {GOAL_US_PER_SOCKET}: {}\n\
-             with owners: {factor:.2} times the bare census, goal {GOAL_OWNERS_FACTOR}: {}; `ss -p`: {:.2} times `ss`\n",
-            cpu("census"),
-            verdict(cpu("census") <= GOAL_US_PER_SOCKET),
+        let cpu = median(&self.column("census", |s| s.cpu_us_per_socket));
+        let owners = self.ratios("census-owners", "census");
+        let factor = median(&owners);
+        let times = format!(
+            "census with tcp_info: {cpu:.2} µs of CPU a socket, goal {GOAL_US_PER_SOCKET}: {}\n\
+             with owners: {} times the CPU of the same without, goal {GOAL_OWNERS_FACTOR}: {}; `ss -p`: {} times `ss`\n",
+            verdict(cpu <= GOAL_US_PER_SOCKET),
+            spread(&owners, 2),
             verdict(factor <= GOAL_OWNERS_FACTOR),
-            cpu("ss-p") / cpu("ss"),
-        )
+            spread(&self.ratios("ss-p", "ss"), 2),
+        );
+        let peak = |arm| median(&self.column(arm, |s| s.peak_kib.unwrap_or(0) as f64)) * 1024.0;
+        let base = peak("census");
+        let each = |arm| (peak(arm) - base).max(0.0) / f64::from(self.sockets);
+        let (kept, owned) = (each("census-kept"), each("census-owners"));
+        let million = base + kept * 1e6;
+        let mib = |bytes: f64| bytes / f64::from(1 << 20);
+        let memory = format!(
+            "memory: {:.1} MiB for a census that keeps nothing, however many sockets there are, and {kept:.0} bytes for each that is kept:\n\
+             {:.1} MiB + 1,000,000 x {kept:.0} bytes = {:.1} MiB at a million, goal {:.0}: {}; owners of all add {:.1} MiB\n",
+            mib(base),
+            mib(base),
+            mib(million),
+            mib(GOAL_BYTES_AT_A_MILLION),
+            verdict(million <= GOAL_BYTES_AT_A_MILLION),
+            mib(owned * 1e6),
+        );
+        text + "\n" + &times + &memory
     }
 }

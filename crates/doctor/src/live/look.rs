@@ -1,8 +1,9 @@
 //! Asks the kernel for the sockets of a server: its processes and their children, in their network namespace. Reads only.
 
 use super::{Live, Process, Tally};
-use sockdiag::{Census, Counters, Namespace, Question, Settings, State, StateSet};
+use sockdiag::{Census, Counters, Namespace, Owners, Question, Settings, State, StateSet};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 
@@ -12,11 +13,11 @@ const PROCESSES_MAX: usize = 256;
 /// Looks at the sockets of process `pid` and its descendants. `peers` are the addresses that the configuration names.
 pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     let pids = family(pid)?;
-    let held = inodes(&pids);
-    if held.is_empty() && fs::read_dir(format!("/proc/{pid}/fd")).is_err() {
+    let held = Owners::of_processes(pids.iter().copied());
+    if held.is_empty() && held.refused() > 0 {
         return Err(format!("what process {pid} holds is told to its own user and to root alone"));
     }
-    let seen = if is_elsewhere(pid) {
+    let seen = if is_elsewhere(pid)? {
         Namespace::Pid(pid).run(|| count(&held, peers)).map_err(|error| error.to_string())?
     } else {
         count(&held, peers)
@@ -24,16 +25,22 @@ pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     let mut live = seen.map_err(|error| error.to_string())?;
     live.processes = pids.iter().take(PROCESSES_MAX).filter_map(|pid| process(*pid)).collect();
     live.source = format!("{}, of process {pid} and {} below it", live.source, pids.len().saturating_sub(1));
+    if held.refused() > 0 {
+        let _ = write!(live.source, ", without {} that may not be looked into", held.refused());
+    }
     Ok(live)
 }
 
-/// Whether the process lives in another network namespace.
-fn is_elsewhere(pid: u32) -> bool {
-    let theirs = fs::read_link(format!("/proc/{pid}/ns/net"));
-    theirs.is_ok_and(|theirs| fs::read_link("/proc/self/ns/net").is_ok_and(|ours| ours != theirs))
+/// Whether the process lives in another network namespace. Who may not know that must not look here instead.
+fn is_elsewhere(pid: u32) -> Result<bool, String> {
+    let of = |process: &str| {
+        let link = fs::read_link(format!("/proc/{process}/ns/net"));
+        link.map_err(|error| format!("the network namespace of process {process} cannot be told: {error}"))
+    };
+    Ok(of(&pid.to_string())? != of("self")?)
 }
 
-fn count(held: &HashSet<u32>, peers: &[SocketAddr]) -> Result<Live, sockdiag::Error> {
+fn count(held: &Owners, peers: &[SocketAddr]) -> Result<Live, sockdiag::Error> {
     let mut census = Census::open()?;
     let listeners =
         Question { states: StateSet::of(&[State::Listen]), tcp_info: false, memory: false, ..Question::default() };
@@ -43,7 +50,7 @@ fn count(held: &HashSet<u32>, peers: &[SocketAddr]) -> Result<Live, sockdiag::Er
     })?;
     let question = Question { tcp_info: false, ..Question::default() };
     let begin = || Tally::new(Settings::read(), listening.clone());
-    let visit = |tally: &mut Tally, socket: &sockdiag::Socket| tally.count(socket, held.contains(&socket.inode));
+    let visit = |tally: &mut Tally, socket: &sockdiag::Socket| tally.count(socket, held.of(socket.inode).is_some());
     let (tally, summary) = census.collect(&question, begin, visit)?;
     let mut live = tally.finish(peers);
     let unsure = if summary.interrupted { ", which changed during the look" } else { "" };
@@ -81,20 +88,6 @@ fn family(pid: u32) -> Result<BTreeSet<u32>, String> {
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-}
-
-/// The inodes of the sockets that these processes hold. `sockdiag::Owners` names one holder of a socket that several share, as workers
-/// do their listeners, so the folders are read here.
-fn inodes(pids: &BTreeSet<u32>) -> HashSet<u32> {
-    let mut inodes = HashSet::new();
-    for pid in pids {
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-        let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        inodes.extend(
-            links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u32>().ok()),
-        );
-    }
-    inodes
 }
 
 fn process(pid: u32) -> Option<Process> {

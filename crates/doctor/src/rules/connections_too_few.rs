@@ -38,22 +38,26 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{expecting, facts, fired, proxy};
+    use super::super::fixture::{expecting, facts, fired, proxy, table};
     use super::*;
     use crate::facts::Expected;
 
-    #[test]
-    fn it_fires_where_clients_and_upstream_connections_do_not_fit() {
-        let expected = Expected { connections: Some(300), ..Expected::default() };
-        let findings = check(&expecting(proxy("server 127.0.0.1:1;", ""), expected));
-        assert_eq!(fired(&findings), 1);
-        assert_eq!(findings[0].arithmetic, "300 clients x 2 = 600 > 512 x 1 workers = 512");
+    fn of_300(facts: Facts) -> Facts {
+        expecting(facts, Expected { connections: Some(300), ..Expected::default() })
     }
 
     #[test]
-    fn it_does_not_where_they_do_or_nothing_is_expected() {
-        let expected = Expected { connections: Some(300), ..Expected::default() };
-        assert_eq!(fired(&check(&expecting(facts("events {}\nhttp {}\n"), expected))), 0, "nothing is proxied");
-        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1;", ""))), 0);
+    fn it_fires_where_clients_and_upstream_connections_do_not_fit() {
+        const ONE: &str = "server 127.0.0.1:1;";
+        let findings = check(&of_300(proxy(ONE, "")));
+        assert_eq!(fired(&findings), 1);
+        assert_eq!(findings[0].arithmetic, "300 clients x 2 = 600 > 512 x 1 workers = 512");
+        table(
+            check,
+            [
+                (0, of_300(facts("events {}\nhttp {}\n")), "nothing is proxied"),
+                (0, proxy(ONE, ""), "nothing is expected"),
+            ],
+        );
     }
 }

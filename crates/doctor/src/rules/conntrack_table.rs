@@ -82,14 +82,12 @@ fn complete(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired, sysctl_file};
+    use super::super::fixture::{facts, fired, sysctl_file, with_sysctl};
     use super::*;
 
     fn of(events: &str, max: &str, count: &str) -> usize {
-        let mut facts = facts(&format!("worker_processes 4;\nevents {{ {events} }}\nhttp {{}}\n"));
-        facts.system.sysctls.insert(MAX.to_owned(), max.to_owned());
-        facts.system.sysctls.insert(COUNT.to_owned(), count.to_owned());
-        fired(&check(&facts))
+        let facts = facts(&format!("worker_processes 4;\nevents {{ {events} }}\nhttp {{}}\n"));
+        fired(&check(&with_sysctl(with_sysctl(facts, MAX, max), COUNT, count)))
     }
 
     #[test]

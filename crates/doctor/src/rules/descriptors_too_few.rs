@@ -86,7 +86,7 @@ fn host_too_few(facts: &Facts, connections: u64) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired};
+    use super::super::fixture::{facts, fired, with_sysctl};
     use super::*;
 
     fn of(main: &str, events: &str) -> usize {
@@ -98,10 +98,9 @@ mod tests {
         assert_eq!(of("", "worker_connections 10000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 65535;", "worker_connections 100000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 2000000;", "worker_connections 1024;"), 1, "beyond fs.nr_open");
-        let mut small =
+        let small =
             facts("worker_processes 4; worker_rlimit_nofile 65536;\nevents { worker_connections 65536; }\nhttp {}\n");
-        small.system.sysctls.insert("fs.file-max".to_owned(), "100000".to_owned());
-        assert_eq!(fired(&check(&small)), 1);
+        assert_eq!(fired(&check(&with_sysctl(small, "fs.file-max", "100000"))), 1);
     }
 
     #[test]

@@ -50,26 +50,28 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{fired, old, proxy};
+    use super::super::fixture::{old, proxy, table};
     use super::*;
 
     const KEPT: &str = "server 127.0.0.1:1; keepalive 16;";
-    const RIGHT: &str = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
+    const HTTP_1_1: &str = "proxy_http_version 1.1;";
+    const NO_CLOSE: &str = "proxy_set_header Connection \"\";";
 
     #[test]
-    fn it_fires_on_the_old_defaults_and_on_either_half_of_the_mistake() {
-        assert_eq!(fired(&check(&old(proxy(KEPT, "")))), 1);
-        assert_eq!(fired(&check(&old(proxy(KEPT, "proxy_http_version 1.1;")))), 1, "Connection: close");
-        assert_eq!(fired(&check(&old(proxy(KEPT, "proxy_set_header Connection \"\";")))), 1, "HTTP/1.0");
-        assert_eq!(fired(&check(&proxy(KEPT, "proxy_http_version 1.0;"))), 1);
-        assert_eq!(fired(&check(&proxy(KEPT, "proxy_set_header Connection close;"))), 1);
-    }
-
-    #[test]
-    fn it_does_not_on_the_cure_the_new_defaults_and_a_group_without_a_pool() {
-        assert_eq!(fired(&check(&old(proxy(KEPT, RIGHT)))), 0);
-        assert_eq!(fired(&check(&proxy(KEPT, ""))), 0);
-        assert_eq!(fired(&check(&proxy(KEPT, "proxy_set_header Connection keep-alive;"))), 0);
-        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1;", "")))), 0, "another rule's finding");
+    fn it_fires_on_the_old_defaults_and_on_either_half_of_the_mistake_and_not_on_the_cure() {
+        table(
+            check,
+            [
+                (1, old(proxy(KEPT, "")), "the old defaults"),
+                (1, old(proxy(KEPT, HTTP_1_1)), "Connection: close"),
+                (1, old(proxy(KEPT, NO_CLOSE)), "HTTP/1.0"),
+                (1, proxy(KEPT, "proxy_http_version 1.0;"), "HTTP/1.0 asked for"),
+                (1, proxy(KEPT, "proxy_set_header Connection close;"), "Connection: close asked for"),
+                (0, old(proxy(KEPT, &format!("{HTTP_1_1} {NO_CLOSE}"))), "the cure"),
+                (0, proxy(KEPT, ""), "the new defaults"),
+                (0, proxy(KEPT, "proxy_set_header Connection keep-alive;"), "another word than close"),
+                (0, old(proxy("server 127.0.0.1:1;", "")), "no pool: another rule's finding"),
+            ],
+        );
     }
 }

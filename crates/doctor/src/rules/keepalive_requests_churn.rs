@@ -53,25 +53,25 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{expecting, fired, proxy};
+    use super::super::fixture::{expecting, proxy, table};
     use super::*;
     use crate::facts::Expected;
 
-    fn at_rate(rate: f64, upstream: &str) -> usize {
-        let expected = Expected { requests_per_second: Some(rate), ..Expected::default() };
-        fired(&check(&expecting(proxy(&format!("server 127.0.0.1:1; keepalive 16; {upstream}"), ""), expected)))
-    }
-
     #[test]
     fn it_fires_on_few_requests_and_on_a_rate_that_makes_them_few() {
-        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 16; keepalive_requests 10;", ""))), 1);
-        assert_eq!(at_rate(20_000.0, "keepalive_requests 100;"), 1, "12,000 in TIME_WAIT");
-    }
-
-    #[test]
-    fn it_does_not_on_defaults_nor_on_rates_that_they_carry() {
-        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 16;", ""))), 0);
-        assert_eq!(at_rate(20_000.0, ""), 0, "1,200 in TIME_WAIT");
-        assert_eq!(at_rate(1000.0, "keepalive_requests 100;"), 0);
+        let kept = |upstream: &str| proxy(&format!("server 127.0.0.1:1; keepalive 16; {upstream}"), "");
+        let at_rate = |rate: f64, upstream: &str| {
+            expecting(kept(upstream), Expected { requests_per_second: Some(rate), ..Expected::default() })
+        };
+        table(
+            check,
+            [
+                (1, kept("keepalive_requests 10;"), "ten requests each"),
+                (0, kept(""), "the default"),
+                (1, at_rate(20_000.0, "keepalive_requests 100;"), "12,000 in TIME_WAIT"),
+                (0, at_rate(20_000.0, ""), "1,200 in TIME_WAIT"),
+                (0, at_rate(1000.0, "keepalive_requests 100;"), "600 in TIME_WAIT"),
+            ],
+        );
     }
 }

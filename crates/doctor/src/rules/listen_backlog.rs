@@ -57,13 +57,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired};
+    use super::super::fixture::{facts, fired, with_sysctl};
     use super::*;
 
     fn of(listen: &str, somaxconn: &str) -> usize {
-        let mut facts = facts(&format!("events {{}}\nhttp {{ server {{ listen {listen}; }} }}\n"));
-        facts.system.sysctls.insert("net.core.somaxconn".to_owned(), somaxconn.to_owned());
-        fired(&check(&facts))
+        let facts = facts(&format!("events {{}}\nhttp {{ server {{ listen {listen}; }} }}\n"));
+        fired(&check(&with_sysctl(facts, "net.core.somaxconn", somaxconn)))
     }
 
     #[test]

@@ -53,14 +53,12 @@ fn port(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired};
+    use super::super::fixture::{facts, fired, with_sysctl};
     use super::*;
 
     fn of(listen: &str, range: &str, reserved: &str) -> usize {
-        let mut facts = facts(&format!("events {{}}\nhttp {{ server {{ listen {listen}; }} }}\n"));
-        facts.system.sysctls.insert(RANGE.to_owned(), range.to_owned());
-        facts.system.sysctls.insert(RESERVED.to_owned(), reserved.to_owned());
-        fired(&check(&facts))
+        let facts = facts(&format!("events {{}}\nhttp {{ server {{ listen {listen}; }} }}\n"));
+        fired(&check(&with_sysctl(with_sysctl(facts, RANGE, range), RESERVED, reserved)))
     }
 
     #[test]

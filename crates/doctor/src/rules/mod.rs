@@ -210,6 +210,19 @@ pub(crate) mod fixture {
         Facts { settings: parse_settings("/etc/sysctl.conf", text), ..Facts::default() }
     }
 
+    pub(crate) fn with_sysctl(mut facts: Facts, name: &str, value: &str) -> Facts {
+        facts.system.sysctls.insert(name.to_owned(), value.to_owned());
+        facts
+    }
+
+    /// Runs a rule over a table: how often it fires, on which facts, and what these are.
+    pub(crate) fn table<const ROWS: usize>(check: fn(&Facts) -> Vec<Finding>, rows: [(usize, Facts, &str); ROWS]) {
+        for (times, facts, what) in rows {
+            let findings = check(&facts);
+            assert_eq!(fired(&findings), times, "{what}: {findings:?}");
+        }
+    }
+
     /// How often it fired, having checked that every part that people need is there.
     pub(crate) fn fired(findings: &[Finding]) -> usize {
         for finding in findings {

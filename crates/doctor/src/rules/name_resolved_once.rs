@@ -58,23 +58,26 @@ fn complete(configuration: &Configuration, at: &Directive, name: &str, fix: Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired, proxy};
+    use super::super::fixture::{facts, proxy, table};
     use super::*;
+
+    fn implicit(target: &str) -> Facts {
+        facts(&format!("events {{}}\nhttp {{ server {{ location / {{ proxy_pass {target}; }} }} }}\n"))
+    }
 
     #[test]
     fn it_fires_on_names_and_not_on_addresses_or_what_is_resolved() {
-        assert_eq!(fired(&check(&proxy("server app.example:8080;", ""))), 1);
-        let implied = |target: &str| {
-            fired(&check(&facts(&format!(
-                "events {{}}\nhttp {{ server {{ location / {{ proxy_pass {target}; }} }} }}\n"
-            ))))
-        };
-        assert_eq!(implied("http://elb.example.com/"), 1);
-        assert_eq!(
-            (implied("http://localhost:3000"), implied("http://[::1]:3000"), implied("http://$host")),
-            (0, 0, 0)
+        table(
+            check,
+            [
+                (1, proxy("server app.example:8080;", ""), "a name in a group"),
+                (1, implicit("http://elb.example.com/"), "a name without one"),
+                (0, implicit("http://localhost:3000"), "a name that does not move"),
+                (0, implicit("http://[::1]:3000"), "an address"),
+                (0, implicit("http://$host"), "looked up while running"),
+                (0, proxy("zone api 64k; resolver 127.0.0.1; server app.example:8080 resolve;", ""), "resolved"),
+                (0, proxy("server unix:/run/app.sock; server 10.0.0.1;", ""), "a path and an address"),
+            ],
         );
-        assert_eq!(fired(&check(&proxy("zone api 64k; resolver 127.0.0.1; server app.example:8080 resolve;", ""))), 0);
-        assert_eq!(fired(&check(&proxy("server unix:/run/app.sock; server 10.0.0.1;", ""))), 0);
     }
 }

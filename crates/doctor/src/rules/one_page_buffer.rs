@@ -33,20 +33,21 @@ fn complete(place: Option<(String, usize, usize)>, value: &str) -> Option<Findin
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired, sysctl_file};
+    use super::super::fixture::{facts, sysctl_file, table, with_sysctl};
     use super::*;
 
     #[test]
     fn it_fires_on_the_founding_setting_written_or_live() {
-        assert_eq!(fired(&check(&sysctl_file("net.ipv4.tcp_rmem = 4096 4096 16777216\n"))), 1);
-        let mut facts = facts("events {}\n");
-        facts.system.sysctls.insert(SYSCTL.to_owned(), "4096\t4096\t16777216".to_owned());
-        assert_eq!(fired(&check(&facts)), 1);
-    }
-
-    #[test]
-    fn it_does_not_on_what_the_kernel_ships_or_on_nonsense() {
-        assert_eq!(fired(&check(&facts("events {}\n"))), 0);
-        assert_eq!(fired(&check(&sysctl_file("net.ipv4.tcp_rmem = 4096 87380 16777216\nnet.ipv4.tcp_rmem = x\n"))), 0);
+        let written = |value: &str| sysctl_file(&format!("{SYSCTL} = {value}\n"));
+        table(
+            check,
+            [
+                (1, written("4096 4096 16777216"), "the founding setting"),
+                (1, with_sysctl(facts("events {}\n"), SYSCTL, "4096\t4096\t16777216"), "the same in use"),
+                (0, facts("events {}\n"), "what the kernel ships"),
+                (0, written("4096 87380 16777216"), "what it shipped once"),
+                (0, written("x"), "nonsense"),
+            ],
+        );
     }
 }

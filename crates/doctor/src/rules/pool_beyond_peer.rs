@@ -61,39 +61,38 @@ fn limit(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{expecting, facts, fired, old};
+    use super::super::fixture::{expecting, facts, old, table};
     use super::*;
     use crate::facts::Expected;
 
-    fn proxy(upstream: &str) -> Facts {
+    fn kept(servers: &str, keepalive: u32) -> Facts {
         facts(&format!(
-            "worker_processes 8;\nevents {{}}\nhttp {{ upstream api {{ {upstream} }}\nserver {{ location / {{ proxy_pass http://api; }} }} }}\n"
+            "worker_processes 8;\nevents {{}}\nhttp {{ upstream api {{ {servers} keepalive {keepalive}; }}\n\
+             server {{ location / {{ proxy_pass http://api; }} }} }}\n"
         ))
+    }
+
+    /// Peers that accept two hundred connections each.
+    fn accepting_200(facts: Facts) -> Facts {
+        expecting(facts, Expected { peer_connections_max: Some(200), ..Expected::default() })
     }
 
     #[test]
     fn it_fires_where_all_workers_together_keep_too_many() {
-        let expected = Expected { peer_connections_max: Some(200), ..Expected::default() };
-        let findings = check(&expecting(proxy("server 127.0.0.1:1; keepalive 64;"), expected));
-        assert_eq!((fired(&findings), findings[0].arithmetic.as_str()), (1, "64 x 8 workers = 512 > 200"));
-        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1 max_conns=100; keepalive 64;")))), 1);
-    }
-
-    #[test]
-    fn it_does_not_where_they_fit_or_nothing_is_known() {
-        let expected = Expected { peer_connections_max: Some(200), ..Expected::default() };
-        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1; keepalive 16;"), expected))), 0);
-        assert_eq!(
-            fired(&check(&expecting(
-                proxy("server 127.0.0.1:1; server 127.0.0.1:2; server 127.0.0.1:3; keepalive 64;"),
-                expected
-            ))),
-            0
+        const ONE: &str = "server 127.0.0.1:1;";
+        const THREE: &str = "server 127.0.0.1:1; server 127.0.0.1:2; server 127.0.0.1:3;";
+        table(
+            check,
+            [
+                (1, accepting_200(kept(ONE, 64)), "64 x 8 against 200"),
+                (0, accepting_200(kept(ONE, 16)), "16 x 8"),
+                (0, accepting_200(kept(THREE, 64)), "64 x 8 on three peers"),
+                (0, kept(ONE, 64), "nothing is known of the peer"),
+                (1, old(kept("server 127.0.0.1:1 max_conns=100;", 64)), "64 x 8 against its max_conns"),
+                (0, old(kept("server 127.0.0.1:1 max_conns=100; server 127.0.0.1:2;", 64)), "the other has none"),
+            ],
         );
-        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 64;"))), 0);
-        assert_eq!(
-            fired(&check(&old(proxy("server 127.0.0.1:1 max_conns=100; server 127.0.0.1:2; keepalive 64;")))),
-            0
-        );
+        let findings = check(&accepting_200(kept(ONE, 64)));
+        assert_eq!(findings[0].arithmetic, "64 x 8 workers = 512 > 200");
     }
 }

@@ -60,32 +60,35 @@ fn churn(facts: &Facts, group: &Group<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{expecting, fired, old, proxy, with_sockets};
+    use super::super::fixture::{expecting, fired, old, proxy, table, with_sockets};
     use super::*;
     use crate::facts::Expected;
 
     const KEPT: &str = "server 127.0.0.1:3000; keepalive 16;";
 
-    #[test]
-    fn it_fires_on_more_at_once_than_kept_and_on_sockets_that_show_it() {
-        let expected = Expected { concurrency: Some(1000), ..Expected::default() };
-        let findings = check(&expecting(proxy(KEPT, ""), expected));
-        assert_eq!(fired(&findings), 1);
-        assert!(findings[0].arithmetic.contains("1000 at once - 16 x 1 = 984"), "{findings:?}");
-        assert_eq!(fired(&check(&with_sockets(proxy(KEPT, ""), "127.0.0.1:3000", 20, 12_000))), 1);
+    fn at_once(facts: Facts, concurrency: u64) -> Facts {
+        expecting(facts, Expected { concurrency: Some(concurrency), ..Expected::default() })
+    }
+
+    fn beside(established: u64, time_wait: u64) -> Facts {
+        with_sockets(proxy(KEPT, ""), "127.0.0.1:3000", established, time_wait)
     }
 
     #[test]
-    fn it_does_not_on_a_pool_that_suffices_nor_without_load_nor_without_a_pool() {
-        let expected = Expected { concurrency: Some(16), ..Expected::default() };
-        assert_eq!(fired(&check(&expecting(proxy(KEPT, ""), expected))), 0);
-        assert_eq!(fired(&check(&proxy(KEPT, ""))), 0);
-        assert_eq!(fired(&check(&with_sockets(proxy(KEPT, ""), "127.0.0.1:3000", 16, 300))), 0);
-        let expected = Expected { concurrency: Some(1000), ..Expected::default() };
-        assert_eq!(
-            fired(&check(&expecting(old(proxy("server 127.0.0.1:1;", "")), expected))),
-            0,
-            "another rule's finding"
+    fn it_fires_on_more_at_once_than_kept_and_on_sockets_that_show_it() {
+        table(
+            check,
+            [
+                (1, at_once(proxy(KEPT, ""), 1000), "1000 at once, 16 kept"),
+                (0, at_once(proxy(KEPT, ""), 16), "16 at once"),
+                (0, proxy(KEPT, ""), "no load is known"),
+                (0, at_once(old(proxy("server 127.0.0.1:1;", "")), 1000), "no pool: another rule's finding"),
+                (1, beside(20, 12_000), "12,000 in TIME_WAIT"),
+                (0, beside(16, 300), "300 in TIME_WAIT"),
+            ],
         );
+        let findings = check(&at_once(proxy(KEPT, ""), 1000));
+        assert_eq!(fired(&findings), 1);
+        assert!(findings[0].arithmetic.contains("1000 at once - 16 x 1 = 984"), "{findings:?}");
     }
 }

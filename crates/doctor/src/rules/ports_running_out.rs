@@ -41,13 +41,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{fired, proxy, with_sockets};
+    use super::super::fixture::{fired, proxy, with_sockets, with_sysctl};
     use super::*;
 
     fn of(established: u64, time_wait: u64, reuse: &str) -> Vec<Finding> {
-        let mut facts = with_sockets(proxy("server 10.0.0.9:3000;", ""), "10.0.0.9:3000", established, time_wait);
-        facts.system.sysctls.insert("net.ipv4.tcp_tw_reuse".to_owned(), reuse.to_owned());
-        check(&facts)
+        let facts = with_sockets(proxy("server 10.0.0.9:3000;", ""), "10.0.0.9:3000", established, time_wait);
+        check(&with_sysctl(facts, "net.ipv4.tcp_tw_reuse", reuse))
     }
 
     #[test]

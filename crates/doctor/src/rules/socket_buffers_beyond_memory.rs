@@ -50,13 +50,12 @@ fn sockets(facts: &Facts) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired};
+    use super::super::fixture::{facts, fired, with_sysctl};
     use super::*;
 
     fn of(value: &str, connections: u64) -> usize {
-        let mut facts = facts(&format!("events {{ worker_connections {connections}; }}\nhttp {{}}\n"));
-        facts.system.sysctls.insert("net.ipv4.tcp_rmem".to_owned(), value.to_owned());
-        fired(&check(&facts))
+        let facts = facts(&format!("events {{ worker_connections {connections}; }}\nhttp {{}}\n"));
+        fired(&check(&with_sysctl(facts, "net.ipv4.tcp_rmem", value)))
     }
 
     #[test]

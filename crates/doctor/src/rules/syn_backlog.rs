@@ -39,14 +39,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired};
+    use super::super::fixture::{facts, fired, with_sysctl};
     use super::*;
 
     fn of(cookies: &str, half_open: &str) -> usize {
-        let mut facts = facts("events {}\nhttp { server { listen 80 backlog=4096; } }\n");
-        facts.system.sysctls.insert(COOKIES.to_owned(), cookies.to_owned());
-        facts.system.sysctls.insert(SYSCTL.to_owned(), half_open.to_owned());
-        fired(&check(&facts))
+        let facts = facts("events {}\nhttp { server { listen 80 backlog=4096; } }\n");
+        fired(&check(&with_sysctl(with_sysctl(facts, COOKIES, cookies), SYSCTL, half_open)))
     }
 
     #[test]

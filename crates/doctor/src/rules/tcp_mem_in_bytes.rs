@@ -41,22 +41,27 @@ fn complete(place: Option<(String, usize, usize)>, value: &str, pages: u64, byte
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired, sysctl_file};
+    use super::super::fixture::{facts, sysctl_file, table};
     use super::*;
 
     #[test]
     fn it_fires_on_the_founding_numbers_on_a_small_machine_and_on_bytes_anywhere() {
-        let mut small = facts("events {}\n");
-        small.settings = crate::facts::parse_settings("s", &format!("{SYSCTL} = 786432 2097152 3145728\n"));
-        let findings = check(&small);
-        assert_eq!(fired(&findings), 1, "12 GiB of 8");
-        small.system.memory_bytes = Some(64 << 30);
-        assert_eq!(fired(&check(&small)), 0);
-        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 8589934592 17179869184 25769803776\n")))), 1);
-    }
-
-    #[test]
-    fn it_does_not_on_what_the_kernel_chose_or_on_nonsense() {
-        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 94500 126000 189000\n{SYSCTL} = 1\n")))), 0);
+        let on = |gigabytes: u64| {
+            let settings = crate::facts::parse_settings("s", &format!("{SYSCTL} = 786432 2097152 3145728\n"));
+            let mut facts = Facts { settings, ..facts("events {}\n") };
+            facts.system.memory_bytes = Some(gigabytes << 30);
+            facts
+        };
+        let written = |value: &str| sysctl_file(&format!("{SYSCTL} = {value}\n"));
+        table(
+            check,
+            [
+                (1, on(8), "12 GiB of 8"),
+                (0, on(64), "12 GiB of 64"),
+                (1, written("8589934592 17179869184 25769803776"), "bytes"),
+                (0, written("94500 126000 189000"), "what the kernel chose"),
+                (0, written("1"), "nonsense"),
+            ],
+        );
     }
 }

@@ -44,25 +44,27 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{fired, old, proxy};
+    use super::super::fixture::{old, proxy, table};
     use super::*;
 
-    const PEER: &str = "server 127.0.0.1:1;";
-    const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
-
-    #[test]
-    fn it_fires_on_either_missing_half() {
-        assert_eq!(fired(&check(&proxy(PEER, UPGRADE))), 1);
-        assert_eq!(fired(&check(&proxy(PEER, &format!("{UPGRADE} proxy_set_header Connection \"\";")))), 1);
-        assert_eq!(fired(&check(&old(proxy(PEER, &format!("{UPGRADE} proxy_set_header Connection upgrade;"))))), 1);
+    fn tunnel(location: &str) -> Facts {
+        proxy("server 127.0.0.1:1;", &format!("proxy_set_header Upgrade $http_upgrade; {location}"))
     }
 
     #[test]
-    fn it_does_not_on_the_recipe_nor_where_nobody_upgrades() {
-        let recipe = format!("{UPGRADE} proxy_set_header Connection $connection_upgrade; proxy_http_version 1.1;");
-        assert_eq!(fired(&check(&old(proxy(PEER, &recipe)))), 0);
-        assert_eq!(fired(&check(&proxy(PEER, &format!("{UPGRADE} proxy_set_header Connection \"Upgrade\";")))), 0);
-        assert_eq!(fired(&check(&proxy(PEER, ""))), 0);
-        assert_eq!(fired(&check(&proxy(PEER, "proxy_set_header Upgrade \"\";"))), 0);
+    fn it_fires_on_either_missing_half_and_not_on_the_recipe() {
+        let recipe = "proxy_set_header Connection $connection_upgrade; proxy_http_version 1.1;";
+        table(
+            check,
+            [
+                (1, tunnel(""), "no Connection"),
+                (1, tunnel("proxy_set_header Connection \"\";"), "an empty Connection"),
+                (1, old(tunnel("proxy_set_header Connection upgrade;")), "HTTP/1.0"),
+                (0, old(tunnel(recipe)), "the recipe"),
+                (0, tunnel("proxy_set_header Connection \"Upgrade\";"), "the constant"),
+                (0, proxy("server 127.0.0.1:1;", ""), "nobody upgrades"),
+                (0, proxy("server 127.0.0.1:1;", "proxy_set_header Upgrade \"\";"), "Upgrade taken out"),
+            ],
+        );
     }
 }

@@ -65,32 +65,38 @@ fn sources(group: &Group<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{expecting, fired, old, proxy};
+    use super::super::fixture::{expecting, fired, old, proxy, table, with_sysctl};
     use super::*;
     use crate::facts::Expected;
 
-    const TUNNEL: &str = "proxy_set_header Upgrade $http_upgrade;";
+    const ONE: &str = "server 127.0.0.1:1;";
 
-    #[test]
-    fn it_fires_where_tunnels_or_churn_outnumber_the_ports() {
-        let held = Expected { connections: Some(50_000), ..Expected::default() };
-        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1;", TUNNEL), held))), 1);
-        let rate = Expected { requests_per_second: Some(1200.0), ..Expected::default() };
-        let findings = check(&expecting(old(proxy("server 127.0.0.1:1;", "")), rate));
-        assert_eq!(fired(&findings), 1);
-        assert!(findings[0].arithmetic.contains("= 72000 > 28232 ports x 1 sources x 1 peers"), "{findings:?}");
+    /// Fifty thousand tunnels at once.
+    fn held(upstream: &str, location: &str) -> Facts {
+        let tunnel = format!("proxy_set_header Upgrade $http_upgrade; {location}");
+        expecting(proxy(upstream, &tunnel), Expected { connections: Some(50_000), ..Expected::default() })
+    }
+
+    /// Twelve hundred requests a second.
+    fn churned(facts: Facts) -> Facts {
+        expecting(facts, Expected { requests_per_second: Some(1200.0), ..Expected::default() })
     }
 
     #[test]
-    fn it_does_not_with_peers_or_sources_enough_nor_where_ports_are_reused() {
-        let held = Expected { connections: Some(50_000), ..Expected::default() };
-        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1; server 127.0.0.1:2;", TUNNEL), held))), 0);
-        let bound = format!("{TUNNEL} proxy_bind_pool 127.0.0.2 127.0.0.3;");
-        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1;", &bound), held))), 0);
-        let rate = Expected { requests_per_second: Some(1200.0), ..Expected::default() };
-        let mut reuses = expecting(old(proxy("server 127.0.0.1:1;", "")), rate);
-        reuses.system.sysctls.insert("net.ipv4.tcp_tw_reuse".to_owned(), "1".to_owned());
-        assert_eq!(fired(&check(&reuses)), 0);
-        assert_eq!(fired(&check(&expecting(proxy("server 127.0.0.1:1; keepalive 9;", ""), rate))), 0);
+    fn it_fires_where_tunnels_or_churn_outnumber_the_ports() {
+        table(
+            check,
+            [
+                (1, held(ONE, ""), "50,000 tunnels to one peer"),
+                (0, held("server 127.0.0.1:1; server 127.0.0.1:2;", ""), "to two"),
+                (0, held(ONE, "proxy_bind_pool 127.0.0.2 127.0.0.3;"), "from two addresses"),
+                (1, churned(old(proxy(ONE, ""))), "1200/s to one peer"),
+                (0, with_sysctl(churned(old(proxy(ONE, ""))), "net.ipv4.tcp_tw_reuse", "1"), "ports that are reused"),
+                (0, churned(proxy("server 127.0.0.1:1; keepalive 9;", "")), "connections that are kept"),
+            ],
+        );
+        let findings = check(&churned(old(proxy(ONE, ""))));
+        assert_eq!(fired(&findings), 1);
+        assert!(findings[0].arithmetic.contains("= 72000 > 28232 ports x 1 sources x 1 peers"), "{findings:?}");
     }
 }

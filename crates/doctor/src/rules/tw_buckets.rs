@@ -56,21 +56,25 @@ fn complete(buckets: u64, evidence: Vec<String>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{fired, proxy, sysctl_file, with_sockets};
+    use super::super::fixture::{proxy, sysctl_file, table, with_sockets, with_sysctl};
     use super::*;
 
     #[test]
-    fn it_fires_on_numbers_that_hide_them_and_not_on_the_founding_one() {
-        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 5000\n")))), 1);
-        assert_eq!(fired(&check(&sysctl_file(&format!("{SYSCTL} = 200000\n{SYSCTL} = x\n")))), 0);
-    }
-
-    #[test]
-    fn it_fires_where_the_table_is_nearly_full_now() {
-        let mut facts = with_sockets(proxy("server 127.0.0.1:3000;", ""), "127.0.0.1:3000", 1, 8000);
-        facts.system.sysctls.insert(SYSCTL.to_owned(), "8192".to_owned());
-        assert_eq!(fired(&check(&facts)), 1);
-        facts.system.sysctls.insert(SYSCTL.to_owned(), "65536".to_owned());
-        assert_eq!(fired(&check(&facts)), 0);
+    fn it_fires_on_numbers_that_hide_them_and_where_the_table_is_nearly_full_now() {
+        let written = |value: &str| sysctl_file(&format!("{SYSCTL} = {value}\n"));
+        let beside_8000 = |buckets: &str| {
+            let facts = with_sockets(proxy("server 127.0.0.1:3000;", ""), "127.0.0.1:3000", 1, 8000);
+            with_sysctl(facts, SYSCTL, buckets)
+        };
+        table(
+            check,
+            [
+                (1, written("5000"), "as folklore has it"),
+                (0, written("200000"), "the founding number"),
+                (0, written("x"), "nonsense"),
+                (1, beside_8000("8192"), "8,000 of 8,192"),
+                (0, beside_8000("65536"), "8,000 of 65,536"),
+            ],
+        );
     }
 }

@@ -84,29 +84,33 @@ fn complete(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{facts, fired, old, proxy};
+    use super::super::fixture::{facts, fired, old, proxy, table};
     use super::*;
 
-    #[test]
-    fn it_fires_where_nothing_is_kept() {
-        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1; keepalive 0;", ""))), 1);
-        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1;", "")))), 1);
-        let implicit = facts("events {}\nhttp { server { location / { proxy_pass http://127.0.0.1:3000/; } } }\n");
-        let findings = check(&implicit);
-        assert_eq!(fired(&findings), 1);
-        assert_eq!(findings[0].place_text(), "/etc/nginx/nginx.conf:2:30");
-        assert!(findings[0].arithmetic.contains("28232 ports / 60 s = 470 requests/s"), "{}", findings[0].arithmetic);
+    fn implicit(target: &str) -> Facts {
+        facts(&format!("events {{}}\nhttp {{ server {{ location / {{ proxy_pass {target}; }} }} }}\n"))
     }
 
     #[test]
-    fn it_does_not_where_something_is_kept_or_cannot_be() {
-        assert_eq!(fired(&check(&proxy("server 127.0.0.1:1;", ""))), 0, "kept by default since 1.29.7");
-        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1; keepalive 16;", "")))), 0);
+    fn it_fires_where_nothing_is_kept_and_not_where_something_is_or_cannot_be() {
         let tunnel = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
-        assert_eq!(fired(&check(&old(proxy("server 127.0.0.1:1;", tunnel)))), 0);
-        assert_eq!(
-            fired(&check(&facts("events {}\nhttp { server { location / { proxy_pass http://$host; } } }\n"))),
-            0
+        table(
+            check,
+            [
+                (1, proxy("server 127.0.0.1:1; keepalive 0;", ""), "turned off"),
+                (1, old(proxy("server 127.0.0.1:1;", "")), "off by default before 1.29.7"),
+                (0, proxy("server 127.0.0.1:1;", ""), "on by default since"),
+                (0, old(proxy("server 127.0.0.1:1; keepalive 16;", "")), "turned on"),
+                (0, old(proxy("server 127.0.0.1:1;", tunnel)), "a tunnel is never kept"),
+                (0, implicit("http://$host"), "a group that is known while running alone"),
+            ],
         );
+    }
+
+    #[test]
+    fn a_group_that_nobody_wrote_is_named_where_it_is_used() {
+        let findings = check(&implicit("http://127.0.0.1:3000/"));
+        assert_eq!((fired(&findings), findings[0].place_text().as_str()), (1, "/etc/nginx/nginx.conf:2:30"));
+        assert!(findings[0].arithmetic.contains("28232 ports / 60 s = 470 requests/s"), "{}", findings[0].arithmetic);
     }
 }

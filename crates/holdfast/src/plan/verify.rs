@@ -15,12 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A round in which somebody else opened files moves the median of three by little.
-const ROUNDS: usize = 3;
+/// Rounds in which somebody else opened files move the median of five by little.
+const ROUNDS: usize = 5;
 /// For one step of one connection, on a machine that is busy.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until the last tunnel has reached the service, and the counts stand still.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Kernel memory that has not fallen for so long will not fall any more: sockets and files are freed some milliseconds after
+/// their close, when no processor can be reading them (RCU).
+const STILL: Duration = Duration::from_millis(100);
 /// Descriptors of this process beside the tunnels' ends.
 const DESCRIPTORS_BESIDE: u64 = 128;
 /// A head longer than this is none of ours.
@@ -60,13 +63,17 @@ fn one_round(chain: &Chain, connections: u64, folder: &Path) -> Result<Round, St
         format!("{} of {connections} tunnels reached the service", service.held.load(Ordering::Relaxed))
     })?;
     let after = look(&proxies, &hops)?;
+    // From both ends, so that the proxies close theirs; they themselves are there before and after.
+    drop((tunnels, service));
+    let finally = settled_kernel_bytes().ok_or(NO_KERNEL_MEMORY)?;
     Server::end_all(proxies);
-    drop(tunnels);
+    // What the machine's other work takes meanwhile, it takes at an even pace, as far as one can know.
+    let without_tunnels = before.kernel_bytes.midpoint(finally);
     let less = |after: &[u64], before: &[u64]| after.iter().zip(before).map(|(a, b)| a.saturating_sub(*b)).collect();
     Ok(Round {
         descriptors: less(&after.descriptors, &before.descriptors),
         ports: less(&after.ports, &before.ports),
-        kernel_bytes: after.kernel_bytes.saturating_sub(before.kernel_bytes),
+        kernel_bytes: after.kernel_bytes.saturating_sub(without_tunnels),
         program_bytes: after.program_bytes.saturating_sub(before.program_bytes),
     })
 }
@@ -212,9 +219,25 @@ fn look(proxies: &[Server], hops: &[SocketAddr]) -> Result<Round, String> {
     Ok(Round {
         descriptors: descriptors.collect(),
         ports,
-        kernel_bytes: kernel_bytes().ok_or("/proc/meminfo cannot be read")?,
+        kernel_bytes: kernel_bytes().ok_or(NO_KERNEL_MEMORY)?,
         program_bytes: proxies.iter().filter_map(|proxy| resident_bytes(proxy.pid())).sum(),
     })
+}
+
+const NO_KERNEL_MEMORY: &str = "/proc/meminfo cannot be read";
+
+/// Once what was closed is gone.
+fn settled_kernel_bytes() -> Option<u64> {
+    let begun = Instant::now();
+    let (mut least, mut since) = (kernel_bytes()?, begun);
+    while since.elapsed() < STILL && begun.elapsed() < SETTLE_TIMEOUT {
+        std::thread::park_timeout(Duration::from_millis(10));
+        let now = kernel_bytes()?;
+        if now < least {
+            (least, since) = (now, Instant::now());
+        }
+    }
+    Some(least)
 }
 
 /// Bytes of the slabs that sockets are made of, with their share of unused room; without the right to read that, of all slabs.

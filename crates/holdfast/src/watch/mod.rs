@@ -177,9 +177,13 @@ fn parse_filter(words: &[String]) -> Result<Option<Filter>, String> {
 /// The inode of a control group's directory, by which sockets name their group. The path is absolute or below the
 /// mount point.
 fn cgroup_inode(name: &str) -> Option<u64> {
-    const MOUNTED: &str = "/sys/fs/cgroup";
-    let path = if name.starts_with(MOUNTED) { name.into() } else { format!("{MOUNTED}/{}", name.trim_matches('/')) };
-    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir).map(|found| found.st_ino())
+    // Sockets name groups of the unified hierarchy, which stands in a folder of its own beside hierarchies of the older kind.
+    const MOUNTED: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    let inode = |path: &str| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir).map(|found| found.st_ino());
+    if MOUNTED.iter().any(|mounted| name.starts_with(mounted)) {
+        return inode(name);
+    }
+    MOUNTED.iter().find_map(|mounted| inode(&format!("{mounted}/{}", name.trim_matches('/'))))
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

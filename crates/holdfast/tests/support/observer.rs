@@ -1,7 +1,11 @@
 //! `holdfast watch` beside scenes in a network namespace of the test's own, read as Prometheus would.
 
 use super::{DEADLINE, holdfast, until};
+use nix::libc::{AF_NETLINK, EPROTONOSUPPORT, SYS_socket};
 use nix::sched::{CloneFlags, unshare};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -25,6 +29,25 @@ pub(crate) fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
             std::panic::resume_unwind(panic);
         }
     });
+}
+
+/// Runs in a thread to which, and to whose children, the kernel gives no netlink, as sandboxes do.
+pub(crate) fn without_netlink<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let worked = scope.spawn(|| {
+            let netlink = AF_NETLINK.unsigned_abs().into();
+            let asked =
+                SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, netlink).expect("a condition");
+            let rules = [(SYS_socket, vec![SeccompRule::new(vec![asked]).expect("a rule")])];
+            let refusal = SeccompAction::Errno(EPROTONOSUPPORT.unsigned_abs());
+            let here = std::env::consts::ARCH.try_into().expect("an architecture that we build for");
+            let filter = SeccompFilter::new(rules.into(), SeccompAction::Allow, refusal, here).expect("a filter");
+            let program: BpfProgram = filter.try_into().expect("a program");
+            seccompiler::apply_filter(&program).expect("a kernel with seccomp");
+            work()
+        });
+        worked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// The observer, in the namespace of the thread that starts it.
@@ -52,14 +75,20 @@ impl Observer {
         observer
     }
 
-    /// Each series with its value.
-    pub(crate) fn metrics(&self) -> BTreeMap<String, u64> {
+    /// The page as it is served.
+    pub(crate) fn page(&self) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("set");
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
         let mut response = String::new();
         stream.read_to_string(&mut response).expect("answered");
-        let series = response.lines().filter(|line| line.starts_with("holdfast_"));
+        response.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+    }
+
+    /// Each series with its value.
+    pub(crate) fn metrics(&self) -> BTreeMap<String, u64> {
+        let page = self.page();
+        let series = page.lines().filter(|line| line.starts_with("holdfast_"));
         let pair = |line: &str| {
             let (name, value) = line.rsplit_once(' ')?;
             Some((name.to_owned(), value.parse::<f64>().ok()? as u64))

@@ -260,7 +260,7 @@ mod tests {
     fn queues_have_their_cause() {
         let mut account = account();
         let mut look = account.look(Duration::ZERO, Duration::ZERO);
-        look.add(&Socket { recv_queue: 9, ..ours(State::Established, 1) });
+        look.add(&Socket { inode: 1, recv_queue: 9, ..ours(State::Established, 1) });
         look.add(&Socket { send_queue: 9, timer: Timer::Probe(5), ..ours(State::Established, 2) });
         let look = look.finish();
         assert_eq!((look.unread, look.window_zero, look.no_answer), (1, 1, 0));

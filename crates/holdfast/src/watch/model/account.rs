@@ -44,8 +44,9 @@ pub(crate) fn write(logs: &[(String, Log)], reference: Option<&(String, Log)>, s
         text += &remarks(arm);
         text.push('\n');
     }
-    if arms.len() + usize::from(baseline.is_some()) > 1 {
-        text += &side_by_side(baseline.as_ref(), &arms);
+    let all: Vec<&Arm<'_>> = baseline.iter().chain(&arms).collect();
+    if all.len() > 1 {
+        text += &side_by_side(&averages(&all));
     }
     text
 }
@@ -56,7 +57,17 @@ pub(crate) fn document(logs: &[(String, Log)], reference: Option<&(String, Log)>
     let arms: Vec<Arm<'_>> = logs.iter().map(|(name, log)| arm(name, log, baseline.as_ref(), skip_s)).collect();
     let made_by = concat!("holdfast watch report ", env!("CARGO_PKG_VERSION"));
     let mut document = Document::new("TCP connections by state", made_by);
-    for arm in baseline.iter().chain(&arms) {
+    let all: Vec<&Arm<'_>> = baseline.iter().chain(&arms).collect();
+    if all.len() > 1 {
+        let [headings, rows @ ..] = &averages(&all)[..] else { return document };
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        let mut table = Table::new("Average sockets per look", &headings);
+        for row in rows {
+            table = table.row(row.iter().map(|cell| Cell::from(cell.as_str())).collect());
+        }
+        document = document.section(Section::new("Side by side").table(table));
+    }
+    for arm in all {
         document = document.section(section(arm));
     }
     document
@@ -81,8 +92,7 @@ fn section(arm: &Arm<'_>) -> Section {
     }
     let basis = format!("n = {} samples, one every {} s", arm.seconds.len(), arm.log.head.interval_s);
     let along = Axis::new("since the log began", Unit::of("s"));
-    let mut chart =
-        Chart::new("Sockets over time", Kind::Lines, along, Axis::new("sockets", Unit::of("sockets")), basis);
+    let mut chart = Chart::new("Sockets over time", Kind::Lines, along, Axis::new("sockets", Unit::of("")), basis);
     for row in arm.rows.iter().filter(|row| row.summary.most > 0) {
         let points = arm.seconds.iter().copied().zip(row.values.iter().map(|value| *value as f64));
         chart = chart.series(Series::new(&row.name, points));
@@ -179,29 +189,35 @@ fn remarks(arm: &Arm<'_>) -> String {
     text
 }
 
-/// The founding table: a line for each arm.
-fn side_by_side(baseline: Option<&Arm<'_>>, arms: &[Arm<'_>]) -> String {
+/// The founding table: the averages of each arm in a row, under their names.
+fn averages(arms: &[&Arm<'_>]) -> Vec<Vec<String>> {
     let mut names = vec![State::Established.name().to_owned(), State::TimeWait.name().to_owned()];
-    for arm in arms {
-        for port in &arm.log.head.ports {
-            let name = format!("port {port}");
-            if !names.contains(&name) {
-                names.push(name);
-            }
+    for port in arms.iter().flat_map(|arm| &arm.log.head.ports) {
+        let name = format!("port {port}");
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    let all: Vec<&Arm<'_>> = baseline.into_iter().chain(arms).collect();
-    let width = all.iter().map(|arm| arm.name.len()).max().unwrap_or(0);
-    let mut text = format!("averages side by side\n{:width$}", "");
-    for name in &names {
-        let _ = write!(text, "  {name:>12}");
-    }
-    text.push('\n');
-    for arm in all {
-        let _ = write!(text, "{:width$}", arm.name);
-        for name in &names {
+    let row = |arm: &&Arm<'_>| {
+        let average = |name: &String| {
             let average = arm.rows.iter().find(|row| row.name == *name).map(|row| row.summary.average);
-            let cell = average.map_or("-".to_owned(), |average| format!("{average:.2}"));
+            average.map_or("-".to_owned(), |average| format!("{average:.2}"))
+        };
+        std::iter::once(arm.name.to_owned()).chain(names.iter().map(average)).collect()
+    };
+    let rows = arms.iter().map(row);
+    let mut table = vec![std::iter::once(String::new()).chain(names.iter().cloned()).collect()];
+    table.extend(rows);
+    table
+}
+
+fn side_by_side(table: &[Vec<String>]) -> String {
+    let width = table.iter().filter_map(|row| Some(row.first()?.len())).max().unwrap_or(0);
+    let mut text = "averages side by side\n".to_owned();
+    for row in table {
+        let [name, cells @ ..] = &row[..] else { continue };
+        let _ = write!(text, "{name:width$}");
+        for cell in cells {
             let _ = write!(text, "  {cell:>12}");
         }
         text.push('\n');
@@ -256,7 +272,7 @@ mod tests {
         let document = document(&logs, Some(&reference), 0.0);
         assert_eq!(
             document.sections.iter().map(|section| section.title.as_str()).collect::<Vec<_>>(),
-            ["idle", "off", "on"]
+            ["Side by side", "idle", "off", "on"]
         );
         let page = ::report::html::render(&document);
         assert!(page.contains("+15.50") && page.contains("this is a ceiling"), "{page}");

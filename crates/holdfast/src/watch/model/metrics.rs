@@ -1,7 +1,9 @@
 //! A look as Prometheus metrics (text format 0.0.4). They complement `node_exporter`, which has the counters of /proc: what is
-//! here needs every socket looked at. Every set of labels is bounded. Pure.
+//! here needs every socket looked at. Every set of labels is bounded, and the series of a metric stand together, as the format wants. Pure.
 
 use super::closers::Peer;
+use super::destinations::Destination;
+use super::listeners::Listener;
 use super::picture::Picture;
 use sockdiag::State;
 use std::fmt::Write as _;
@@ -55,50 +57,66 @@ impl Page {
     }
 
     fn listeners(&mut self, picture: &Picture) {
-        self.metric("holdfast_listener_queue", "gauge", "Connections that wait for accept().");
-        self.metric("holdfast_listener_backlog", "gauge", "Accept queue that the kernel granted.");
-        self.metric("holdfast_listener_drops_total", "counter", "SYNs and connections that a listener dropped.");
-        // Listeners with SO_REUSEPORT share an address, and series must differ.
-        let mut named: Vec<_> = picture.listeners.iter().map(|listener| listener.address).collect();
-        named.dedup();
-        named.truncate(LABELLED_MAX);
-        for address in named {
-            let labels = format!("address=\"{address}\"");
-            let same = || picture.listeners.iter().filter(|listener| listener.address == address);
-            let sum = |of: fn(&super::listeners::Listener) -> Option<u32>| same().filter_map(of).map(f64::from).sum();
-            self.value("holdfast_listener_queue", &labels, sum(|listener| Some(listener.queue)));
-            self.value("holdfast_listener_backlog", &labels, sum(|listener| listener.granted));
-            self.value("holdfast_listener_drops_total", &labels, sum(|listener| listener.drops));
+        // Listeners with SO_REUSEPORT share an address, wherever their need puts them, and series must differ.
+        let mut named = Vec::new();
+        for listener in &picture.listeners {
+            if named.len() < LABELLED_MAX && !named.contains(&listener.address) {
+                named.push(listener.address);
+            }
+        }
+        type Value = fn(&Listener) -> Option<u32>;
+        let metrics: [(&str, &str, &str, Value); 3] = [
+            ("queue", "gauge", "Connections that wait for accept().", |listener| Some(listener.queue)),
+            ("backlog", "gauge", "Accept queue that the kernel granted.", |listener| listener.granted),
+            ("drops_total", "counter", "SYNs and connections that a listener dropped.", |listener| listener.drops),
+        ];
+        for (name, kind, help, value) in metrics {
+            let name = format!("holdfast_listener_{name}");
+            self.metric(&name, kind, help);
+            for address in &named {
+                let same = picture.listeners.iter().filter(|listener| listener.address == *address);
+                let known: Vec<f64> = same.filter_map(value).map(f64::from).collect();
+                // What /proc does not tell is no zero.
+                if !known.is_empty() {
+                    self.value(&name, &format!("address=\"{address}\""), known.iter().sum());
+                }
+            }
         }
     }
 
     fn destinations(&mut self, picture: &Picture) {
         self.metric("holdfast_destination_ports", "gauge", "Local ports towards a destination: used, time_wait, free.");
-        self.metric("holdfast_destination_exhausted_seconds", "gauge", "Until no port is left, at the present pace.");
-        for destination in picture.destinations.iter().take(LABELLED_MAX) {
-            let labels = format!("local=\"{}\",remote=\"{}\"", destination.local, destination.remote);
+        let labels =
+            |destination: &Destination| format!("local=\"{}\",remote=\"{}\"", destination.local, destination.remote);
+        let shown = || picture.destinations.iter().take(LABELLED_MAX);
+        for destination in shown() {
             for (kind, ports) in [
                 ("used", Some(destination.used)),
                 ("time_wait", Some(destination.time_wait)),
                 ("free", destination.free),
             ] {
                 if let Some(ports) = ports {
-                    self.value("holdfast_destination_ports", &format!("{labels},kind=\"{kind}\""), f64::from(ports));
+                    let labels = format!("{},kind=\"{kind}\"", labels(destination));
+                    self.value("holdfast_destination_ports", &labels, f64::from(ports));
                 }
             }
+        }
+        self.metric("holdfast_destination_exhausted_seconds", "gauge", "Until no port is left, at the present pace.");
+        for destination in shown() {
             if let Some(seconds) = destination.exhausted_in_s {
-                self.value("holdfast_destination_exhausted_seconds", &labels, seconds);
+                self.value("holdfast_destination_exhausted_seconds", &labels(destination), seconds);
             }
         }
     }
 
     fn queues(&mut self, picture: &Picture) {
         self.metric("holdfast_queued_sockets", "gauge", "Sockets with bytes in a queue, by cause.");
+        for (cause, sockets, _) in &picture.causes {
+            self.value("holdfast_queued_sockets", &format!("cause=\"{}\"", cause.label()), *sockets as f64);
+        }
         self.metric("holdfast_queued_bytes", "gauge", "Bytes in their longer queues, by cause.");
-        for (cause, sockets, bytes) in &picture.causes {
-            let labels = format!("cause=\"{}\"", cause.label());
-            self.value("holdfast_queued_sockets", &labels, *sockets as f64);
-            self.value("holdfast_queued_bytes", &labels, *bytes as f64);
+        for (cause, _, bytes) in &picture.causes {
+            self.value("holdfast_queued_bytes", &format!("cause=\"{}\"", cause.label()), *bytes as f64);
         }
     }
 
@@ -126,13 +144,13 @@ impl Page {
 
     fn missed(&mut self, picture: &Picture) {
         let Some((_, sum)) = &picture.missed else { return };
-        self.metric("holdfast_opens_total", "counter", "Connections opened, by the kernel's counters and as seen.");
-        self.metric("holdfast_ends_total", "counter", "Connections ended, by the kernel's counters and as seen.");
-        for (by, opens, ends) in
-            [("counters", sum.opened, sum.closed), ("seen", sum.opens_seen + sum.opens_seen_dying, sum.closes_seen)]
-        {
-            self.value("holdfast_opens_total", &format!("by=\"{by}\""), opens as f64);
-            self.value("holdfast_ends_total", &format!("by=\"{by}\""), ends as f64);
+        for (name, what, counted, seen) in [
+            ("holdfast_opens_total", "opened", sum.opened, sum.opens_seen + sum.opens_seen_dying),
+            ("holdfast_ends_total", "ended", sum.closed, sum.closes_seen),
+        ] {
+            self.metric(name, "counter", &format!("Connections {what}, by the kernel's counters and as seen."));
+            self.value(name, "by=\"counters\"", counted as f64);
+            self.value(name, "by=\"seen\"", seen as f64);
         }
         self.metric("holdfast_event_overruns_total", "counter", "Times that the kernel's queue of events was full.");
         self.value("holdfast_event_overruns_total", "", sum.overruns as f64);
@@ -170,15 +188,46 @@ mod tests {
         series.sort_unstable();
         series.dedup();
         assert_eq!(series.len(), count, "{page}");
+        testkit::assert_metrics_are_sound(&page);
+    }
+
+    #[test]
+    fn listeners_that_share_an_address_are_one_series_whatever_stands_between_them() {
+        let mut shared = picture();
+        let row = shared.listeners[0].clone();
+        let at = |port: u16, queue| {
+            let mut listener = row.clone();
+            (listener.address, listener.queue) = (([0, 0, 0, 0], port).into(), queue);
+            listener
+        };
+        shared.listeners = vec![at(80, 9), at(81, 5), at(80, 1)];
+        let page = encode(&shared);
+        let queues: Vec<&str> = page.lines().filter(|line| line.starts_with("holdfast_listener_queue{")).collect();
+        assert_eq!(
+            queues,
+            ["holdfast_listener_queue{address=\"0.0.0.0:80\"} 10", "holdfast_listener_queue{address=\"0.0.0.0:81\"} 5"]
+        );
+    }
+
+    #[test]
+    fn the_series_of_a_metric_stand_together() {
+        let page = encode(&picture());
+        let mut metric = "";
+        for line in page.lines() {
+            match line.strip_prefix("# TYPE ").and_then(|rest| rest.split(' ').next()) {
+                Some(name) => metric = name,
+                None if line.starts_with('#') => {}
+                None => assert!(line.starts_with(metric), "{line} stands under {metric}"),
+            }
+        }
     }
 
     #[test]
     fn series_with_addresses_are_bounded() {
         let mut many = picture();
         let row = many.destinations[0].clone();
-        many.destinations = (1..=1000_u16)
-            .map(|port| super::super::destinations::Destination { remote: ([10, 0, 0, 2], port).into(), ..row.clone() })
-            .collect();
+        many.destinations =
+            (1..=1000_u16).map(|port| Destination { remote: ([10, 0, 0, 2], port).into(), ..row.clone() }).collect();
         let page = encode(&many);
         let free = page.lines().filter(|line| line.contains("kind=\"free\"")).count();
         assert_eq!(free, LABELLED_MAX);

@@ -243,8 +243,12 @@ mod tests {
         let short = Socket { cookie: 7, ..socket(State::Close, "10.0.0.1:80", "10.0.0.2:50000") };
         memory.died(&short);
         let mut second = Gathering::begin(look(&settings, Some(2.0)));
-        let reading =
-            Socket { cookie: 8, recv_queue: 9, ..socket(State::Established, "10.0.0.1:80", "10.0.0.2:50001") };
+        let reading = Socket {
+            cookie: 8,
+            inode: 1,
+            recv_queue: 9,
+            ..socket(State::Established, "10.0.0.1:80", "10.0.0.2:50001")
+        };
         second.add(&reading, &mut memory);
         second.add(&socket(State::TimeWait, "10.0.0.1:80", "10.0.0.2:50000"), &mut memory);
         second.add(&socket(State::TimeWait, "10.0.0.1:40000", "10.0.0.3:81"), &mut memory);

@@ -15,6 +15,8 @@ pub(crate) const PILES_MAX: usize = 256;
 pub(crate) enum Cause {
     /// Received, and the application does not read.
     NotRead,
+    /// Received by a connection that nobody has accepted yet: it stands in its listener's accept queue.
+    AcceptQueue,
     /// The peer's window is zero: its application does not read.
     PeerWindowZero,
     /// The peer's window is full: its application, or its buffer, is the limit.
@@ -32,8 +34,9 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::NotRead,
+        Self::AcceptQueue,
         Self::PeerWindowZero,
         Self::PeerWindowFull,
         Self::NoAnswer,
@@ -47,6 +50,7 @@ impl Cause {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::NotRead => "application not reading",
+            Self::AcceptQueue => "in the accept queue",
             Self::PeerWindowZero => "peer's window zero",
             Self::PeerWindowFull => "peer's window full",
             Self::NoAnswer => "no answer, sent again",
@@ -61,6 +65,7 @@ impl Cause {
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::NotRead => "not_read",
+            Self::AcceptQueue => "accept_queue",
             Self::PeerWindowZero => "peer_window_zero",
             Self::PeerWindowFull => "peer_window_full",
             Self::NoAnswer => "no_answer",
@@ -149,7 +154,13 @@ impl Pile {
         {
             return None;
         }
-        let cause = if recv >= send { Cause::NotRead } else { cause_of_send_queue(socket, send) };
+        // What no program holds is an orphan, which is past these states, or was not accepted yet.
+        let is_accepted = socket.inode != 0 || !matches!(socket.state, State::Established | State::CloseWait);
+        let cause = match () {
+            () if recv < send => cause_of_send_queue(socket, send),
+            () if is_accepted => Cause::NotRead,
+            () => Cause::AcceptQueue,
+        };
         let Socket { local, remote, state, inode, .. } = *socket;
         Some(Self { local, remote, state, recv, send, cause, inode })
     }
@@ -190,7 +201,7 @@ mod tests {
 
     fn queued(state: State, recv: u32, send: u32) -> Socket {
         let mut socket = socket(state, "10.0.0.1:80", "10.0.0.2:40000");
-        (socket.recv_queue, socket.send_queue) = (recv, send);
+        (socket.recv_queue, socket.send_queue, socket.inode) = (recv, send, 7);
         socket
     }
 
@@ -211,6 +222,11 @@ mod tests {
     fn each_cause_is_named_by_its_evidence() {
         assert_eq!(cause(&queued(State::Established, 5, 0)), Some(Cause::NotRead));
         assert_eq!(cause(&queued(State::CloseWait, 5, 0)), Some(Cause::NotRead));
+        for state in [State::Established, State::CloseWait] {
+            assert_eq!(cause(&Socket { inode: 0, ..queued(state, 5, 0) }), Some(Cause::AcceptQueue));
+        }
+        // An orphan was accepted once: its program has closed it.
+        assert_eq!(cause(&Socket { inode: 0, ..queued(State::FinWait1, 5, 0) }), Some(Cause::NotRead));
         assert_eq!(cause(&with_info(0, 0, 100_000)), Some(Cause::PeerWindowZero));
         assert_eq!(
             cause(&Socket { timer: Timer::Probe(200), ..with_info(0, 100, 100_000) }),
