@@ -117,7 +117,10 @@ impl ExchangeView<'_> {
         let connection = &exchange.down.connection;
         match variable {
             // While an error page is made, the status that it will be sent under.
-            Variable::Status => number(u64::from(exchange.shown_status.unwrap_or(exchange.status)), out),
+            Variable::Status => match exchange.shown_status.unwrap_or(exchange.status) {
+                0 => bytes(b"000", out),
+                status => number(u64::from(status), out),
+            },
             Variable::BytesSent => number(exchange.down.bytes_sent, out),
             Variable::BodyBytesSent => number(exchange.down.body_bytes, out),
             Variable::Connection => number(connection.serial, out),
