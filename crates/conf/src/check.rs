@@ -187,6 +187,32 @@ impl<'r> Checker<'_, 'r> {
             Some(context) => self.block(&block.directives, context),
             None => {}
         }
+        if name == "upstream" {
+            self.state_file(block);
+        }
+    }
+
+    /// `state`: the file holds the group's servers and nothing else, and the group has no others.
+    fn state_file(&mut self, block: &Block) {
+        let Some(state) = block.directives.iter().find(|directive| directive.name.value == b"state") else { return };
+        if state.name.span.file != block.open.file {
+            let message = "\"state\" directive is not allowed in an included file";
+            let hint = "write it in the `upstream` block itself";
+            self.push(Diagnostic::error(Subject::of(state).words(), message).with_hint(hint));
+        }
+        for directive in &block.directives {
+            let is_server = directive.name.value == b"server";
+            let in_state = self.loaded.notes.states.contains(&directive.name.span.file);
+            let words = Subject::of(directive).words();
+            if in_state && !is_server {
+                let message = "a state file holds \"server\" directives only";
+                self.push(Diagnostic::error(words, message).with_related(state.name.span, "it is named here"));
+            } else if is_server && !in_state {
+                let message = "\"server\" directive cannot be used along with \"state\"";
+                let diagnostic = Diagnostic::error(words, message).with_related(state.name.span, "`state` is here");
+                self.push(diagnostic.with_hint("the servers of such a group stand in its state file"));
+            }
+        }
     }
 
     /// An argument that begins a line and is the name of a directive that could stand here: a `;` is probably missing

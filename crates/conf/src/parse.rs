@@ -45,13 +45,16 @@ pub(crate) enum Text {
     CommandLine,
 }
 
-/// What the checks must know about errors that are already reported, so that they report no consequences of them.
+/// What the checks must know that the tree does not say: errors that are already reported, so that they report no
+/// consequences of them, and where directives come from.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     /// Directives whose words are not what the operator meant.
     pub(crate) damaged: FxHashSet<Span>,
     /// Braces do not match: from here on directives may stand in blocks in which nobody put them.
     pub(crate) unbalanced: bool,
+    /// Files that a `state` names: they hold servers, and nothing else.
+    pub(crate) states: FxHashSet<FileId>,
 }
 
 /// Parses one text and returns its top level.
@@ -192,7 +195,15 @@ impl Parser<'_, '_> {
         if damaged {
             self.includer.notes.damaged.insert(span);
         }
+        let state = args.first().filter(|_| name.value == b"state" && !damaged && self.is_in_upstream()).cloned();
         self.current.directives.push(Directive { name, args, block: None, span });
+        if let Some(path) = state {
+            self.includer.include_state(&path, &mut self.current.directives);
+        }
+    }
+
+    fn is_in_upstream(&self) -> bool {
+        self.current.head.as_ref().is_some_and(|head| head.name.value == b"upstream")
     }
 
     /// Replaces an `include` by what it includes; false where `include` is an entry like any other.

@@ -23,6 +23,7 @@ use rules::program::Program;
 use rules::redirect::Redirects;
 use rules::reply::ErrorPages;
 use rules::server_name::ServerNames;
+use rules::set_cookie::CookieRules;
 use rules::template::Template;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -188,6 +189,8 @@ pub(crate) struct LocationPlan {
     pub(crate) limit_except: Option<Box<LimitExceptPlan>>,
     /// `expires`, `add_header`, `add_trailer`; `None` adds nothing.
     pub(crate) added: Option<Box<AddedPlan>>,
+    /// `early_hints`: when 103 is passed on; nothing for never.
+    pub(crate) early_hints: Box<[Template]>,
 }
 
 /// `limit_except`: other settings for other methods.
@@ -311,6 +314,10 @@ pub(crate) struct ProxyPlan {
     /// Fields of the response that are not passed on.
     pub(crate) hidden: FieldNames,
     pub(crate) redirects: Redirects,
+    /// How Set-Cookie is rewritten; `None` leaves it as it is.
+    pub(crate) cookies: Option<Box<CookieRules>>,
+    /// `proxy_force_ranges`, unless `max_ranges` is 0.
+    pub(crate) force_ranges: bool,
     pub(crate) http_1_1: bool,
     /// How connections are opened.
     pub(crate) connect: ConnectOptions,
@@ -328,8 +335,10 @@ pub(crate) struct ProxyPlan {
     pub(crate) limit_rate: Option<SizePlan>,
     /// The upstream may say how fast its response goes to the client.
     pub(crate) obeys_limit_rate: bool,
-    /// The same where `X-Accel-Buffering: no`, and where it says `yes`; both are `buffer_bytes` where it has no say.
+    /// The same where `X-Accel-Buffering: no`, and where it says `yes`.
     pub(crate) accel_buffer_bytes: [usize; 2],
+    /// `X-Accel-Buffering` has a say.
+    pub(crate) obeys_buffering: bool,
     /// `X-Accel-Redirect` is followed.
     pub(crate) accel_redirect: bool,
     pub(crate) request_buffering: bool,

@@ -18,6 +18,7 @@ mod fault;
 mod files;
 mod generation;
 mod group;
+mod heartbeat;
 mod limit_zones;
 mod log_place;
 mod lower;

@@ -1,4 +1,4 @@
-//! Bytes both ways after 101. It knows no HTTP: two streams, two spills and a timeout. A tunnel is an explicit struct, not
+//! Bytes both ways after 101. It knows no HTTP: two streams, two spills, a timeout, and pings where they are wanted. A tunnel is an explicit struct, not
 //! a future: most tunnels are silent most of the time, and their size is what a million of them costs.
 
 use crate::access_log::{LineName, LogSink};
@@ -6,6 +6,7 @@ use crate::buffer::Spill;
 use crate::close::{CloseReason, CloseSide};
 use crate::error_log::ErrorLog;
 use crate::exchange::Limited;
+use crate::heartbeat::Heartbeat;
 use crate::pool::{Bound, IdleSocket};
 use reactor::{Millis, Read, Stream, TaskId};
 use rules::log_format::EarlyLine;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use upstream::balance::Counted;
 use upstream::shared::TunnelPermit;
+use websocket::Boundary;
 
 /// Bytes read from one side before the other tunnels of the worker get their turn: four scratch reads of 16 KB keep a bulk
 /// transfer near line rate, and a thousand tunnels wait no longer than a thousand times that.
@@ -24,6 +26,8 @@ const TURN_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct TunnelPlan {
     /// `proxy_read_timeout` (or `tunnel_timeout`): silence on both sides for this long ends the tunnel.
     pub(crate) idle_max: Duration,
+    /// `tunnel_ping`: after so long a silence both ends are pinged.
+    pub(crate) ping: Option<Duration>,
     /// `proxy_buffer_size`: bytes held for a side that does not take them, per direction.
     pub(crate) buffer_bytes: usize,
     /// The location's own error log.
@@ -55,6 +59,8 @@ pub(crate) struct Tunnel {
     moved_at: Millis,
     /// Who ended first; `None` while nobody has.
     ended_by: Option<CloseSide>,
+    /// Where pings are wanted and sound.
+    heartbeat: Option<Box<Heartbeat>>,
     _permit: TunnelPermit<'static, IdleSocket>,
     /// A tunnel counts against `max_conns` and for `least_conn` as long as it lasts.
     _seat: Counted,
@@ -102,6 +108,8 @@ pub(crate) struct TunnelStart {
     /// Bytes that the upstream sent behind its 101.
     pub(crate) early: Vec<u8>,
     pub(crate) plan: Arc<TunnelPlan>,
+    /// It is a WebSocket whose frames are where they are expected, and the plan has pings.
+    pub(crate) pings: bool,
     pub(crate) record: Option<Box<TunnelRecord>>,
     pub(crate) seat: Counted,
 }
@@ -117,7 +125,7 @@ impl Tunnel {
         pending: &[u8],
         now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, early, plan, record, seat } = start;
+        let TunnelStart { upstream, permit, early, plan, pings, record, seat } = start;
         let mut tunnel = Self {
             downstream,
             upstream,
@@ -127,6 +135,7 @@ impl Tunnel {
             directions: [Direction::default(), Direction { spill: unsent, ..Direction::default() }],
             moved_at: now,
             ended_by: None,
+            heartbeat: pings.then(|| Box::new(Heartbeat::new(now))),
             _permit: permit,
             _seat: seat,
         };
@@ -138,6 +147,10 @@ impl Tunnel {
 
     /// Puts bytes ahead that were read before the tunnel began: the client's, and the upstream's.
     fn preload(&mut self, from_client: &[u8], from_upstream: &[u8]) -> io::Result<()> {
+        if let Some(heartbeat) = &mut self.heartbeat {
+            heartbeat.boundary(0).advance(from_client);
+            heartbeat.boundary(1).advance(from_upstream);
+        }
         let [up, down] = &mut self.directions;
         up.bytes += from_client.len() as u64;
         up.spill.write(&self.upstream, &[from_client])?;
@@ -153,17 +166,21 @@ impl Tunnel {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.directions.iter().map(|direction| direction.spill.held_bytes()).sum()
+        let spills = self.directions.iter().map(|direction| direction.spill.held_bytes());
+        spills.sum::<usize>() + self.heartbeat.as_ref().map_or(0, |_| size_of::<Heartbeat>())
     }
 
     /// Moves what can be moved. `fired`: the deadline has come; `bound`: bytes that each direction may hold now.
     pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> Step {
         let [up, down] = &mut self.directions;
-        let upwards = up.pump(&self.downstream, &self.upstream, bound);
+        let before = [up.bytes, down.bytes];
+        let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(0));
+        let upwards = up.pump(&self.downstream, &self.upstream, bound, followed);
         if self.ended_by.is_none() && (up.ended || self.downstream.is_failed()) {
             self.ended_by = Some(CloseSide::Client);
         }
-        let downwards = down.pump(&self.upstream, &self.downstream, bound);
+        let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(1));
+        let downwards = down.pump(&self.upstream, &self.downstream, bound, followed);
         if self.ended_by.is_none() && (down.ended || self.upstream.is_failed()) {
             self.ended_by = Some(CloseSide::Upstream);
         }
@@ -184,7 +201,48 @@ impl Tunnel {
         if fired && deadline <= now {
             return Step::End(CloseReason::TunnelTimeout);
         }
-        Step::Wait(deadline)
+        match &self.heartbeat {
+            None => Step::Wait(deadline),
+            Some(_) => self.beat(now, before, deadline),
+        }
+    }
+
+    /// Pings both ends if the silence has lasted long enough. `before`: bytes that had come from each before this step;
+    /// `idle_at`: when the tunnel ends if nothing moves any more.
+    fn beat(&mut self, now: Millis, before: [u64; 2], idle_at: Millis) -> Step {
+        let (Some(heartbeat), Some(interval)) = (&mut self.heartbeat, self.plan.ping) else {
+            return Step::Wait(idle_at);
+        };
+        for (end, direction) in self.directions.iter().enumerate() {
+            if direction.bytes > before[end] {
+                heartbeat.heard(end);
+            }
+        }
+        if heartbeat.given_up_at(self.plan.idle_max).is_some_and(|at| at <= now) {
+            return Step::End(CloseReason::TunnelTimeout);
+        }
+        if heartbeat.due(self.moved_at, interval) <= now {
+            heartbeat.begin_round(now);
+            for (end, to) in [&self.downstream, &*self.upstream].into_iter().enumerate() {
+                let direction = &mut self.directions[1 - end];
+                // Who does not even take what is there has more before it than a ping.
+                if direction.ended || !direction.spill.is_empty() {
+                    continue;
+                }
+                if let Some(ping) = heartbeat.ping(end, now)
+                    && direction.spill.write(to, &[&ping]).is_err()
+                {
+                    return Step::End(CloseReason::TunnelEnded);
+                }
+            }
+        }
+        let next = heartbeat.due(self.moved_at, interval).min(idle_at);
+        Step::Wait(heartbeat.given_up_at(self.plan.idle_max).map_or(next, |at| at.min(next)))
+    }
+
+    /// Who has not answered our pings, where that is why it ends.
+    pub(crate) fn silent_end(&self) -> Option<CloseSide> {
+        self.heartbeat.as_ref()?.silent_end()
     }
 
     /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a good end.
@@ -230,7 +288,14 @@ struct Pumped {
 }
 
 impl Direction {
-    fn pump(&mut self, from: &Stream, to: &Stream, bound: usize) -> io::Result<Pumped> {
+    /// `followed` sees what comes.
+    fn pump(
+        &mut self,
+        from: &Stream,
+        to: &Stream,
+        bound: usize,
+        mut followed: Option<&mut Boundary>,
+    ) -> io::Result<Pumped> {
         let mut pumped = Pumped { moved: self.spill.flush(to)? > 0, more: false };
         let mut budget = TURN_BYTES_MAX;
         while self.spill.is_empty() && !self.ended {
@@ -243,6 +308,9 @@ impl Direction {
             let asked = bound.min(budget);
             match from.read_with(asked, |data| {
                 *bytes += data.len() as u64;
+                if let Some(boundary) = &mut followed {
+                    boundary.advance(data);
+                }
                 spill.write(to, &[data]).map(|_| data.len())
             })? {
                 Read::Data(written) => {

@@ -22,17 +22,30 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn without_buffering_each_part_goes_out_at_once() {
+    each_part_goes_out_at_once("proxy_buffering off;", "");
+}
+
+#[test]
+fn an_upstream_that_wants_no_buffering_has_each_part_sent_at_once() {
+    each_part_goes_out_at_once("", "X-Accel-Buffering: no\r\n");
+    each_part_goes_out_at_once(
+        "proxy_buffering off; proxy_ignore_headers X-Accel-Buffering;",
+        "X-Accel-Buffering: yes\r\n",
+    );
+}
+
+fn each_part_goes_out_at_once(location: &str, fields: &'static str) {
     let seen = Signal::new();
     let peer = Peer::script({
         let seen = seen.clone();
         move |mut talk| {
             talk.request().unwrap();
-            talk.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+            talk.send(format!("HTTP/1.1 200 OK\r\n{fields}Transfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"));
             talk.wait(&seen);
             talk.send("6\r\nsecond\r\n0\r\n\r\n");
         }
     });
-    let gateway = gateway("proxy_buffering off;", &peer);
+    let gateway = gateway(location, &peer);
     let mut client = gateway.client();
     client.send(GET);
     let head = client.head().unwrap();

@@ -86,13 +86,18 @@ fn a_tunnel_counts_as_long_as_it_lasts() {
     let http = "log_format status $status/$limit_conn_status; limit_conn_zone $server_port zone=all:1m;";
     let server = "location /ws/ { access_log access.log status; limit_conn all 1; limit_conn_status 429; proxy_pass http://{upstream:0}; \
         proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; } \
-        location / { limit_conn all 1; root html; }";
+        location / { limit_conn all 1; limit_conn_log_level warn; root html; }";
     let gateway = several_workers(http, server, &peer);
     let mut client = gateway.client();
     client.send(UPGRADE);
     assert_eq!(client.response().status(), 101);
     assert_eq!((get(&gateway, "/ws/"), get(&gateway, "/")), (429, 503), "whichever worker is asked");
-    gateway.logged("limiting connections by zone \"all\", client: 127.0.0.1");
+    for level in ["[error]", "[warn]"] {
+        let said = |line: &str| {
+            line.contains(level) && line.contains("limiting connections by zone \"all\", client: 127.0.0.1")
+        };
+        testkit::until(level, || gateway.error_log().lines().any(said).then_some(()));
+    }
     client.close();
     ended.wait();
     assert_eq!(gateway.access_lines(2), ["429/REJECTED", "101/PASSED"]);

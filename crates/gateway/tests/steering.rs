@@ -50,3 +50,67 @@ fn a_location_without_nodelay_serves_as_well_and_so_does_the_next() {
         assert_eq!(client.response().text(), text);
     }
 }
+
+#[test]
+fn a_trusted_proxy_may_be_known_by_its_name() {
+    let text = "events {} http { access_log off; server { listen {listen}; set_real_ip_from localhost; \
+                location / { return 200 $remote_addr; } } }";
+    let gateway = Gateway::start(text, &[]);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nX-Real-IP: 192.0.2.7\r\n\r\n");
+    assert_eq!(client.response().text(), "192.0.2.7");
+}
+
+#[test]
+#[should_panic(expected = "host not found in set_real_ip_from \"nowhere\"")]
+fn a_trusted_proxy_without_an_address_is_refused() {
+    let text = "events {} http { access_log off; server { listen {listen}; set_real_ip_from nowhere; return 204; } }";
+    Gateway::start(text, &[]);
+}
+
+/// A client whose body was refused, with more of it on its way.
+fn refused(words: &str) -> (Gateway, testkit::Talk) {
+    let text = "events {} http { access_log off; server { listen {listen}; client_max_body_size 10; WORDS
+        location / { proxy_pass http://127.0.0.1:1; } } }";
+    let gateway = Gateway::start(&text.replace("WORDS", words), &[]);
+    let mut client = gateway.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome of it");
+    assert_eq!(client.response().status(), 413);
+    (gateway, client)
+}
+
+#[test]
+fn what_a_refused_client_still_sends_is_read_for_a_while() {
+    // In silence, and in all; or not at all. An hour is longer than any test.
+    for words in [
+        "lingering_timeout 200ms; lingering_time 1h;",
+        "lingering_timeout 1h; lingering_time 200ms;",
+        "lingering_close off; lingering_timeout 1h; lingering_time 1h;",
+    ] {
+        let (gateway, _client) = refused(words);
+        gateway.until_totals("it is closed", |totals| totals.active == 0);
+    }
+    let (gateway, mut client) = refused("lingering_timeout 1h; lingering_time 1h;");
+    for _ in 0..20 {
+        client.send("more of it".repeat(1000));
+    }
+    assert_eq!(gateway.totals().active, 1, "it is read, and the connection stays");
+}
+
+#[test]
+fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
+    for (words, kept) in [("keepalive_min_timeout 1h;", true), ("", false)] {
+        let text =
+            format!("events {{}} http {{ access_log off; server {{ listen {{listen}}; {words} return 204; }} }}");
+        let gateway = Gateway::start(&text, &[]);
+        let mut client = gateway.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response().status(), 204);
+        gateway.shared().send(0, gateway::Message::Drain);
+        if kept {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.response().status(), 204);
+        }
+        assert_eq!(client.end(), End::Fin, "{words}");
+    }
+}

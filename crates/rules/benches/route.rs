@@ -77,12 +77,12 @@ fn map(entries: u32, of: Variable) -> Map {
 
 fn geo(lines: u32) -> Geo {
     let values: Vec<String> = (0..100).map(|number| format!("area{number}")).collect();
-    let lines: Vec<(GeoBlock, &[u8])> = (0..lines)
+    let lines: Vec<(GeoBlock, Option<&[u8]>)> = (0..lines)
         .map(|number| {
             // Networks of eight addresses, one in ten inside another one.
             let (first, prefix) = (number << 5, if number % 10 == 0 { 26 } else { 29 });
             let cidr = Cidr::parse(format!("{}/{prefix}", Ipv4Addr::from(first)).as_bytes()).expect("a network").0;
-            (GeoBlock::Network(cidr), values[number as usize % 100].as_bytes())
+            (GeoBlock::Network(cidr), Some(values[number as usize % 100].as_bytes()))
         })
         .collect();
     Geo::build(None, b"", &lines).expect("networks cannot overlap in part")

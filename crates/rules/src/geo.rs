@@ -41,9 +41,9 @@ type Pieces<A> = Box<[(A, A, Arc<[u8]>)]>;
 type Cuts<A> = BTreeMap<A, (A, Arc<[u8]>)>;
 
 impl Geo {
-    /// Builds the table. The error is the index of a range that overlaps an earlier one without lying inside it, which nginx
-    /// refuses too.
-    pub fn build(source: Option<Template>, default: &[u8], lines: &[(GeoBlock, &[u8])]) -> Result<Self, usize> {
+    /// Builds the table. A line without a value takes an earlier range away again. The error is the index of a range that
+    /// overlaps an earlier one without lying inside it, which nginx refuses too.
+    pub fn build(source: Option<Template>, default: &[u8], lines: &[(GeoBlock, Option<&[u8]>)]) -> Result<Self, usize> {
         let mut order: Vec<usize> = (0..lines.len()).collect();
         // A shorter prefix is cut by the longer ones inside it, so it has to be there before them.
         order.sort_by_key(|&index| match lines[index].0 {
@@ -52,10 +52,10 @@ impl Geo {
         });
         let (mut v4, mut v6) = (Cuts::new(), Cuts::new());
         for index in order {
-            let (block, value) = &lines[index];
-            let cut = match ends(block) {
-                (IpAddr::V4(first), IpAddr::V4(last)) => cut(&mut v4, first.to_bits(), last.to_bits(), value),
-                (IpAddr::V6(first), IpAddr::V6(last)) => cut(&mut v6, first.to_bits(), last.to_bits(), value),
+            let (block, value) = lines[index];
+            let cut = match ends(&block) {
+                (IpAddr::V4(first), IpAddr::V4(last)) => put(&mut v4, first.to_bits(), last.to_bits(), value),
+                (IpAddr::V6(first), IpAddr::V6(last)) => put(&mut v6, first.to_bits(), last.to_bits(), value),
                 _ => false,
             };
             if !cut {
@@ -161,6 +161,17 @@ impl Address for u128 {
     }
 }
 
+/// Puts a piece, or takes the one away that has these ends; where there is none, there is nothing to do.
+fn put<A: Address>(cuts: &mut Cuts<A>, first: A, last: A, value: Option<&[u8]>) -> bool {
+    if let Some(value) = value {
+        return cut(cuts, first, last, value);
+    }
+    if cuts.get(&first).is_some_and(|(end, _)| *end == last) {
+        cuts.remove(&first);
+    }
+    true
+}
+
 /// Puts a piece where nothing is, or inside a single piece, which is cut. Anything else is an overlap.
 fn cut<A: Address>(cuts: &mut Cuts<A>, first: A, last: A, value: &[u8]) -> bool {
     let around = cuts.range(..=first).next_back().map(|(&start, (end, _))| (start, *end));
@@ -196,7 +207,9 @@ mod tests {
     fn networks(lines: &[(&str, &str)]) -> Geo {
         let lines: Vec<_> = lines
             .iter()
-            .map(|(network, value)| (GeoBlock::Network(Cidr::parse(network.as_bytes()).unwrap().0), value.as_bytes()))
+            .map(|(network, value)| {
+                (GeoBlock::Network(Cidr::parse(network.as_bytes()).unwrap().0), Some(value.as_bytes()))
+            })
             .collect();
         Geo::build(None, b"default", &lines).unwrap()
     }
@@ -236,8 +249,8 @@ mod tests {
     fn ranges_may_lie_inside_earlier_ones_and_nowhere_else() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let range = |first: &str, last: &str| GeoBlock::Range(ip(first), ip(last));
-        let outer = (range("10.0.0.10", "10.0.0.30"), &b"outer"[..]);
-        let inner = (range("10.0.0.20", "10.0.0.25"), &b"inner"[..]);
+        let outer = (range("10.0.0.10", "10.0.0.30"), Some(&b"outer"[..]));
+        let inner = (range("10.0.0.20", "10.0.0.25"), Some(&b"inner"[..]));
         let geo = Geo::build(None, b"", &[outer, inner]).unwrap();
         for (address, expected) in [
             ("10.0.0.9", ""),
@@ -249,10 +262,16 @@ mod tests {
             assert_eq!(value(&geo, address), expected, "{address}");
         }
         assert_eq!(Geo::build(None, b"", &[inner, outer]), Err(1), "the larger one has to come first");
-        let across = (range("10.0.0.25", "10.0.0.40"), &b"across"[..]);
+        let across = (range("10.0.0.25", "10.0.0.40"), Some(&b"across"[..]));
         assert_eq!(Geo::build(None, b"", &[outer, across]), Err(1));
-        let all = (range("0.0.0.0", "255.255.255.255"), &b"all"[..]);
+        let all = (range("0.0.0.0", "255.255.255.255"), Some(&b"all"[..]));
         assert!(Geo::build(None, b"", &[all, outer, inner]).is_ok());
+        // What is taken away leaves a hole, in which there is room for something else.
+        let gone = (inner.0, None::<&[u8]>);
+        let geo = Geo::build(None, b"", &[outer, inner, gone]).unwrap();
+        assert_eq!((value(&geo, "10.0.0.20"), value(&geo, "10.0.0.19")), (String::new(), "outer".into()));
+        let geo = Geo::build(None, b"", &[inner, gone, across]).unwrap();
+        assert_eq!(value(&geo, "10.0.0.25"), "across");
     }
 
     #[test]
@@ -281,7 +300,7 @@ mod tests {
                 }
             }
             let blocks: Vec<_> =
-                lines.iter().map(|(cidr, value)| (GeoBlock::Network(*cidr), value.as_bytes())).collect();
+                lines.iter().map(|(cidr, value)| (GeoBlock::Network(*cidr), Some(value.as_bytes()))).collect();
             let geo = Geo::build(None, b"-", &blocks).unwrap();
             for address in addresses {
                 let ip = IpAddr::V4(Ipv4Addr::from(address & 0x0303_0303));

@@ -5,7 +5,6 @@ use crate::signal::until;
 use crate::{DEADLINE, Talk};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::source::SourceMap;
-use conf::table::{Directive, Support};
 use gateway::{
     ErrorLog, Level, ListenerId, LogSink, LowerOptions, Lowered, Message, Registry, Shared, Totals, records,
 };
@@ -104,7 +103,7 @@ impl Gateway {
         let prefix = self.prefix.path();
         let loaded = conf::load(Path::new(MAIN), prefix, None, &mut OneFile(text));
         let mut found = loaded.diagnostics.clone();
-        found.extend(conf::check(&loaded, &rows()));
+        found.extend(conf::check(&loaded, conf::table::all()));
         refuse_errors(&found, &loaded.sources, text);
         let options = conf::model::Options { privileged: false };
         let (model, found) = conf::model::lower_with(&loaded.tree, &loaded.sources, options);
@@ -284,25 +283,12 @@ impl Drop for Gateway {
     }
 }
 
-/// Directives that the gateway acts on while the table still holds them back, because the issue that makes them whole is
-/// open: their conversations are tested before they are announced.
-const AHEAD: [&str; 1] = ["tunnel_timeout"];
-
-/// The directive table, with [`AHEAD`] supported.
-fn rows() -> Vec<Directive> {
-    let mut rows = conf::table::all().to_vec();
-    for row in rows.iter_mut().filter(|row| AHEAD.contains(&row.name)) {
-        row.support = Support::Yes;
-    }
-    rows
-}
-
-/// The main file, and nothing else.
+/// The main file's text; other files are those of the file system.
 struct OneFile<'a>(&'a str);
 
 impl conf::Loader for OneFile<'_> {
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
-        if path.ends_with(MAIN) { Ok(self.0.as_bytes().to_vec()) } else { Err(io::ErrorKind::NotFound.into()) }
+        if path.ends_with(MAIN) { Ok(self.0.as_bytes().to_vec()) } else { std::fs::read(path) }
     }
 
     fn glob(&mut self, _mask: &Path) -> io::Result<Vec<PathBuf>> {

@@ -1,6 +1,6 @@
 //! WebSocket (RFC 6455) for both roles: frames, masks, close codes, UTF-8, the handshake. Pure: bytes and random values come in
 //! as arguments, events and bytes come out; there is no socket, clock, thread or random source here. The built-in origin and
-//! the load generator call it. The gateway does not: to it a WebSocket is a tunnel.
+//! the load generator call it. To the gateway a WebSocket is a tunnel, of which it knows no more than where frames end.
 //!
 //! What RFC 6455 forbids is refused, with the close code that says why ([`Fault::close_code`]). Extensions are not spoken:
 //! an offer of `permessage-deflate` is answered without it, as RFC 6455 §9.1 provides, and a server that insists is refused.
@@ -17,6 +17,7 @@
 //! # Ok::<(), websocket::Fault>(())
 //! ```
 
+mod boundary;
 mod close;
 mod decode;
 mod error;
@@ -25,6 +26,7 @@ pub mod handshake;
 mod mask;
 mod utf8;
 
+pub use boundary::Boundary;
 pub use close::{CLOSE_REASON_BYTES_MAX, CloseCode};
 pub use decode::{Decoded, Decoder, Event, Kind, Sender};
 pub use error::Fault;

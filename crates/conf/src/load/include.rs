@@ -14,6 +14,15 @@ use crate::parse::{Body, Notes, Text, parse};
 use crate::source::{FileId, SourceMap, Span};
 use crate::tree::{Directive, Word};
 
+/// Why a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// `include`, in a place of this kind.
+    Include(Body),
+    /// `state`: it need not be there yet.
+    State,
+}
+
 /// The state of one load.
 pub(crate) struct Includer<'l> {
     pub(crate) sources: SourceMap,
@@ -89,14 +98,14 @@ impl<'l> Includer<'l> {
     pub(crate) fn include(&mut self, mask: &Word, body: Body, into: &mut Vec<Directive>) {
         let path = self.conf_prefix.join(std::ffi::OsStr::from_bytes(&mask.value));
         if !mask.value.iter().any(|byte| b"*?[".contains(byte)) {
-            self.include_file(&path, mask.span, body, into);
+            self.include_file(&path, mask.span, Kind::Include(body), into);
             return;
         }
         match self.loader.glob(&path) {
             Ok(mut paths) => {
                 paths.sort_unstable_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
                 for path in paths {
-                    self.include_file(&path, mask.span, body, into);
+                    self.include_file(&path, mask.span, Kind::Include(body), into);
                 }
             }
             Err(error) => {
@@ -106,12 +115,23 @@ impl<'l> Includer<'l> {
         }
     }
 
-    fn include_file(&mut self, path: &Path, place: Span, body: Body, into: &mut Vec<Directive>) {
+    /// What stands behind `state file;`: the servers that the file holds. Without the file the group has none.
+    pub(crate) fn include_state(&mut self, path: &Word, into: &mut Vec<Directive>) {
+        let place = path.span;
+        let path = self.conf_prefix.join(std::ffi::OsStr::from_bytes(&path.value));
+        self.include_file(&path, place, Kind::State, into);
+        if let Some(&file) = self.by_path.get(&path) {
+            self.notes.states.insert(file);
+        }
+    }
+
+    fn include_file(&mut self, path: &Path, place: Span, kind: Kind, into: &mut Vec<Directive>) {
         if self.stopped {
             return;
         }
         let file = match self.read(path) {
             Ok(file) => file,
+            Err(error) if kind == Kind::State && error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
                 let mut diagnostic = Diagnostic::error(place, describe(path, &error));
                 if self.sources.bytes(place).first().is_some_and(|&byte| byte != b'/') {
@@ -147,6 +167,10 @@ impl<'l> Includer<'l> {
             self.report_and_stop(Diagnostic::error(place, message).with_hint("is the same file included in a circle?"));
             return;
         }
+        let body = match kind {
+            Kind::Include(body) => body,
+            Kind::State => Body::Directives,
+        };
         into.extend(self.parse(file, Text::File(body)));
     }
 

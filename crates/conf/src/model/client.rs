@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
+use crate::source::Span;
 use crate::tree::Word;
 use crate::value::plain::{parse_flag, parse_u32};
 use crate::value::size::{number, parse_offset, parse_size};
 use crate::value::template::has_variables;
 use crate::value::time::{milliseconds, parse_milliseconds, parse_seconds};
 use crate::value::words::KeepaliveDisable;
-use crate::value::{Parsed, Template, directive_invalid, invalid_parameter};
+use crate::value::{Parsed, Template, directive_invalid, invalid_parameter, invalid_value};
 
 /// A number that may come from a variable.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +91,7 @@ pub struct Resolver {
     /// The zone of `status_zone=`.
     pub status_zone: Option<String>,
     /// Where it was written.
-    pub span: crate::source::Span,
+    pub span: Span,
 }
 
 settings! {
@@ -147,9 +148,17 @@ settings! {
         resolver_timeout: Duration = Duration::from_secs(30), "resolver_timeout" => value(parse_milliseconds);
         /// Silence after which a tunnel is closed; `None` means `proxy_read_timeout`.
         tunnel_timeout: Option<Duration> = None, "tunnel_timeout" => option(parse_milliseconds);
-        /// Time between WebSocket pings of the gateway; `None` sends none.
-        tunnel_ping: Option<Duration> = None, "tunnel_ping" => unless_off(parse_milliseconds);
+        /// Silence after which the gateway pings both ends of a WebSocket, and where that was written; `None` sends none.
+        tunnel_ping: Option<(Duration, Span)> = None, "tunnel_ping" => unless_off(parse_tunnel_ping);
     }
+}
+
+fn parse_tunnel_ping(name: &str, word: &Word) -> Parsed<(Duration, Span)> {
+    let interval = parse_milliseconds(name, word)?;
+    if interval.is_zero() {
+        return Err(invalid_value(word).with_hint("a time, such as `30s`, or `off`"));
+    }
+    Ok((interval, word.span))
 }
 
 fn parse_keepalive_timeout(at: &mut At<'_>) -> Parsed<KeepaliveTimeout> {

@@ -74,8 +74,8 @@ pub struct Geo {
 pub struct GeoEntry {
     /// Which addresses.
     pub range: GeoRange,
-    /// Their value.
-    pub value: Vec<u8>,
+    /// Their value; `None` for a range that is taken away again.
+    pub value: Option<Vec<u8>>,
 }
 
 /// Addresses of one line of `geo`.
@@ -283,7 +283,13 @@ fn lower_geo_entry(
         (b"proxy", [network]) => geo.proxies.push(parse_network(network, out)?),
         (b"delete", [range]) => {
             let range = parse_range(range, ranges, out)?;
+            if ranges {
+                // What is taken away leaves a hole, also inside of another range; a network shows the one around it. It may be
+                // what others have left of a range, so that it is not among those that were written.
+                geo.entries.push(GeoEntry { range, value: None });
+            }
             match known.indices.remove(&key_of(range)) {
+                Some(_) if ranges => {}
                 Some(index) => _ = known.deleted.insert(index),
                 None => out.push(Diagnostic::warning(
                     entry.span,
@@ -295,7 +301,7 @@ fn lower_geo_entry(
             let range = parse_range(name, ranges, out)?;
             let key = key_of(range);
             if let Some(&index) = known.indices.get(&key) {
-                let old = &mut geo.entries[index].value;
+                let old = geo.entries[index].value.get_or_insert_default();
                 let message = format!(
                     "duplicate network \"{}\", value: \"{}\", old value: \"{}\"",
                     name.text(),
@@ -306,7 +312,7 @@ fn lower_geo_entry(
                 *old = value.value.to_vec();
             } else {
                 known.indices.insert(key, geo.entries.len());
-                geo.entries.push(GeoEntry { range, value: value.value.to_vec() });
+                geo.entries.push(GeoEntry { range, value: Some(value.value.to_vec()) });
             }
         }
         _ => {

@@ -1,6 +1,8 @@
 //! What the proxy says to upstreams and what it passes back: headers, redirects, cookies. Connections, buffers and retries
 //! are in `transport`.
 
+use std::borrow::Cow;
+
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -189,11 +191,21 @@ fn edit_cookie_rewrite(list: &mut Vec<CookieRewrite>, at: &mut At<'_>) -> Parsed
         }
         return Err(invalid_parameter(first));
     }
-    // Domains have no case, whatever the sign says.
-    let from = pattern_of(first, at, at.name == "proxy_cookie_domain")?;
-    let to = Template::parse(at.name, at.word(1)?)?;
+    // Domains have no case, whatever the sign says, and a dot before one says nothing.
+    let is_domain = at.name == "proxy_cookie_domain";
+    let (first, second) = (without_dot(first, is_domain), at.word(1)?);
+    let from = pattern_of(&first, at, is_domain)?;
+    let is_text = matches!(from, CookiePattern::Text(_));
+    let to = Template::parse(at.name, &without_dot(second, is_domain && is_text))?;
     list.push(CookieRewrite { from, to });
     Ok(())
+}
+
+fn without_dot(word: &Word, is_domain: bool) -> Cow<'_, Word> {
+    match word.value.strip_prefix(b".").filter(|_| is_domain) {
+        Some(rest) => Cow::Owned(Word { value: rest.into(), ..word.clone() }),
+        None => Cow::Borrowed(word),
+    }
 }
 
 const COOKIE_FLAGS: [&str; 8] =

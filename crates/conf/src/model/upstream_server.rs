@@ -66,6 +66,10 @@ impl Span {
 }
 
 fn check_group(group: &Upstream, env: &Env, out: &mut Vec<Diagnostic>) {
+    if group.servers.is_empty() && group.settings.state.is_some() {
+        // Its file may come later.
+        return;
+    }
     if group.servers.is_empty() {
         out.push(
             Diagnostic::error(group.span, "no servers are inside upstream")

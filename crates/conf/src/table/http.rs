@@ -93,6 +93,6 @@ directives! {
     "try_files" (2..) "file ... uri | file ... =code" in Server | Location, No since "0.7.27", Planned =>
         "Serves the first of these files that exists, else goes on to the last argument.", "try_files $uri $uri/ =404;";
     "early_hints" (1..) "string ..." in Http | Server | Location, ListReplaced + REPEATABLE since "1.29.0", Planned =>
-        "When 103 responses of the upstream are passed to the client: if no value is empty or `0`.",
+        "When 103 responses of the upstream are passed to the client: if at least one value is neither empty nor `0`.",
         "early_hints $http_sec_fetch_mode;";
 }

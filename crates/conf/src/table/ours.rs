@@ -43,9 +43,12 @@ directives! {
          less. Half of the memory that the process may use is a sensible size: the kernel's socket buffers come on top.",
         "memory_budget 2g;";
     "tunnel_timeout" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>
-        "Idle limit of tunnels, apart from `proxy_read_timeout`.", "tunnel_timeout 15m;";
-    "tunnel_ping" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>
-        "How often the gateway pings both sides of an idle WebSocket tunnel.", "tunnel_ping 30s;";
+        "How long a tunnel may be silent; where it is not written, `proxy_read_timeout` says so, too.", "tunnel_timeout 15m;";
+    "tunnel_ping" (1) "time | off" in Http | Server | Location, Value since "holdfast", Planned =>
+        "After so long a silence both ends of a WebSocket are pinged, between their frames and never behind a close. An end \
+         that does not answer within the tunnel's idle limit ends it. Answers go on to the other end. Other tunnels, and \
+         those with extensions other than `permessage-deflate`, are not pinged.",
+        "tunnel_ping 30s;";
     "status_page" (0) "" in Location, No since "holdfast", Planned =>
         "Live page of the gateway, with JSON (`?format=json`) and Prometheus metrics (`?format=prometheus`).",
         "status_page;";

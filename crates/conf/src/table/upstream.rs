@@ -57,7 +57,10 @@ directives! {
          the zone a session; the one unused for longest gives way), or a field of ours that the client sends back.",
         "sticky cookie srv_id expires=1h path=/;";
     "state" (1) "file" in Upstream, No since "1.9.7", Planned =>
-        "A file in which the group's peers are kept across restarts.", "state /var/lib/holdfast/backend.state;";
+        "A file that holds the group's `server` lines, read at start and at reload; without it the group has no peers. It \
+         stands in place of `server`. A relative path is taken from the main file's directory. Nothing changes a group while \
+         it runs, so the file is never written.",
+        "state /var/lib/holdfast/backend.conf;";
     "queue" (1..=2) "number [timeout=time]" in Upstream, No since "1.5.12", Planned =>
         "How many requests may wait, first come, first served, while no peer can be chosen: all have `max_conns` exchanges, \
          or have failed. With `max_connections` also for a connection. 502 where the line is full, or after `timeout` (60s).",

@@ -1,6 +1,6 @@
 //! `proxy_pass` and what belongs to it.
 
-use conf::model::{Content, HttpVersion, Instruction, Redirect, UpstreamId};
+use conf::model::{Content, CookiePattern, HttpVersion, Instruction, Redirect, UpstreamId};
 
 use super::{fixed, found, http, locations};
 
@@ -173,4 +173,41 @@ fn bind_addresses_are_numbers_or_variables() {
     assert!(http.servers[0].location.transport.bind.is_some());
     assert!(http.servers[1].location.transport.bind.is_none());
     assert_eq!(found("proxy_bind nowhere.example;"), ["invalid address \"nowhere.example\" <- nowhere.example"]);
+}
+
+#[test]
+fn cookies_are_rewritten_by_the_innermost_list() {
+    let http = http(
+        "proxy_cookie_domain .Inside.test .outside.test; proxy_cookie_path /a /b;
+         server {
+             location /a { proxy_cookie_path ~*^/x /y; proxy_cookie_path /$uri /; }
+             location /b { proxy_cookie_domain off; proxy_cookie_flags ~ secure samesite=Lax; }
+         }",
+    );
+    let [a, b] = [0, 1].map(|index| &http.servers[0].locations[index].settings.proxy);
+    assert_eq!((a.cookie_domains.len(), a.cookie_paths.len(), a.cookie_flags.len()), (1, 2, 0));
+    assert!(matches!(&a.cookie_paths[0].from, CookiePattern::Regex(regex) if regex.caseless));
+    // A dot before a domain says nothing.
+    assert!(matches!(&a.cookie_domains[0].from, CookiePattern::Text(text) if text.as_text() == Some(b"Inside.test")));
+    assert_eq!(a.cookie_domains[0].to.as_text(), Some(&b"outside.test"[..]));
+    assert_eq!((b.cookie_domains.len(), b.cookie_paths.len(), b.cookie_flags[0].flags.len()), (0, 1, 2));
+}
+
+#[test]
+fn what_cannot_be_meant_about_cookies_and_tunnels_is_refused() {
+    for (text, expected) in [
+        ("proxy_cookie_path /a;", "invalid parameter \"/a\" <- /a"),
+        ("proxy_cookie_domain on;", "invalid parameter \"on\" <- on"),
+        ("proxy_cookie_path /a /b; proxy_cookie_path off;", "invalid parameter \"off\" <- off"),
+        ("proxy_cookie_flags a scure;", "invalid value \"scure\" <- scure"),
+        ("proxy_cookie_flags a;", "invalid parameter \"a\" <- a"),
+        ("proxy_cookie_path ~( /;", "pcre2_compile() failed: missing closing parenthesis in \"(\" <- "),
+        ("tunnel_ping 0;", "invalid value \"0\" <- 0"),
+        ("tunnel_ping often;", "\"tunnel_ping\" directive invalid value <- often"),
+        ("tunnel_timeout -1s;", "\"tunnel_timeout\" directive invalid value <- -1s"),
+        ("early_hints $;", "invalid variable name <- $"),
+    ] {
+        assert_eq!(found(&format!("server {{ {text} }}")), [expected], "{text}");
+    }
+    assert_eq!(http("tunnel_ping 30s; server { tunnel_ping off; }").servers[0].location.client.tunnel_ping, None);
 }

@@ -17,6 +17,11 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let said = own.or_else(|| pass.inherited("proxy_read_timeout"));
         let timeout = said.map_or(Some(TIMEOUT_DEFAULT_SECONDS), |directive| seconds(directive, 0));
         let Some(timeout) = timeout else { continue };
+        // The gateway's own pings are heartbeats. What is no time, such as `off`, sends none.
+        let pings = pass.inherited("tunnel_ping").filter(|_| facts.dialect == Dialect::Holdfast);
+        if pings.and_then(|directive| seconds(directive, 0)).is_some_and(|interval| interval < timeout) {
+            continue;
+        }
         // Who wrote a timeout down is taken to know the heartbeat, unless we were told it.
         let arithmetic = match facts.expected.heartbeat_seconds {
             Some(heartbeat) if heartbeat >= timeout => {
@@ -61,6 +66,8 @@ mod tests {
         assert_eq!(of("", None), 1);
         assert_eq!(of("proxy_read_timeout 180s;", Some(180)), 1);
         assert_eq!(of("tunnel_timeout 1m;", Some(90)), 1);
+        assert_eq!(of("tunnel_ping 60s;", None), 1, "as late as the timeout");
+        assert_eq!(of("tunnel_ping off;", None), 1);
     }
 
     #[test]
@@ -68,6 +75,7 @@ mod tests {
         assert_eq!(of("proxy_read_timeout 900s;", None), 0);
         assert_eq!(of("proxy_read_timeout 180s;", Some(60)), 0);
         assert_eq!(of("", Some(30)), 0);
+        assert_eq!(of("tunnel_ping 30s;", None), 0, "the gateway pings");
         assert_eq!(fired(&check(&proxy("server 127.0.0.1:1;", ""))), 0, "no tunnel");
     }
 }

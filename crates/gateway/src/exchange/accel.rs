@@ -22,7 +22,7 @@ impl Exchange {
     /// Goes there. The method is GET from now on, unless it is HEAD or the location is a named one.
     pub(super) fn follow_accel_redirect(&mut self, plan: &ProxyPlan) -> Step {
         let uri = self.accel_redirect(plan).unwrap_or_default().to_vec();
-        self.carry(&CARRIED);
+        self.carry(plan, &CARRIED);
         self.take_limit_rate(plan);
         self.carried_type = self
             .answer()
@@ -44,11 +44,24 @@ impl Exchange {
 
     /// Bytes of the response that are held for a client that does not take them.
     pub(super) fn buffer_bytes(&self, plan: &ProxyPlan) -> usize {
-        let said = self.answer().and_then(|answer| answer.head.value(FieldId::XAccelBuffering, &answer.bytes));
-        match said {
-            Some(said) if said.eq_ignore_ascii_case(b"no") => plan.accel_buffer_bytes[0],
-            Some(said) if said.eq_ignore_ascii_case(b"yes") => plan.accel_buffer_bytes[1],
-            _ => plan.buffer_bytes,
+        match self.says_buffering(plan) {
+            Some(buffered) => plan.accel_buffer_bytes[usize::from(buffered)],
+            None => plan.buffer_bytes,
+        }
+    }
+
+    /// Whether what comes is passed on at once, also by a compressor.
+    pub(super) fn flushes(&self, plan: &ProxyPlan) -> bool {
+        self.says_buffering(plan).map_or(plan.flushes, |buffered| !buffered)
+    }
+
+    /// What the upstream says about it, where it has a say.
+    fn says_buffering(&self, plan: &ProxyPlan) -> Option<bool> {
+        let answer = self.answer().filter(|_| plan.obeys_buffering)?;
+        match answer.head.value(FieldId::XAccelBuffering, &answer.bytes)? {
+            said if said.eq_ignore_ascii_case(b"no") => Some(false),
+            said if said.eq_ignore_ascii_case(b"yes") => Some(true),
+            _ => None,
         }
     }
 }

@@ -5,10 +5,10 @@ use super::proxied_head::has_line_end;
 use super::reply::is_bodiless;
 use super::{Exchange, ExchangeView};
 use crate::added::{AddedField, AddedPlan, ExpiresPlan, drop_fields, expiry, fields, is_usual};
-use crate::files::precondition::parse_date;
 use conf::model::{Expires, parse_expires_text};
 use http1::encode::encode_field;
 use http1::{FieldId, Method, Version};
+use rules::precondition::parse_date;
 
 impl Exchange {
     /// Adds to an encoded head, which may be seen by the values, what the location wants in it.

@@ -2,6 +2,8 @@
 //! and the response is relayed.
 
 use super::body::BodyRead;
+use super::early_hints::Interims;
+use super::forced_range::{Portion, unsatisfiable};
 use super::patience::Patience;
 use super::proxied_head::HeadStep;
 use super::proxy::Tries;
@@ -225,7 +227,7 @@ impl Exchange {
     /// Sends the request, awaits the head, relays the response.
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let mut sending = self.begin_sending(&up, body);
-        let mut interims = 0;
+        let mut interims = Interims::default();
         let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
         loop {
             let more = self.send_more(&mut sending, &up, body);
@@ -244,7 +246,7 @@ impl Exchange {
                 HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
                 HeadStep::Failed(failure, reason, discard) => {
-                    let lost_race = failure == Failure::ClosedBeforeHead && interims == 0;
+                    let lost_race = failure == Failure::ClosedBeforeHead && interims == Interims::default();
                     let proved_unsent = lost_race && self.is_proved_unsent(plan, &up, sending.error, discard).await;
                     let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
                     if lost_race && discard == DiscardReason::PeerClosedIdle {
@@ -408,7 +410,7 @@ impl Exchange {
         AttemptEnd::Served
     }
 
-    /// `proxy_intercept_errors` and `X-Accel-Redirect`: what is not read of the response costs its connection, which no later
+    /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: what is not read of the response costs its connection, which no later
     /// response may follow.
     fn intercept(&mut self, plan: &ProxyPlan, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
         let now = self.worker.reactor.now();
@@ -429,6 +431,10 @@ impl Exchange {
         let step = if self.shows_error_page(plan, status) {
             self.carry_challenges();
             Step::Reply(Reply::error(status))
+        } else if self.accel_redirect(plan).is_none()
+            && let Portion::Nothing { size } = self.portion(plan)
+        {
+            Step::Reply(unsatisfiable(size))
         } else {
             self.follow_accel_redirect(plan)
         };

@@ -8,6 +8,7 @@ use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use http1::{Method, Version};
 use reactor::{OpenFile, Reactor};
 use rules::pace::Pace;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -45,6 +46,8 @@ pub(crate) struct Downstream {
     pub(crate) with_trailers: bool,
     /// Its last byte was given to the socket; the trailers were not.
     body_ended: bool,
+    /// What of the body is sent; `None` for all of it.
+    portion: Option<Box<BodyPortion>>,
     /// `gzip`
     gzip: Option<Box<Gzip>>,
     /// `limit_rate`
@@ -62,6 +65,25 @@ struct ClientPace {
 impl fmt::Debug for ClientPace {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pace.fmt(out)
+    }
+}
+
+/// The part of a body that is sent: as many bytes are dropped before it, and all behind it.
+#[derive(Debug)]
+struct BodyPortion {
+    skipped: u64,
+    left: u64,
+}
+
+impl BodyPortion {
+    /// What of the next bytes belongs to it.
+    fn cut<'a>(&mut self, body: &'a [u8]) -> &'a [u8] {
+        let count = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(body.len());
+        let (_, behind) = body.split_at(count(self.skipped));
+        self.skipped -= (body.len() - behind.len()) as u64;
+        let part = &behind[..count(self.left).min(behind.len())];
+        self.left -= part.len() as u64;
+        part
     }
 }
 
@@ -93,6 +115,7 @@ impl Downstream {
             spill: Spill::default(),
             with_trailers: false,
             body_ended: false,
+            portion: None,
             gzip: None,
             pace: None,
             sent: keeps_sent.then(Box::default),
@@ -150,7 +173,19 @@ impl Downstream {
         Ok(sent)
     }
 
+    /// Sends only these bytes of the body that follows.
+    pub(crate) fn send_only(&mut self, range: &Range<u64>) {
+        self.portion = Some(Box::new(BodyPortion { skipped: range.start, left: range.end - range.start }));
+    }
+
     fn send_framed(&mut self, head: &[u8], body: &[u8], last: bool) -> io::Result<()> {
+        let body = match &mut self.portion {
+            None => body,
+            Some(portion) => match portion.cut(body) {
+                [] if head.is_empty() && !last => return Ok(()),
+                part => part,
+            },
+        };
         let Some(gzip) = &mut self.gzip else { return self.send_plain(head, body, last) };
         let packed = gzip.compress(body, last)?;
         let sent =

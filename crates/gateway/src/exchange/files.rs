@@ -7,12 +7,12 @@ use super::reply::{Reply, ReplyBody};
 use super::send_file::FileReply;
 use super::{Exchange, ExchangeView, Step};
 use crate::error_log::errno;
-use crate::files::precondition::{Conditions, Validators, Verdict, evaluate, parse_date};
-use crate::files::range::{Wanted, parse_range};
 use crate::files::{FilesPlan, entity_tag};
 use http1::encode::{encode_field, encode_number_field};
 use http1::{FieldId, Method};
 use reactor::{FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached};
+use rules::precondition::{Conditions, Validators, Verdict, evaluate, is_same_version};
+use rules::range::{Wanted, parse_range};
 use rules::time_format::Moment;
 use std::io::{self, ErrorKind};
 
@@ -164,6 +164,10 @@ impl Exchange {
                 FileKind::Regular => self.file_reply(plan, file),
             },
         };
+        if matches!(reply.status, 206 | 304) {
+            // What the client asked for goes before the status that the page is shown under.
+            self.shown_status = None;
+        }
         self.request.path = path;
         reply
     }
@@ -194,8 +198,8 @@ impl Exchange {
         let status = file.status;
         let tag = plan.etag.then(|| entity_tag(status.modified, status.size));
         let validators = Validators { modified: status.modified, tag: tag.as_deref().map(str::as_bytes) };
-        // An error page is sent whole, whatever the client has of the page that it asked for.
-        let conditional = self.shown_status.is_none();
+        // An error page is sent whole, whatever the client has of the page that it asked for, unless it is shown as a 200.
+        let conditional = self.shown_status.is_none_or(|status| status == 200);
         if conditional {
             match evaluate(&self.conditions(), &validators, plan.modified_since) {
                 Verdict::Send => {}
@@ -264,11 +268,9 @@ impl Exchange {
     /// What of the file the client wants. `If-Range` names what it has the rest of: another file is sent whole.
     fn wanted_range(&self, plan: &FilesPlan, file: &Validators<'_>, size: u64) -> Wanted {
         let Some(range) = self.request_value(FieldId::Range) else { return Wanted::Whole };
-        if let Some(of) = self.request_value(FieldId::IfRange) {
-            let same = if of.ends_with(b"\"") { file.tag == Some(of) } else { parse_date(of) == Some(file.modified) };
-            if !same {
-                return Wanted::Whole;
-            }
+        let version = self.request_value(FieldId::IfRange);
+        if version.is_some_and(|version| !is_same_version(version, file.tag, Some(file.modified))) {
+            return Wanted::Whole;
         }
         parse_range(range, size, plan.ranges_max)
     }

@@ -6,13 +6,13 @@ use super::downstream::Framing;
 use crate::added::{drop_fields, fields};
 use crate::close::CloseReason;
 use crate::compress::{GZIP_BYTES, Gzip};
-use crate::files::precondition::parse_date;
 use conf::model::{HttpVersion, MediaTypes};
 use conf::value::Regex;
 use conf::value::words::GzipProxied;
 use http1::encode::encode_field;
 use http1::{FieldId, Method, Version};
 use rules::gzip::{ProxiedFacts, accepts_gzip, is_msie6, is_proxied_allowed, weak_tag};
+use rules::precondition::parse_date;
 
 /// A response of our own that is larger is not compressed: it is in memory as a whole, and would hold the worker.
 pub(super) const OWN_BYTES_MAX: usize = 256 * 1024;

@@ -1,24 +1,26 @@
 //! The response head of an upstream: received, judged, and passed on with the beginning of the body in the same write.
 
+use super::Exchange;
 use super::attempt::{AttemptEnd, Sent};
 use super::downstream::Framing;
+use super::early_hints::Interims;
+use super::forced_range::Portion;
 use super::proxy::Tries;
 use super::relay::{FeedError, Relay, Source};
 use super::reply::is_bodiless;
-use super::{Exchange, ExchangeView};
 use crate::close::CloseReason;
 use crate::compress::GZIP_TURN_BYTES;
 use crate::error_log::errno;
 use crate::generation::ProxyPlan;
+use crate::heartbeat::is_pingable;
 use crate::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
 use crate::pool::Leased;
 use crate::request::Answer;
 use crate::tunnel::TunnelStart;
 use http1::chunked::Decoder;
-use http1::encode::{encode_field, encode_fields, encode_head_end, encode_number_field, encode_status_line};
+use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
 use http1::{Field, FieldId, Method, Parse, RequestKind, ResponseFraming, ResponseKind, Version};
 use reactor::{Read, SCRATCH_BYTES};
-use rules::captures::Captures;
 use std::sync::Arc;
 use upstream::DiscardReason;
 use upstream::balance::Counted;
@@ -49,7 +51,7 @@ impl Exchange {
         plan: &ProxyPlan,
         up: &Leased,
         tries: &Tries,
-        interims: &mut u32,
+        interims: &mut Interims,
     ) -> HeadStep {
         loop {
             let most = self.worker.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
@@ -96,7 +98,7 @@ impl Exchange {
         plan: &ProxyPlan,
         up: &Leased,
         tries: &Tries,
-        interims: &mut u32,
+        interims: &mut Interims,
     ) -> HeadStep {
         let request = if tries.asks_for_head { RequestKind::Head } else { RequestKind::Other };
         loop {
@@ -118,10 +120,13 @@ impl Exchange {
             let (head, rest) = bytes.split_at(len);
             match self.answer_mut().head.kind {
                 ResponseKind::Interim => {
-                    *interims += 1;
-                    if *interims > INTERIMS_MAX {
+                    interims.count += 1;
+                    if interims.count > INTERIMS_MAX {
                         let reason = format!("upstream sent more than {INTERIMS_MAX} interim responses");
                         return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
+                    }
+                    if self.answer_mut().head.status == 103 {
+                        self.pass_early_hints(head, plan, interims);
                     }
                     bytes = rest;
                     if bytes.is_empty() {
@@ -186,6 +191,10 @@ impl Exchange {
         if self.shows_error_page(plan, status) || self.accel_redirect(plan).is_some() {
             return HeadStep::Intercepted(is_whole(framing, rest));
         }
+        let portion = self.portion(plan);
+        if matches!(portion, Portion::Nothing { .. }) {
+            return HeadStep::Intercepted(is_whole(framing, rest));
+        }
         let source = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
             ResponseFraming::Length(length) => Source::Length(length),
@@ -200,15 +209,24 @@ impl Exchange {
         relay.pace = self.upstream_pace(plan);
         self.head_came(plan, tries);
         self.status = self.shown_status.unwrap_or(status);
+        if matches!(portion, Portion::Part { .. }) {
+            self.status = 206;
+        }
         let brings_trailers = plan.pass_trailers && framing == ResponseFraming::Chunked;
         self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status, brings_trailers);
-        let framing = self.response_framing(framing, tries.asks_for_head);
+        let mut framing = self.response_framing(framing, tries.asks_for_head);
+        if let (Portion::Part { range, .. }, false) = (&portion, framing == Framing::Empty) {
+            self.down.send_only(range);
+            if matches!(framing, Framing::Length(_)) {
+                framing = Framing::Length(range.end - range.start);
+            }
+        }
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.begin_pace();
         let mut out = self.worker.take_scratch();
-        self.encode_proxied_head(plan, framing, &mut out);
-        let framing = self.compress(framing, plan.flushes, &mut out);
+        self.encode_proxied_head(plan, framing, &portion, &mut out);
+        let framing = self.compress(framing, self.flushes(plan), &mut out);
         encode_head_end(&mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
         relay.preread = relay.received;
@@ -255,7 +273,7 @@ impl Exchange {
         }
     }
 
-    fn encode_proxied_head(&self, plan: &ProxyPlan, framing: Framing, out: &mut Vec<u8>) {
+    fn encode_proxied_head(&self, plan: &ProxyPlan, framing: Framing, portion: &Portion, out: &mut Vec<u8>) {
         let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else { return };
         let reason = Some(response.reason.of(bytes)).filter(|_| self.status == response.status);
         encode_status_line(Version::Http11, self.status, reason, out);
@@ -269,14 +287,20 @@ impl Exchange {
         }
         self.encode_sticky(plan, out);
         self.encode_carried(out);
-        if plan.redirects.0.is_empty()
-            || !(response.seen.contains(FieldId::Location) || response.seen.contains(FieldId::Refresh))
-        {
-            encode_fields(bytes, self.passed_fields(plan), out);
-        } else {
-            self.encode_redirected_fields(plan, out);
+        self.encode_passed_fields(plan, out);
+        match portion {
+            Portion::Part { range, size } => {
+                let range_of = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+                encode_field(b"Content-Range", range_of.as_bytes(), out);
+            }
+            Portion::Offered => encode_field(b"Accept-Ranges", b"bytes", out),
+            Portion::Whole | Portion::Nothing { .. } => {}
         }
-        match (framing, response.content_length) {
+        let length = match portion {
+            Portion::Part { range, .. } => Some(range.end - range.start),
+            _ => response.content_length,
+        };
+        match (framing, length) {
             (Framing::Chunked, _) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             (Framing::Length(length), _) | (Framing::Empty, Some(length)) => {
                 encode_number_field(b"Content-Length", length, out);
@@ -285,35 +309,6 @@ impl Exchange {
         }
         self.encode_connection(out);
         self.encode_added(self.status, out);
-    }
-
-    /// As `encode_fields`, with Location and Refresh rewritten by `proxy_redirect`.
-    fn encode_redirected_fields(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
-        let bytes = self.answer_bytes();
-        let view = ExchangeView::of(self);
-        let mut captures = Captures::default();
-        for field in self.passed_fields(plan) {
-            let value = field.value.of(bytes);
-            let mut rewritten = Vec::new();
-            let changed = match field.id {
-                FieldId::Location => plan.redirects.rewrite_location(value, &view, &mut captures, &mut rewritten),
-                FieldId::Refresh => plan.redirects.rewrite_refresh(value, &view, &mut captures, &mut rewritten),
-                _ => Ok(false),
-            };
-            match changed {
-                Ok(true) if !has_line_end(&rewritten) => {
-                    // A rewritten Location that is a path becomes absolute, as one of our own does.
-                    let is_location = field.id == FieldId::Location;
-                    let value = if is_location { self.absolute_location(rewritten) } else { rewritten };
-                    encode_field(field.name.of(bytes), &value, out);
-                }
-                Ok(_) => encode_field(field.name.of(bytes), value, out),
-                Err(error) => {
-                    self.error_log(&error.message);
-                    encode_field(field.name.of(bytes), value, out);
-                }
-            }
-        }
     }
 
     /// 101: good only if the client asked for it and the request that was sent asks for it, too.
@@ -347,9 +342,10 @@ impl Exchange {
             encode_field(b"Upgrade", upgrade.of(bytes), &mut out);
         }
         self.encode_sticky(plan, &mut out);
-        encode_fields(bytes, self.passed_fields(plan), &mut out);
+        self.encode_passed_fields(plan, &mut out);
         self.encode_added(101, &mut out);
         encode_head_end(&mut out);
+        let pings = plan.tunnel.ping.is_some() && self.is_pingable();
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);
         self.worker.put_scratch(out);
         match (sent, up.into_tunnel()) {
@@ -358,6 +354,7 @@ impl Exchange {
                 permit,
                 early,
                 plan: Arc::clone(&plan.tunnel),
+                pings,
                 record: None,
                 seat: Counted::default(),
             })),
@@ -365,12 +362,27 @@ impl Exchange {
         }
     }
 
-    /// Fields of the response that go to the client.
-    fn passed_fields(&self, plan: &ProxyPlan) -> impl Iterator<Item = &Field> {
+    /// Whether the 101 leads to a WebSocket whose frames stand where they are expected.
+    fn is_pingable(&self) -> bool {
+        let Some(answer) = self.answer() else { return false };
+        let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(b"sec-websocket-extensions");
+        let extensions: Vec<&[u8]> =
+            answer.head.fields.iter().filter(named).map(|field| field.value.of(&answer.bytes)).collect();
+        let upgrade = answer.head.upgrade.map_or(&b""[..], |upgrade| upgrade.of(&answer.bytes));
+        is_pingable(upgrade, &extensions)
+    }
+
+    /// Fields of the response that go to the client. A type that is empty says nothing, and nginx leaves it out.
+    pub(super) fn passed_fields(&self, plan: &ProxyPlan) -> impl Iterator<Item = &Field> {
         let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let bytes = self.answer_bytes();
         fields.iter().filter(|field| {
-            !field.hop && field.id != FieldId::ContentLength && !plan.hidden.contains(field.id, field.name.of(bytes))
+            let ends_here = match field.id {
+                FieldId::ContentLength => true,
+                FieldId::ContentType => field.hop || field.value.of(bytes).is_empty(),
+                _ => field.hop,
+            };
+            !ends_here && !plan.hidden.contains(field.id, field.name.of(bytes))
         })
     }
 }

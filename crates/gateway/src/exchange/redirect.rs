@@ -4,7 +4,7 @@
 use super::reply::{Reply, ReplyBody};
 use super::{Exchange, ExchangeView, Step};
 use crate::close::CloseReason;
-use crate::generation::LocationId;
+use crate::generation::{LocationId, ProxyPlan};
 use http1::encode::encode_field;
 use http1::{Field, Method};
 use rules::reply::PageTarget;
@@ -80,13 +80,13 @@ impl Exchange {
     }
 
     /// Keeps fields of the upstream's response for whatever response the client gets instead.
-    pub(super) fn carry(&mut self, names: &[&[u8]]) {
+    pub(super) fn carry(&mut self, plan: &ProxyPlan, names: &[&[u8]]) {
         let mut carried = std::mem::take(&mut self.carried);
         if let Some(answer) = self.answer() {
             let named =
                 |field: &&Field| names.iter().any(|name| field.name.of(&answer.bytes).eq_ignore_ascii_case(name));
             for field in answer.head.fields.iter().filter(named) {
-                encode_field(field.name.of(&answer.bytes), field.value.of(&answer.bytes), &mut carried);
+                encode_field(field.name.of(&answer.bytes), &self.rewritten(plan, field, &answer.bytes), &mut carried);
             }
         }
         self.carried = carried;

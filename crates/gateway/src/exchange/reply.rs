@@ -62,6 +62,10 @@ impl Exchange {
             self.down.keepalive = false;
             return Step::Served(Served::Responded);
         }
+        if plan.text.is_some() {
+            // `$status` in the text is that of the text.
+            self.status = plan.status;
+        }
         Step::Reply(self.return_reply(plan))
     }
 

@@ -247,7 +247,9 @@ impl Exchange {
         let status = &file.file.status;
         encode_status_line(http1::Version::Http11, reply.status, None, head);
         self.encode_server_and_date(head);
-        encode_field(b"Content-Type", reply.content_type.as_deref().unwrap_or_default(), head);
+        if let Some(media) = reply.content_type.as_deref().filter(|media| !media.is_empty()) {
+            encode_field(b"Content-Type", media, head);
+        }
         if self.down.with_trailers {
             head.extend_from_slice(CHUNKED);
         } else {
@@ -264,7 +266,8 @@ impl Exchange {
         self.encode_connection(head);
         self.encode_added(reply.status, head);
         match file.parts.single() {
-            Some(part) if reply.status == 206 => {
+            // An error page that is shown as a 206 is whole all the same.
+            Some(part) if reply.status == 206 && self.shown_status.is_none() => {
                 let range = format!("bytes {}-{}/{}", part.start, part.end - 1, status.size);
                 encode_field(b"Content-Range", range.as_bytes(), head);
             }

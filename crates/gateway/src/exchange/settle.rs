@@ -4,7 +4,7 @@
 use super::patience::Patience;
 use super::{Exchange, Next, Served};
 use crate::access_log::{AccessLog, LineName};
-use crate::close::CloseReason;
+use crate::close::{CloseReason, CloseSide};
 use crate::connection::Connection;
 use crate::error_log::{Level, RequestLine};
 use crate::exchange::downstream::Framing;
@@ -307,10 +307,15 @@ pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) 
     if reason == CloseReason::TunnelTimeout {
         let log = tunnel.error_log().unwrap_or(&worker.shared.error_log);
         let bytes = tunnel.bytes_to_client();
+        let silent = match tunnel.silent_end() {
+            Some(CloseSide::Client) => ", no answer to pings from the client",
+            Some(CloseSide::Upstream) => ", no answer to pings from the upstream",
+            Some(CloseSide::Gateway) | None => "",
+        };
         log.log(
             Level::Info,
             &format!(
-                "upstream timed out (110: Connection timed out) while proxying upgraded connection, {bytes} bytes to the client"
+                "upstream timed out (110: Connection timed out) while proxying upgraded connection, {bytes} bytes to the client{silent}"
             ),
         );
     }

@@ -61,6 +61,14 @@ fn seconds(milliseconds: u64, out: &mut Vec<u8>) -> bool {
     true
 }
 
+/// `$status`: while an error page is made, the status that it will be sent under.
+fn status(exchange: &Exchange, out: &mut Vec<u8>) -> bool {
+    match exchange.shown_status.unwrap_or(exchange.status) {
+        0 => bytes(b"000", out),
+        known => number(u64::from(known), out),
+    }
+}
+
 fn bytes(value: &[u8], out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(value);
     true
@@ -116,8 +124,7 @@ impl ExchangeView<'_> {
         let exchange = self.exchange;
         let connection = &exchange.down.connection;
         match variable {
-            // While an error page is made, the status that it will be sent under.
-            Variable::Status => number(u64::from(exchange.shown_status.unwrap_or(exchange.status)), out),
+            Variable::Status => status(exchange, out),
             Variable::BytesSent => number(exchange.down.bytes_sent, out),
             Variable::BodyBytesSent => number(exchange.down.body_bytes, out),
             Variable::Connection => number(connection.serial, out),

@@ -1,10 +1,8 @@
 //! What a location knows of files: where a URI leads, which type and validators a file has. Pure: it opens nothing. The
 //! exchange asks; `lower` builds it.
 
-pub(crate) mod precondition;
-pub(crate) mod range;
-
 use rules::mime::MimeTypes;
+use rules::precondition::ModifiedSince;
 use rules::template::{Template, View};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -68,7 +66,7 @@ pub(crate) struct FilesPlan {
     /// Bytes read at once where `sendfile` is off.
     pub(crate) read_chunk: usize,
     pub(crate) etag: bool,
-    pub(crate) modified_since: precondition::ModifiedSince,
+    pub(crate) modified_since: ModifiedSince,
     pub(crate) ranges_max: usize,
     pub(crate) log_not_found: bool,
 }

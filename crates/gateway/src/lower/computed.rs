@@ -160,6 +160,7 @@ impl Lowering<'_> {
                 host: upstream.name.as_bytes().to_vec(),
             };
             let Some(group) = self.group(used) else { continue };
+            self.note_floors(UpstreamId(index as u32), &group, &binding, settings.transport.connect_timeout);
             let plan = self.plan_with(group, binding.clone(), PassUriPlan::Computed, port, settings, name);
             known.push(KnownGroup { name: name_of.into(), port, plan });
         }

@@ -146,8 +146,8 @@ impl Lowering<'_> {
                 Some(self.template(&conf::value::Template { parts: vec![part], span: geo.span }))
             }
         };
-        let lines: Vec<(GeoBlock, &[u8])> =
-            geo.entries.iter().map(|line| (block(line.range), &line.value[..])).collect();
+        let lines: Vec<(GeoBlock, Option<&[u8]>)> =
+            geo.entries.iter().map(|line| (block(line.range), line.value.as_deref())).collect();
         match Geo::build(source, &geo.default, &lines) {
             Ok(table) => Some(table.behind(&geo.proxies, geo.proxy_recursive).volatile(geo.volatile)),
             Err(index) => {

@@ -2,7 +2,6 @@
 
 use super::Lowering;
 use crate::added::{AddedField, AddedPlan, ExpiresPlan};
-use crate::files::precondition::ModifiedSince;
 use crate::files::{Alias, FilesPlan, RootPlan, parent_segments};
 use conf::model::{
     AddHeader, ErrorStatus, ErrorTarget, Expires, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings,
@@ -12,6 +11,7 @@ use conf::source::Span;
 use conf::value::Part;
 use reactor::SCRATCH_BYTES;
 use rules::mime::MimeTypes;
+use rules::precondition::ModifiedSince;
 use rules::reply::{ErrorPage, ErrorPages, Overwrite};
 use rules::template::Template;
 use std::os::unix::ffi::OsStrExt as _;

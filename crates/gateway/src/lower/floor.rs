@@ -1,7 +1,7 @@
 //! `keepalive … floor=`: which connections are opened ahead of demand. When and by whom is `worker::warm`'s business.
 
 use super::Lowering;
-use crate::generation::{FloorPlan, MovingFloor, WarmingPlan};
+use crate::generation::{FloorPlan, MovingFloor, SourcePlan, WarmingPlan};
 use crate::group::{GroupPlan, Members};
 use conf::diagnostic::Diagnostic;
 use conf::model::UpstreamId;
@@ -15,12 +15,13 @@ impl Lowering<'_> {
         &mut self,
         upstream: UpstreamId,
         group: &Arc<GroupPlan>,
-        connect: &ConnectOptions,
+        (connect, source): &(ConnectOptions, SourcePlan),
         connect_timeout: Duration,
     ) {
         let Some(upstream) = self.http.upstreams.get(upstream.0 as usize) else { return };
         let keepalive = &upstream.settings.keepalive;
-        if keepalive.floor == 0 {
+        // A connection from a request's own source is nobody else's, so there is nothing to open ahead.
+        if keepalive.floor == 0 || matches!(source, SourcePlan::Template(_)) {
             return;
         }
         let warming = WarmingPlan { connect: connect.clone(), connect_timeout, floor: keepalive.floor };

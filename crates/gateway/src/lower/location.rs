@@ -75,6 +75,7 @@ impl Lowering<'_> {
         let root = self.root_plan(&settings.files.root);
         let error_pages = self.error_pages(&settings.response);
         let added = self.added_plan(&settings.response);
+        let early_hints = settings.response.early_hints.iter().map(|value| self.template(value)).collect();
         let rules = &settings.response.access;
         let access = (!rules.is_empty())
             .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
@@ -99,6 +100,7 @@ impl Lowering<'_> {
             msie_padding: settings.response.msie_padding,
             warns_uninitialized: settings.log.uninitialized_variables,
             added,
+            early_hints,
             gzip,
             real_ip,
             limits,

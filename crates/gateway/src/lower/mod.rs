@@ -2,6 +2,7 @@
 //! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
 
 mod computed;
+mod cookies;
 mod defined;
 mod files;
 mod floor;

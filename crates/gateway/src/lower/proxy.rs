@@ -62,17 +62,17 @@ impl Lowering<'_> {
     }
 
     fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
-        let (connect, source) = self.connect_options(settings, pass.span);
+        let binding = self.connect_options(settings, pass.span);
         let used = GroupUse {
             upstream: pass.upstream,
-            source: connect.source,
-            location: self.pool_of(Some(pass.upstream), name, &source),
+            source: binding.0.source,
+            location: self.pool_of(Some(pass.upstream), name, &binding.1),
             host: pass.host_header.clone(),
         };
         let group = self.group(used)?;
-        self.note_floors(pass.upstream, &group, &connect, settings.transport.connect_timeout);
+        self.note_floors(pass.upstream, &group, &binding, settings.transport.connect_timeout);
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
-        let mut plan = self.plan_with(group, (connect, source), uri, pass.port, settings, name);
+        let mut plan = self.plan_with(group, binding, uri, pass.port, settings, name);
         plan.redirects = self.redirects(Some(pass), settings, name);
         Some(plan)
     }
@@ -90,7 +90,6 @@ impl Lowering<'_> {
         let transport = &settings.transport;
         let http_1_1 = settings.proxy.http_version != HttpVersion::Http10;
         let (set_fields, replaced) = self.set_fields(&settings.proxy, http_1_1);
-        let client = &settings.client;
         let unbuffered_bytes = transport.buffer_size as usize;
         let buffered_bytes = transport.buffers.total() as usize;
         let buffer_bytes = if transport.buffering { buffered_bytes } else { unbuffered_bytes };
@@ -103,6 +102,8 @@ impl Lowering<'_> {
             replaced,
             hidden: hidden(&settings.proxy),
             redirects: self.redirects(None, settings, name),
+            cookies: self.cookie_rules(&settings.proxy),
+            force_ranges: settings.proxy.force_ranges && settings.files.max_ranges != Some(0),
             http_1_1,
             connect,
             source,
@@ -111,11 +112,8 @@ impl Lowering<'_> {
             read_timeout: transport.read_timeout,
             limits: Limits::response(transport.buffer_size as usize),
             buffer_bytes,
-            accel_buffer_bytes: if ignored.contains(IgnoredHeaders::X_ACCEL_BUFFERING) {
-                [buffer_bytes; 2]
-            } else {
-                [unbuffered_bytes, buffered_bytes]
-            },
+            accel_buffer_bytes: [unbuffered_bytes, buffered_bytes],
+            obeys_buffering: !ignored.contains(IgnoredHeaders::X_ACCEL_BUFFERING),
             flushes: !transport.buffering,
             limit_rate: self.proxy_rate(transport),
             obeys_limit_rate: !settings.proxy.ignore_headers.contains(IgnoredHeaders::X_ACCEL_LIMIT_RATE),
@@ -132,11 +130,26 @@ impl Lowering<'_> {
             tries_max: transport.next_upstream_tries,
             tries_timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
             retry_unsent: transport.retry_unsent,
-            tunnel: Arc::new(TunnelPlan {
-                idle_max: client.tunnel_timeout.unwrap_or(transport.read_timeout),
-                buffer_bytes: transport.buffer_size as usize,
-                error_log: self.error_log(settings),
-            }),
+            tunnel: Arc::new(self.tunnel_plan(settings)),
+        }
+    }
+
+    fn tunnel_plan(&mut self, settings: &Arc<LocationSettings>) -> TunnelPlan {
+        let (client, transport) = (&settings.client, &settings.transport);
+        let idle_max = client.tunnel_timeout.unwrap_or(transport.read_timeout);
+        if let Some((ping, span)) = client.tunnel_ping.filter(|(ping, _)| *ping >= idle_max) {
+            let message =
+                format!("\"tunnel_ping\" of {ping:?} is not shorter than the idle limit of tunnels, {idle_max:?}");
+            if !self.found.iter().any(|known| known.message == message) {
+                let hint = "a tunnel is closed before it is pinged: raise `tunnel_timeout` (or `proxy_read_timeout`)";
+                self.found.push(Diagnostic::warning(span, message).with_hint(hint));
+            }
+        }
+        TunnelPlan {
+            idle_max,
+            ping: client.tunnel_ping.map(|(ping, _)| ping),
+            buffer_bytes: transport.buffer_size as usize,
+            error_log: self.error_log(settings),
         }
     }
 
@@ -238,14 +251,8 @@ impl Lowering<'_> {
                     RedirectRule { from: RedirectFrom::Prefix(self.template(from)), to: self.template(to) }
                 }
                 Redirect::Regex { from, to } => {
-                    let source = &*from.pattern;
-                    match rules::pattern::Pattern::compile(source, from.caseless, &mut self.users) {
-                        Ok(pattern) => RedirectRule { from: RedirectFrom::Regex(pattern), to: self.template(to) },
-                        Err(message) => {
-                            self.found.push(Diagnostic::error(from.span, message));
-                            continue;
-                        }
-                    }
+                    let Some(pattern) = self.pattern(from) else { continue };
+                    RedirectRule { from: RedirectFrom::Regex(pattern), to: self.template(to) }
                 }
             });
         }
@@ -263,6 +270,10 @@ fn hidden(proxy: &ProxySettings) -> FieldNames {
     }
     for name in &proxy.pass_headers {
         hidden.remove(name.as_bytes());
+    }
+    if proxy.force_ranges {
+        // What the upstream says about ranges is not what holds here.
+        hidden.insert(b"Accept-Ranges");
     }
     hidden
 }

@@ -184,6 +184,53 @@ fn l11_half_heads_do_not_fill_the_memory() {
 }
 
 #[test]
+fn l11_what_there_is_no_memory_to_compress_goes_as_it_is() {
+    const HELD: &str = "GET /held HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
+    let page = "the same line again and again\n".repeat(300);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+    let go = Signal::new();
+    let peer = Peer::script({
+        let go = go.clone();
+        move |mut talk| {
+            while let Some(request) = talk.request() {
+                if request.target() == "/held" {
+                    talk.wait(&go);
+                    talk.send(&answer);
+                } else {
+                    talk.send(large());
+                }
+            }
+        }
+    });
+    let words = "gzip on; gzip_vary on; proxy_buffers 16 16k; proxy_busy_buffers_size 32k;";
+    let site = with_budget("2m", peer, words);
+    let packed = |response: &testkit::Response| {
+        assert_eq!(response.status(), 200);
+        // Caches have to tell the two apart, whichever this is.
+        assert_eq!(response.value("Vary"), Some("Accept-Encoding"));
+        let packed = response.value("Content-Encoding") == Some("gzip");
+        assert_eq!(response.text() == page, !packed);
+        packed
+    };
+    let mut client = site.client();
+    client.send(HELD);
+    site.gateway.until_totals("it is under way", |totals| totals.writing == 1);
+    // Then others, who do not read, fill the memory.
+    let readers: Vec<Talk> = (0..30).map(|_| slow_reader(&site)).collect();
+    let shared = site.gateway.shared();
+    until("the memory is full", || (shared.memory().held > 2 * MB * 9 / 10).then_some(()));
+    go.raise();
+    assert!(!packed(&client.response()));
+    drop(readers);
+    until("the memory is free again", || {
+        let response = site.ask(HELD);
+        (response.status() == 200 && packed(&response)).then_some(())
+    });
+    let used = shared.memory();
+    assert!(used.claimed_most <= 2 * MB, "{used:?}");
+}
+
+#[test]
 fn l11_a_policy_of_nothing_only_counts() {
     let go = Signal::new();
     let site = with_budget("1m shed=none", peer_with_large_responses(&go), "proxy_buffers 16 16k;");

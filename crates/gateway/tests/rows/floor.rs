@@ -24,6 +24,18 @@ fn a_floor_stands_before_the_first_request_and_serves_it() {
 }
 
 #[test]
+fn a_group_that_only_a_variable_names_has_its_floor_too() {
+    let peer = Peer::saying(HELLO);
+    let conf = floor_of(3).replace("proxy_pass http://peers", "set $group peers; proxy_pass http://$group");
+    let gateway = Gateway::start_workers(2, &conf, &[peer.address()]);
+    until("the floor", || (peer.connections() == 3).then_some(()));
+    let mut client = gateway.client();
+    client.send(GET);
+    assert_eq!(client.response().text(), "hello");
+    assert_eq!(peer.connections(), 3);
+}
+
+#[test]
 fn a_floor_is_filled_again_when_the_peer_closes() {
     let (opened, seen) = channel();
     let peer = Peer::script(move |mut talk| {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod client_leaves;
+mod early_hints;
 mod floor;
 mod learn;
 mod overload;
@@ -22,5 +23,7 @@ mod sharing;
 mod site;
 mod soak;
 mod splits;
+mod state_file;
+mod tunnel_pings;
 mod tunnels;
 mod unsent;

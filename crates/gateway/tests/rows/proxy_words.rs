@@ -41,6 +41,25 @@ fn trailers_are_a_variable_and_go_on_where_the_location_says_so() {
 }
 
 #[test]
+fn trailers_of_an_outer_level_are_inherited_as_the_location_says() {
+    for (words, expected) in [
+        ("", &[("X-Inner", "2")][..]),
+        ("add_trailer_inherit merge;", &[("X-Inner", "2"), ("X-Outer", "1")]),
+        ("add_trailer_inherit off;", &[("X-Inner", "2")]),
+    ] {
+        let peer = Peer::saying(HELLO);
+        let conf = text(1, "", &format!("{words} add_trailer X-Inner 2;"))
+            .replace("listen {listen};", "listen {listen}; add_trailer X-Outer 1;");
+        let gateway = Gateway::start(&conf, &[peer.address()]);
+        let mut client = gateway.client();
+        client.send(GET);
+        let response = client.response();
+        let trailers: Vec<_> = response.trailers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(trailers, expected, "{words}");
+    }
+}
+
+#[test]
 fn trailers_do_not_go_to_clients_that_know_no_chunks() {
     let site = Site::with(Peer::saying(WITH_TRAILERS), "proxy_pass_trailers on;");
     let response = site.ask("GET / HTTP/1.0\r\nHost: a\r\n\r\n");
@@ -50,6 +69,13 @@ fn trailers_do_not_go_to_clients_that_know_no_chunks() {
     assert_eq!(client.response_to_head().status(), 200);
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
+}
+
+#[test]
+fn a_type_that_is_empty_is_left_out() {
+    let site = Site::of(Peer::saying("HTTP/1.1 200 OK\r\nContent-Type:\r\nContent-Length: 5\r\n\r\nhello"));
+    let response = site.ask(GET);
+    assert_eq!((response.text(), response.value("Content-Type")), ("hello".into(), None));
 }
 
 #[test]

@@ -154,8 +154,8 @@ fn geo_and_split_ask_for_what_they_need() {
     let names = ["net", "behind", "of_text", "part"].map(|name| users.declare(name).unwrap());
     let network = |text: &str| conf::value::Cidr::parse(text.as_bytes()).unwrap().0;
     let line = |text: &str| crate::geo::GeoBlock::Network(network(text));
-    let lines =
-        [(line("10.0.0.0/8"), &b"ten"[..]), (line("192.0.2.0/24"), b"test"), (line("255.255.255.255"), b"none")];
+    let lines = [("10.0.0.0/8", &b"ten"[..]), ("192.0.2.0/24", b"test"), ("255.255.255.255", b"none")]
+        .map(|(network, value)| (line(network), Some(value)));
     let geo = |source| Geo::build(source, b"", &lines).unwrap();
     let parts = vec![
         Part { below: Some(1), value: b"never".as_slice().into() },

@@ -12,6 +12,7 @@ mod proxying;
 mod responses;
 mod rewriting;
 mod steering;
+mod upstream_words;
 mod variables;
 
 /// One conversation on one connection.
@@ -60,6 +61,12 @@ pub(crate) fn suites() -> Vec<Suite> {
             text: include_str!("steering.conf"),
             cases: steering::cases(),
             files: steering::files(),
+        },
+        Suite {
+            name: "upstream_words",
+            text: include_str!("upstream_words.conf"),
+            cases: upstream_words::cases(),
+            files: Vec::new(),
         },
         Suite { name: "variables", text: include_str!("variables.conf"), cases: variables::cases(), files: Vec::new() },
         Suite { name: "clients", text: include_str!("clients.conf"), cases: clients::cases(), files: clients::files() },

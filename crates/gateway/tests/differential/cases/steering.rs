@@ -52,6 +52,38 @@ const PAGES: &[&str] = &[
     "/shallow/a",
     "/shallow/b",
     "/reset/x",
+    "/told/",
+    "/told-as/",
+    "/told-away/",
+    "/told-before/",
+    "/told-in-page/",
+    "/told-in-own/",
+    "/go/1",
+    "/go/2",
+    "/go/3",
+    "/go/4",
+    "/go/5",
+    "/go/6",
+    "/go/7",
+    "/go/8",
+    "/go/9",
+    "/go/b",
+    "/go/c",
+    "/go/d",
+    "/go/e",
+    "/file200/x",
+    "/file404/x",
+    "/file206/x",
+];
+
+/// Asked of pages that are files.
+const CONDITIONS: &[&str] = &[
+    "Range: bytes=2-4",
+    "Range: bytes=20-",
+    "Range: bytes=0-1,3-4",
+    "If-None-Match: *",
+    "If-Match: \"no\"",
+    "If-Modified-Since: Fri, 31 Dec 2100 08:49:37 GMT",
 ];
 
 /// What lies below the folder of both sides.
@@ -76,6 +108,12 @@ pub(super) fn cases() -> Vec<Case> {
     for line in LINES {
         let text = format!("GET /x HTTP/1.1\r\nHost: heads.test\r\n{line}\r\n\r\n");
         cases.push(Case::raw(format!("invalid fields: {line}"), text).on(2));
+    }
+    for target in ["/file200/x", "/file404/x", "/file206/x"] {
+        for condition in CONDITIONS {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: pages.test\r\n{condition}\r\n\r\n");
+            cases.push(Case::raw(format!("pages: {target} {condition}"), text).on(3));
+        }
     }
     for target in PAGES {
         for method in ["GET", "HEAD", "POST"] {

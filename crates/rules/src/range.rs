@@ -1,11 +1,12 @@
-//! `Range` (RFC 9110 section 14) against the size of a file.
+//! `Range` (RFC 9110 section 14) against the size of what is sent: a file, or a response of known length. The gateway asks for
+//! its files and, with `proxy_force_ranges`, for what upstreams send.
 
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// What a `Range` field asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// The whole file: the field is of no form that means something, or asks for more than the file.
     Whole,
     /// These parts of it, in the order of the field, none of them empty. There is at least one.
@@ -15,14 +16,18 @@ pub(crate) enum Wanted {
 }
 
 /// Parts of a file; nearly always one.
-pub(crate) type Parts = SmallVec<[Range<u64>; 1]>;
+pub type Parts = SmallVec<[Range<u64>; 1]>;
+
+/// What parts are counted in, with the sign behind it.
+const UNIT: &[u8] = b"bytes=";
 
 /// Reads a `Range` field. As in nginx a field with more than `ranges_max` parts that the file has, or with parts that
 /// together are more than the file, gets the whole of it. The limits of a head bound how many there can be.
-pub(crate) fn parse_range(field: &[u8], size: u64, ranges_max: usize) -> Wanted {
-    let Some(list) = field.get(6..).filter(|_| field[..6].eq_ignore_ascii_case(b"bytes=")) else {
+pub fn parse_range(field: &[u8], size: u64, ranges_max: usize) -> Wanted {
+    let Some((unit, list)) = field.split_at_checked(UNIT.len()) else { return Wanted::Whole };
+    if !unit.eq_ignore_ascii_case(UNIT) {
         return Wanted::Whole;
-    };
+    }
     let mut parts = Parts::new();
     let mut total: u64 = 0;
     for part in list.split(|&byte| byte == b',') {

@@ -1,11 +1,11 @@
 //! Conditional requests (RFC 9110 section 13) as nginx evaluates them: two values of a file against the fields of a request,
-//! an answer out.
+//! an answer out. Also dates and `If-Range`. The gateway asks.
 
 use std::time::UNIX_EPOCH;
 
 /// `if_modified_since`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ModifiedSince {
+pub enum ModifiedSince {
     /// The field is ignored.
     Off,
     /// The times must be equal.
@@ -16,24 +16,29 @@ pub(crate) enum ModifiedSince {
 
 /// The fields of a request that decide.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Conditions<'a> {
-    pub(crate) match_: Option<&'a [u8]>,
-    pub(crate) none_match: Option<&'a [u8]>,
-    pub(crate) modified_since: Option<&'a [u8]>,
-    pub(crate) unmodified_since: Option<&'a [u8]>,
+pub struct Conditions<'a> {
+    /// `If-Match`
+    pub match_: Option<&'a [u8]>,
+    /// `If-None-Match`
+    pub none_match: Option<&'a [u8]>,
+    /// `If-Modified-Since`
+    pub modified_since: Option<&'a [u8]>,
+    /// `If-Unmodified-Since`
+    pub unmodified_since: Option<&'a [u8]>,
 }
 
 /// What a file is compared by.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Validators<'a> {
-    pub(crate) modified: i64,
-    /// `None` with `etag off`.
-    pub(crate) tag: Option<&'a [u8]>,
+pub struct Validators<'a> {
+    /// Seconds since the epoch.
+    pub modified: i64,
+    /// Its entity tag; `None` where it has none.
+    pub tag: Option<&'a [u8]>,
 }
 
 /// What the conditions come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The file is sent.
     Send,
     /// 304
@@ -43,7 +48,7 @@ pub(crate) enum Verdict {
 }
 
 /// Evaluates the conditions.
-pub(crate) fn evaluate(conditions: &Conditions<'_>, file: &Validators<'_>, mode: ModifiedSince) -> Verdict {
+pub fn evaluate(conditions: &Conditions<'_>, file: &Validators<'_>, mode: ModifiedSince) -> Verdict {
     if let Some(field) = conditions.unmodified_since
         && parse_date(field).is_none_or(|limit| file.modified > limit)
     {
@@ -76,8 +81,17 @@ fn is_modified(field: &[u8], modified: i64, mode: ModifiedSince) -> bool {
     }
 }
 
+/// `If-Range`: whether it names what would be sent, so that parts of it fit those that the client has. As in nginx a tag has to
+/// be the same byte for byte, and a date exact.
+pub fn is_same_version(if_range: &[u8], tag: Option<&[u8]>, modified: Option<i64>) -> bool {
+    if if_range.len() >= 2 && if_range.ends_with(b"\"") {
+        return tag == Some(if_range);
+    }
+    modified.is_some() && parse_date(if_range) == modified
+}
+
 /// Seconds since the epoch; `None` for what is no date.
-pub(crate) fn parse_date(field: &[u8]) -> Option<i64> {
+pub fn parse_date(field: &[u8]) -> Option<i64> {
     let time = httpdate::parse_http_date(std::str::from_utf8(field).ok()?).ok()?;
     Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs() as i64)
 }
@@ -153,6 +167,17 @@ mod tests {
             assert_eq!(verdict(&Conditions { none_match: field, ..Conditions::default() }), none_match, "{field:?}");
             assert_eq!(verdict(&Conditions { match_: field, ..Conditions::default() }), if_match, "{field:?}");
         }
+    }
+
+    #[test]
+    fn a_range_is_of_the_version_that_if_range_names() {
+        let tag = Some(&b"\"a-1\""[..]);
+        assert!(is_same_version(b"\"a-1\"", tag, None));
+        assert!(!is_same_version(b"W/\"a-1\"", tag, None));
+        assert!(!is_same_version(b"\"a-1\"", None, Some(TIME)));
+        assert!(is_same_version(DATE, None, Some(TIME)));
+        assert!(!is_same_version(DATE, tag, Some(TIME + 1)));
+        assert!(!is_same_version(b"yesterday", tag, None), "what is no date is not the date that nobody knows");
     }
 
     #[test]

@@ -1,0 +1,150 @@
+//! Where frames end in a stream that is passed on and not looked into. It reads heads and skips payloads, and refuses nothing:
+//! whoever relays may not judge what two others say to each other. The gateway calls it, to find the places at which a control
+//! frame of its own may stand (RFC 6455 §5.4: between any two frames, also those of one message).
+
+use crate::frame::Opcode;
+
+/// How far one direction of a connection has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Boundary {
+    place: Place,
+    /// A close frame has begun: its sender says nothing behind it.
+    closing: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// The next byte begins a frame.
+    #[default]
+    Between,
+    /// The next byte says how long the payload is.
+    Second,
+    /// So many bytes of the length are missing.
+    Length { left: u8, masked: bool, payload_bytes: u64 },
+    /// So many bytes of the mask are missing.
+    Mask { left: u8, payload_bytes: u64 },
+    /// So many bytes of the payload are missing; at least one.
+    Payload(u64),
+    /// This is no WebSocket: where its frames end nobody can say.
+    Lost,
+}
+
+impl Boundary {
+    /// Takes the next bytes of the stream.
+    pub fn advance(&mut self, mut bytes: &[u8]) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            (self.place, bytes) = match self.place {
+                Place::Lost => return,
+                Place::Payload(left) => {
+                    let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                    (payload(left - taken as u64), bytes.get(taken..).unwrap_or_default())
+                }
+                Place::Between => {
+                    self.closing |= byte & 0x0f == Opcode::Close as u8;
+                    (Place::Second, rest)
+                }
+                Place::Second => (second(byte), rest),
+                Place::Length { left, masked, payload_bytes } => {
+                    let payload_bytes = payload_bytes << 8 | u64::from(byte);
+                    let place = match left {
+                        1 if payload_bytes >> 63 != 0 => Place::Lost,
+                        1 => behind_length(masked, payload_bytes),
+                        left => Place::Length { left: left - 1, masked, payload_bytes },
+                    };
+                    (place, rest)
+                }
+                Place::Mask { left: 1, payload_bytes } => (payload(payload_bytes), rest),
+                Place::Mask { left, payload_bytes } => (Place::Mask { left: left - 1, payload_bytes }, rest),
+            };
+        }
+    }
+
+    /// Whether another frame may begin here.
+    pub fn is_between(&self) -> bool {
+        self.place == Place::Between && !self.closing
+    }
+
+    /// Whether a close frame has begun.
+    pub fn is_closing(&self) -> bool {
+        self.closing
+    }
+}
+
+/// Behind the byte that has the mask's bit and the short length.
+fn second(byte: u8) -> Place {
+    let masked = byte & 0x80 != 0;
+    match byte & 0x7f {
+        126 => Place::Length { left: 2, masked, payload_bytes: 0 },
+        127 => Place::Length { left: 8, masked, payload_bytes: 0 },
+        short => behind_length(masked, u64::from(short)),
+    }
+}
+
+fn behind_length(masked: bool, payload_bytes: u64) -> Place {
+    if masked { Place::Mask { left: 4, payload_bytes } } else { payload(payload_bytes) }
+}
+
+fn payload(left: u64) -> Place {
+    if left == 0 { Place::Between } else { Place::Payload(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::encode_frame;
+    use proptest::prelude::*;
+
+    fn after(bytes: &[u8]) -> Boundary {
+        let mut boundary = Boundary::default();
+        boundary.advance(bytes);
+        boundary
+    }
+
+    #[test]
+    fn a_frame_ends_with_its_payload() {
+        for (length, key) in [(0, None), (5, None), (5, Some([1, 2, 3, 4])), (126, None), (70_000, Some([0; 4]))] {
+            let mut bytes = Vec::new();
+            encode_frame(true, Opcode::Binary, key, &vec![b'x'; length], &mut bytes);
+            assert!(after(&bytes).is_between(), "{length}");
+            for cut in (0..bytes.len()).step_by(1 + length / 50) {
+                assert_eq!(after(&bytes[..cut]).is_between(), cut == 0, "{length} {cut}");
+            }
+        }
+        assert!(after(&[0x01, 0]).is_between(), "between the frames of one message");
+        assert!(after(&[0xf3, 0]).is_between(), "an extension's frame has a head like any other");
+    }
+
+    #[test]
+    fn nothing_goes_behind_a_close_frame() {
+        let boundary = after(&[0x88, 0]);
+        assert!(boundary.is_closing() && !boundary.is_between());
+        assert!(!after(&[0x89, 0]).is_closing());
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_the_end_of_knowing() {
+        let boundary = after(&[0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(!boundary.is_between() && !boundary.is_closing());
+        let mut later = boundary;
+        later.advance(&[0; 100]);
+        assert_eq!(later, boundary);
+    }
+
+    proptest! {
+        #[test]
+        fn it_makes_no_difference_how_the_bytes_come(
+            frames in prop::collection::vec((0_usize..300, any::<Option<[u8; 4]>>()), 1..6),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = Vec::new();
+            for (length, key) in &frames {
+                encode_frame(true, Opcode::Text, *key, &vec![b'a'; *length], &mut bytes);
+            }
+            let (first, second) = bytes.split_at(cut.index(bytes.len()));
+            let mut boundary = after(first);
+            boundary.advance(second);
+            prop_assert_eq!(boundary, after(&bytes));
+            prop_assert!(boundary.is_between());
+        }
+    }
+}
