@@ -117,6 +117,62 @@ fn without_their_parent_the_processes_end() {
     until("its processes have ended", || parts.iter().all(|part| !lives(*part)));
 }
 
+/// The load of a script in two processes with two threads each.
+fn scripted(origin: &origin::Running, source: &str, requests: &str) -> Output {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = folder.path().join("a.lua");
+    fs::write(&script, source).expect("written");
+    let url = format!("http://{}/", origin.address());
+    let script = script.to_string_lossy();
+    load(&["-q", "-s", &script, "-n", requests, "-c", "4", "-t", "4", "--processes", "2", "--allow-lag", &url])
+}
+
+#[test]
+fn a_script_has_one_setup_and_one_done_over_all_processes() {
+    let origin = origin();
+    let source = r#"
+        local threads = {}
+        function setup(thread)
+            thread:set("id", #threads + 1)
+            table.insert(threads, thread)
+        end
+        function init(args) sent, seen = 0, {} print("a word from " .. id) end
+        function request() sent = sent + 1; return wrk.format(nil, "/?id=" .. id) end
+        function response(status, headers, body) table.insert(seen, status) end
+        function done(summary, latency, requests)
+            local statuses, ids = 0, {}
+            for at, thread in ipairs(threads) do
+                statuses = statuses + #thread:get("seen")
+                ids[at] = thread:get("id")
+            end
+            local whole = latency.max > 0 and latency:percentile(50) <= latency.max
+            io.write(string.format("done %d %d %s %s\n", summary.requests, statuses, table.concat(ids, ","), whole))
+        end
+    "#;
+    let output = scripted(&origin, source, "40");
+    let (said, complained) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}{complained}");
+    assert!(said.contains("4 threads in 2 processes") && said.ends_with("done 40 40 1,2,3,4 true\n"), "{said}");
+    assert!((1..=4).all(|id| origin.executed(&id.to_string()) == 10), "{:?}", origin.counts());
+    // What threads print must not come between what their process has to say.
+    assert!((1..=4).all(|id| complained.contains(&format!("a word from {id}"))), "{complained}");
+}
+
+#[test]
+fn a_script_ends_the_whole_run_from_one_process() {
+    let origin = origin();
+    let until_ten = "local n = 0\nfunction response() n = n + 1; if n == 10 then wrk.thread:stop() end end";
+    let output = scripted(&origin, until_ten, "1000000000");
+    let said = text(&output.stdout);
+    assert!(said.contains("stopped by hand") && output.status.code() == Some(0), "{said}{}", text(&output.stderr));
+    let mistaken =
+        "local n = 0\nfunction request() n = n + 1; if n > 9 then error('later') end; return wrk.format() end";
+    let output = scripted(&origin, mistaken, "1000000000");
+    assert!(text(&output.stderr).contains("later") && output.status.code() == Some(1), "{}", text(&output.stderr));
+    let unready = scripted(&origin, "function setup(thread) error('not yet') end", "5");
+    assert!(text(&unready.stderr).contains("not yet"), "{}", text(&unready.stderr));
+}
+
 #[test]
 fn what_cannot_be_shared_is_refused_in_words() {
     let refused = |words: &[&str], code: i32, expected: &str| {
@@ -127,7 +183,6 @@ fn what_cannot_be_shared_is_refused_in_words() {
     let url = "http://127.0.0.1:9/";
     refused(&["-c", "2", "--processes", "3", url], 1, "3 processes need at least as many connections to each address");
     refused(&["--processes", "0", url], 2, "auto, or a number from 1 to 256");
-    refused(&["-s", "/dev/null", "--processes", "2", url], 2, "belong to one process");
     // What orders a part of a load is a process of this program, and speaks as one.
     let mut child = holdfast();
     child.args(["load", "part-of-a-load"]).stdin(Stdio::null()).stdout(Stdio::piped());

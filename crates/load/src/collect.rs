@@ -1,41 +1,56 @@
 //! What comes from the workers of a run, brought together: the whole, and each interval when all have finished it. Pure;
 //! `run` receives the messages.
 
-use crate::record::Record;
+use crate::script::Globals;
 use crate::worker::Message;
 use std::collections::BTreeMap;
 
+/// What workers record, of whatever protocol.
+pub(crate) trait Recorded: Default {
+    /// Adds what was seen in another interval.
+    fn add(&mut self, other: &Self);
+
+    /// Adds what another worker has seen in the same interval.
+    fn add_beside(&mut self, other: &Self) {
+        self.add(other);
+    }
+}
+
 /// Records as they come from the workers, whose intervals end at slightly different times.
 #[derive(Debug)]
-pub(crate) struct Collected {
-    pub(crate) whole: Record,
+pub(crate) struct Collected<R> {
+    pub(crate) whole: R,
     /// Intervals that some worker has not finished.
-    open: BTreeMap<u64, Record>,
+    open: BTreeMap<u64, R>,
     /// By worker: the first interval that it has not finished.
     progress: Vec<u64>,
     pub(crate) ended_ns: u64,
     pub(crate) completed_ns: u64,
     /// What was lost with workers that ended without a word.
     pub(crate) lost: Vec<String>,
+    /// What the scripts of workers in other processes left, by worker.
+    pub(crate) scripts: Vec<(usize, Globals)>,
 }
 
-impl Collected {
-    pub(crate) fn new(workers: usize, targets: usize) -> Self {
+impl<R: Recorded> Collected<R> {
+    /// `whole` is what nothing was added to yet.
+    pub(crate) fn new(workers: usize, whole: R) -> Self {
         Self {
-            whole: Record::new(targets),
+            whole,
             open: BTreeMap::new(),
             progress: vec![0; workers],
             ended_ns: 0,
             completed_ns: 0,
             lost: Vec::new(),
+            scripts: Vec::new(),
         }
     }
 
-    pub(crate) fn take(&mut self, message: Message) {
+    pub(crate) fn take(&mut self, message: Message<R>) {
         match message {
             Message::Interval { worker, interval, record, last } => {
                 self.whole.add(&record);
-                self.open.entry(interval).or_default().add(&record);
+                self.open.entry(interval).or_default().add_beside(&record);
                 // The last interval is shown when it is known how long it was.
                 if !last {
                     self.move_on(worker, interval + 1);
@@ -50,7 +65,8 @@ impl Collected {
                 workers.for_each(|worker| self.move_on(worker, u64::MAX));
                 self.lost.push(text);
             }
-            Message::Ready | Message::Failed(_) => {}
+            Message::Script { worker, globals } => self.scripts.push((worker, globals)),
+            Message::Ready | Message::Failed(_) | Message::Stopped => {}
         }
     }
 
@@ -66,7 +82,7 @@ impl Collected {
     }
 
     /// The next interval that all workers have finished.
-    pub(crate) fn finished(&mut self) -> Option<(u64, Record)> {
+    pub(crate) fn finished(&mut self) -> Option<(u64, R)> {
         let entry = self.open.first_entry()?;
         let all = self.progress.iter().min()?;
         (entry.key() < all).then(|| entry.remove_entry())
@@ -76,6 +92,7 @@ impl Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
 
     fn interval(worker: usize, interval: u64, latency_ns: u64) -> Message {
         let mut record = Box::new(Record::new(1));
@@ -85,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_handed_out_when_all_have_finished_it() {
-        let mut collected = Collected::new(2, 1);
+        let mut collected = Collected::new(2, Record::new(1));
         collected.take(interval(0, 0, 5));
         collected.take(interval(0, 1, 6));
         assert!(collected.finished().is_none());
@@ -97,7 +114,7 @@ mod tests {
 
     #[test]
     fn workers_that_are_lost_are_not_waited_for() {
-        let mut collected = Collected::new(3, 1);
+        let mut collected = Collected::new(3, Record::new(1));
         collected.take(interval(0, 0, 5));
         collected.take(Message::Lost { workers: 1..3, text: "two are gone".to_owned() });
         assert_eq!(collected.finished().map(|(number, _)| number), Some(0));

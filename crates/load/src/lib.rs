@@ -36,7 +36,7 @@
 //!     interval: Duration::from_millis(100),
 //!     ..Options::new(Target::new(format!("http://{}/", origin.address()).parse()?))
 //! };
-//! let mut series = Series::new(options.interval);
+//! let mut series: Series = Series::new(options.interval);
 //! let summary = load::start(options)?.watch(|interval| series.add(interval))?;
 //! let responses: u64 = series.rows().iter().map(|row| row.responses).sum();
 //! assert_eq!(responses, summary.record.whole().responses);
@@ -66,14 +66,17 @@
 //! # In several processes
 //!
 //! Where one process may have too few descriptors, [`Prepared::start_with`] starts as many as the plan says, by a command that
-//! calls [`serve_part`]; what they count is merged without loss. Without [`Options::processes`] set to `None` it is one.
+//! calls [`serve_part`]; what they count is merged without loss. Unless [`Options::processes`] is set to `None` it is one. Loads of
+//! WebSockets are shared in the same way ([`websocket::Prepared::start_with`]).
 //!
-//! Parts: `pace` says when, `http` is the protocol (a driver of the worker; others can stand beside it), `record` what was seen,
-//! `worker` the thread that brings them together, `prepare` starts all threads, `processes` those of other processes, `run` adds up.
+//! Parts: `pace` says when, `http` is the protocol (a driver of the worker), `record` what was seen, `worker` the thread that brings
+//! them together, `prepare` starts all threads, `processes` those of other processes, `run` adds up. `crew` and `collect` are what
+//! [`websocket`] shares with HTTP: workers that begin together, and what comes from them.
 
 mod cause;
 mod choice;
 mod collect;
+mod crew;
 mod expect;
 mod health;
 mod http;
@@ -108,7 +111,7 @@ pub use processes::serve_part;
 pub use record::Record;
 pub use run::{Interval, Running, Stopper, Summary};
 pub use script::{Finished, Script, ScriptError};
-pub use series::{Row, Series, Sparse};
+pub use series::{Row, Series, SeriesRow, Sparse};
 pub use setup::StartError;
 pub use tally::{LATENCY_DIGITS, Latencies, SocketErrors, Tally};
 pub use template::{TEMPLATES, TemplateError};

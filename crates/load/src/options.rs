@@ -188,9 +188,6 @@ impl Options {
         if self.processes.is_some_and(|processes| processes == 0 || processes > PROCESSES_MAX) {
             return wrong("a load has 1 to 256 processes");
         }
-        if self.script.is_some() && self.processes != Some(1) {
-            return wrong("a script's threads share values with its `done`, so they belong to one process");
-        }
         if self.pipeline == 0 || self.pipeline > PIPELINE_MAX {
             return wrong("1 to 256 requests can be in flight on a connection");
         }
@@ -289,7 +286,7 @@ mod tests {
             |options| options.connections = 0,
             |options| options.threads = 0,
             |options| options.processes = Some(0),
-            |options| (options.processes, options.script) = (None, Some(Script::default())),
+            |options| (options.pipeline, options.script) = (2, Some(Script::default())),
             |options| options.duration = None,
             |options| (options.pipeline, options.keepalive) = (2, false),
             |options| options.pace = Pace::constant(0.0, Duration::from_secs(1)),

@@ -106,7 +106,7 @@ impl Plan {
         let mut needs = vec![
             Need {
                 what: if processes == 1 { "descriptors" } else { "descriptors in each process" },
-                needed: descriptors_needed(options, processes),
+                needed: descriptors_needed(options.connections, options.threads, processes),
                 available: limits.descriptors,
                 cure: "raise the hard limit of open files (ulimit -Hn), or load from several processes (--processes auto)",
             },
@@ -142,15 +142,16 @@ impl Plan {
 }
 
 /// Descriptors of the process that has most connections.
-pub(crate) fn descriptors_needed(options: &Options, processes: usize) -> u64 {
+pub(crate) fn descriptors_needed(connections: usize, threads: usize, processes: usize) -> u64 {
     let share = |whole: usize| whole.div_ceil(processes.max(1)) as u64;
-    share(options.connections) + share(options.threads) * DESCRIPTORS_PER_THREAD + DESCRIPTORS_BESIDE
+    share(connections) + share(threads) * DESCRIPTORS_PER_THREAD + DESCRIPTORS_BESIDE
 }
 
 /// The fewest processes of which each has enough descriptors; as many as there may be where none suffices.
 fn processes_needed(options: &Options, limits: &Limits) -> usize {
     let most = PROCESSES_MAX.min(options.connections.max(1));
-    (1..most).find(|processes| descriptors_needed(options, *processes) <= limits.descriptors).unwrap_or(most)
+    let needed = |processes| descriptors_needed(options.connections, options.threads, processes);
+    (1..most).find(|processes| needed(*processes) <= limits.descriptors).unwrap_or(most)
 }
 
 /// Tuples that stand in `TIME_WAIT` while a connection per request is opened at a known rate, should the load close first. A

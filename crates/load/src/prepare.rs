@@ -1,22 +1,20 @@
 //! From options to a load that runs: names are resolved and the plan is made before the first socket, then the workers are
 //! started, in this process or (by `processes`) in several.
 
+use crate::crew::{Crew, Part, Place};
 use crate::http::Http;
 use crate::options::Options;
 use crate::plan::Plan;
-use crate::processes;
+use crate::processes::{self, Work};
+use crate::record::Record;
 use crate::run::Running;
-use crate::script::{self, Finished};
+use crate::script::{self, Finished, WorkerScript};
 use crate::setup::{Setup, StartError};
-use crate::worker::{self, Message, Together};
-use serde::{Deserialize, Serialize};
+use crate::worker;
 use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::Instant;
 
 /// A load that can begin. It has no socket yet.
 #[derive(Debug)]
@@ -56,99 +54,59 @@ impl Prepared {
         if self.setup.plan.processes > 1 {
             return Err(StartError::Process("cannot be started: this program loads from one alone".to_owned()));
         }
-        let crew = Crew::start(&self.options, &self.setup, Part::WHOLE)?;
-        let begun = Instant::now();
-        crew.together.begin(begun);
-        let Crew { together, threads, messages, workers, script } = crew;
-        let stop = Arc::clone(&together.stop);
         let Self { options, setup } = self;
-        Ok(Running { options, setup, stop, threads, begun, messages, workers, processes: 1, script })
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut script, mut scripts) = (None, Vec::new());
+        if let Some(given) = &options.script {
+            let workers = Part::WHOLE.workers(options.threads, setup.connections_least());
+            let (host, prepared) = script::prepare(given, &options, &setup.addresses(), workers, &stop)?;
+            (script, scripts) = (Some(Finished(host)), prepared);
+        }
+        let crew = crew(&options, &setup, Part::WHOLE, stop, scripts)?;
+        Ok(Running { options, setup, workers: crew.begin(), script })
     }
 
     /// Starts it in as many processes as the plan says. Each is made by a command of `command`'s that calls [`crate::serve_part`]
     /// with its standard input and output; what it says on its standard error is the user's to see. One process alone is
     /// this one.
     pub fn start_with(self, command: impl FnMut() -> Command) -> Result<Running, StartError> {
-        match self.setup.plan.processes {
-            0 | 1 => self.start(),
-            _ => processes::start(self.options, self.setup, command),
+        let count = self.setup.plan.processes;
+        if count <= 1 {
+            return self.start();
         }
-    }
-}
-
-/// Which share of a load a process has. All workers of all processes are numbered through, and share requests, connections
-/// and arrivals by that number alone: whether they live in one process or in several changes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    /// From 0.
-    pub(crate) index: usize,
-    /// Processes in all.
-    pub(crate) of: usize,
-}
-
-impl Part {
-    pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
-
-    /// Workers of each process: a thread without a connection to an address could not keep its share of the rate.
-    pub(crate) fn workers(self, options: &Options, setup: &Setup) -> usize {
-        options.threads.div_ceil(self.of).min(setup.connections_least() / self.of).max(1)
-    }
-}
-
-/// The workers of this process, ready and waiting for the begin.
-#[derive(Debug)]
-pub(crate) struct Crew {
-    pub(crate) together: Arc<Together>,
-    pub(crate) threads: Vec<JoinHandle<()>>,
-    pub(crate) messages: Receiver<Message>,
-    /// How many there are.
-    pub(crate) workers: usize,
-    pub(crate) script: Option<Finished>,
-}
-
-impl Crew {
-    /// Starts them; they are built, or have failed to be, when this returns.
-    pub(crate) fn start(options: &Options, setup: &Arc<Setup>, part: Part) -> Result<Self, StartError> {
-        let here = part.workers(options, setup);
-        let (first, all) = (part.index * here, part.of * here);
-        let stop = Arc::new(AtomicBool::new(false));
-        let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::clone(&stop) });
-        let (sender, messages) = channel();
-        let mut script = None;
-        let mut scripts = Vec::new();
+        let Self { options, setup } = self;
+        let each = Part { index: 0, of: count }.workers(options.threads, setup.connections_least());
+        let (mut script, mut threads) = (None, Vec::new());
+        let stopped = Arc::new(AtomicBool::new(false));
         if let Some(given) = &options.script {
-            let addresses: Vec<SocketAddr> = setup.groups.iter().map(|group| group.address).collect();
-            let (host, prepared) = script::prepare(given, options, &addresses, here, &stop)?;
-            (script, scripts) = (Some(Finished(host)), prepared);
+            let (host, starts) = script::set_up(given, &options, &setup.addresses(), count * each, &stopped)?;
+            (script, threads) = (Some(Finished(host)), starts);
         }
-        let mut scripts = scripts.into_iter();
-        let mut crew = Self { together, threads: Vec::new(), messages, workers: here, script };
-        let mut failure = None;
-        for index in first..first + here {
-            let (setup, together, sender) = (Arc::clone(setup), Arc::clone(&crew.together), sender.clone());
-            let (options, script) = (options.clone(), scripts.next());
-            let work = move || {
-                worker::run(&options, index, all, &together, &sender, |bench| {
-                    Http::new(setup, &options, script, index, all, bench)
-                });
-            };
-            match std::thread::Builder::new().name(format!("load-{index}")).spawn(work) {
-                Ok(thread) => crew.threads.push(thread),
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        for _ in 0..crew.threads.len() {
-            // Each worker says so once; the channel cannot end before, as a sender is held here.
-            let _ = crew.messages.recv();
-        }
-        drop(sender);
-        if let Some(error) = failure {
-            stop.store(true, Ordering::Relaxed);
-            // Those that were started run, if only to see that they are to stop.
-            crew.together.begin(Instant::now());
-            crew.threads.drain(..).for_each(|thread| drop(thread.join()));
-            return Err(StartError::Worker(error));
-        }
-        Ok(crew)
+        let work = Work::Http { options: Box::new(options.clone()), addresses: setup.addresses(), threads };
+        let workers = processes::start(&work, count, each, command, |_| ())?;
+        // By the script's `setup`.
+        workers.stop.fetch_or(stopped.load(Ordering::Relaxed), Ordering::Relaxed);
+        Ok(Running { options, setup, workers, script })
     }
+}
+
+/// The workers of a part, in this process, each with its script if there is one.
+pub(crate) fn crew(
+    options: &Options,
+    setup: &Arc<Setup>,
+    part: Part,
+    stop: Arc<AtomicBool>,
+    scripts: Vec<WorkerScript>,
+) -> Result<Crew<Record>, StartError> {
+    let here = part.workers(options.threads, setup.connections_least());
+    let mut scripts = scripts.into_iter();
+    Crew::start(part, here, stop, |place| {
+        let (setup, options, script) = (Arc::clone(setup), options.clone(), scripts.next());
+        let Place { index, of, together, messages } = place;
+        move || {
+            worker::run(&options, index, of, &together, &messages, |bench| {
+                Http::new(setup, &options, script, index, of, bench)
+            });
+        }
+    })
 }

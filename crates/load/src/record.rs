@@ -1,5 +1,6 @@
 //! What a worker has seen in an interval, and the bench that drivers work at: the loop, the clock, the recorder. No protocol.
 
+use crate::collect::Recorded;
 use crate::options::Options;
 use crate::tally::{Latencies, Tally};
 use crate::template::Values;
@@ -41,6 +42,12 @@ pub struct Record {
     pub cpu_ns: u64,
     /// CPU time of the busiest worker in nanoseconds.
     pub cpu_ns_max: u64,
+}
+
+impl Recorded for Record {
+    fn add(&mut self, other: &Self) {
+        Self::add(self, other);
+    }
 }
 
 impl Record {

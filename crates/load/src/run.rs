@@ -1,24 +1,22 @@
 //! A load that runs: its intervals, and what they add up to. `prepare` starts it, in this process or in several.
 
 use crate::collect::Collected;
+use crate::crew::Workers;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::record::Record;
 use crate::script::Finished;
 use crate::setup::Setup;
 use crate::tally::Latencies;
-use crate::worker::Message;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What all workers recorded in one interval.
 #[derive(Debug, Clone)]
-pub struct Interval {
+pub struct Interval<R = Record> {
     /// Its number, from 0.
     pub number: u64,
     /// When it began, from the start of the run.
@@ -26,7 +24,7 @@ pub struct Interval {
     /// How long it lasted: the last one ends with the run.
     pub length: Duration,
     /// What was recorded.
-    pub record: Record,
+    pub record: R,
 }
 
 /// What a load did.
@@ -95,7 +93,7 @@ impl Summary {
 
 /// Ends a run from another thread. Clones are equal.
 #[derive(Debug, Clone)]
-pub struct Stopper(Arc<AtomicBool>);
+pub struct Stopper(pub(crate) Arc<AtomicBool>);
 
 impl Stopper {
     /// The run ends within some 50 ms; what is under way counts as cut off.
@@ -109,26 +107,19 @@ impl Stopper {
 pub struct Running {
     pub(crate) options: Options,
     pub(crate) setup: Arc<Setup>,
-    pub(crate) stop: Arc<AtomicBool>,
-    /// Workers, or those that speak with the processes which have them.
-    pub(crate) threads: Vec<JoinHandle<()>>,
-    pub(crate) begun: Instant,
-    pub(crate) messages: Receiver<Message>,
-    /// Of all processes.
-    pub(crate) workers: usize,
-    pub(crate) processes: usize,
+    pub(crate) workers: Workers<Record>,
     pub(crate) script: Option<Finished>,
 }
 
 impl Running {
     /// For ending it early.
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.stop))
+        Stopper(Arc::clone(&self.workers.stop))
     }
 
     /// When it began: schedules and intervals count from here.
     pub fn begun(&self) -> Instant {
-        self.begun
+        self.workers.begun
     }
 
     /// The address of each target, in the order of the options.
@@ -138,12 +129,12 @@ impl Running {
 
     /// Threads that load, of all processes.
     pub fn threads(&self) -> usize {
-        self.workers
+        self.workers.count
     }
 
     /// Processes that load.
     pub fn processes(&self) -> usize {
-        self.processes
+        self.workers.process_count()
     }
 
     /// Waits for the end.
@@ -153,37 +144,18 @@ impl Running {
 
     /// Waits for the end, and shows each interval when all workers have finished it.
     pub fn watch(mut self, mut show: impl FnMut(&Interval)) -> io::Result<Summary> {
-        let mut collected = Collected::new(self.workers, self.options.targets.len());
-        let mut failure = None;
-        while let Ok(message) = self.messages.recv() {
-            if let Message::Failed(error) = message {
-                self.stop.store(true, Ordering::Relaxed);
-                failure = failure.or(Some(error));
-                continue;
-            }
-            collected.take(message);
-            while let Some((number, record)) = collected.finished() {
-                let full = self.options.interval;
-                let begun = full.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
-                let ended = Duration::from_nanos(collected.ended_ns);
-                let is_cut = collected.is_over() && ended < begun + full;
-                let length = if is_cut { ended.saturating_sub(begun) } else { full };
-                show(&Interval { number, begun, length, record });
+        let nothing = Record::new(self.options.targets.len());
+        let mut collected = self.workers.watch(self.options.interval, nothing, &mut show)?;
+        if let Some(Finished(host)) = &self.script {
+            for (worker, globals) in std::mem::take(&mut collected.scripts) {
+                host.restore(worker, &globals).map_err(io::Error::other)?;
             }
         }
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                failure = failure.or_else(|| Some(io::Error::other("a worker of the load panicked")));
-            }
-        }
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        let stopped = self.stop.load(Ordering::Relaxed);
+        let stopped = self.workers.stop.load(Ordering::Relaxed);
         Ok(self.summary(collected, stopped))
     }
 
-    fn summary(&self, collected: Collected, stopped: bool) -> Summary {
+    fn summary(&self, collected: Collected<Record>, stopped: bool) -> Summary {
         let planned = match &self.options.pace {
             crate::Pace::Open { .. } if self.options.requests.is_some() => None,
             crate::Pace::Open { stages, .. } => Some(crate::Schedule::new(stages.clone()).duration()),
@@ -202,24 +174,14 @@ impl Running {
         Summary {
             options: self.options.clone(),
             addresses: self.setup.addresses(),
-            threads: self.workers,
-            processes: self.processes,
+            threads: self.threads(),
+            processes: self.processes(),
             plan: self.setup.plan.clone(),
             lost: collected.lost,
             record: collected.whole,
             elapsed,
             stopped,
             script: self.script.clone(),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // Nobody is left to be told.
-            let _ = thread.join();
         }
     }
 }

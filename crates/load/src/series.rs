@@ -2,6 +2,7 @@
 //! sparse form of histograms, which rows and files keep. Pure.
 
 use crate::cause::Cause;
+use crate::record::Record;
 use crate::run::Interval;
 use crate::tally::Latencies;
 use serde::{Deserialize, Serialize};
@@ -81,11 +82,11 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(interval: &Interval, length: Duration) -> Self {
+    fn new(interval: &Interval) -> Self {
         let whole = interval.record.whole();
         Self {
             begun: interval.begun,
-            length,
+            length: interval.length,
             begun_requests: whole.begun,
             responses: whole.responses,
             errors: whole.errors(),
@@ -131,47 +132,80 @@ impl Row {
     }
 }
 
+/// What a series is made of: what happened in an interval, or in several that became one row.
+pub trait SeriesRow {
+    /// What an interval has recorded.
+    type Record;
+
+    /// Of an interval.
+    fn of(interval: &Interval<Self::Record>) -> Self;
+    /// When it began, from the start of the run, and how long it lasted.
+    fn place(&mut self) -> (&mut Duration, &mut Duration);
+    /// Adds the row behind it.
+    fn add(&mut self, later: &Self);
+}
+
+impl SeriesRow for Row {
+    type Record = Record;
+
+    fn of(interval: &Interval) -> Self {
+        Self::new(interval)
+    }
+
+    fn place(&mut self) -> (&mut Duration, &mut Duration) {
+        (&mut self.begun, &mut self.length)
+    }
+
+    fn add(&mut self, later: &Self) {
+        Self::add(self, later);
+    }
+}
+
 /// All rows so far.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    rows: Vec<Row>,
+pub struct Series<R = Row> {
+    rows: Vec<R>,
     /// Length of a row; doubles when there are too many.
     length: Duration,
 }
 
-impl Series {
+impl<R: SeriesRow> Series<R> {
     /// For intervals of this length.
     pub fn new(interval: Duration) -> Self {
         Self { rows: Vec::new(), length: interval }
     }
 
     /// The rows in order. Intervals in which nothing was recorded have none.
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[R] {
         &self.rows
     }
 
     /// Adds an interval; intervals come in order.
-    pub fn add(&mut self, interval: &Interval) {
-        let mut row = Row::new(interval, interval.length.min(self.length));
-        row.begun = self.slot(row.begun);
+    pub fn add(&mut self, interval: &Interval<R::Record>) {
+        let mut row = R::of(interval);
+        let (begun, length) = row.place();
+        (*begun, *length) = (self.slot(interval.begun), interval.length.min(self.length));
         self.put(row);
         if self.rows.len() > ROWS_MAX {
             self.length *= 2;
             for mut row in std::mem::take(&mut self.rows) {
-                (row.begun, row.length) = (self.slot(row.begun), self.length);
+                let (begun, length) = row.place();
+                (*begun, *length) = (self.slot(*begun), self.length);
                 self.put(row);
             }
         }
     }
 
-    fn put(&mut self, row: Row) {
-        match self.rows.last_mut() {
-            Some(last) if last.begun == row.begun => {
-                last.add(&row);
-                last.length = self.length;
-            }
-            _ => self.rows.push(row),
+    fn put(&mut self, mut row: R) {
+        let begun = *row.place().0;
+        if let Some(last) = self.rows.last_mut()
+            && *last.place().0 == begun
+        {
+            last.add(&row);
+            *last.place().1 = self.length;
+            return;
         }
+        self.rows.push(row);
     }
 
     /// When the row begins that this moment belongs to.
@@ -184,7 +218,6 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Record;
 
     #[test]
     fn a_sparse_histogram_says_the_same_and_can_be_added() {
@@ -209,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_row_of_nearly_nothing_has_no_rate() {
-        let mut series = Series::new(Duration::from_secs(1));
+        let mut series = Series::<Row>::new(Duration::from_secs(1));
         for (number, ms) in [(0, 1_000), (1, 1_000), (2, 3)] {
             let mut record = Record::new(1);
             (0..ms / 10).for_each(|_| record.targets[0].response(200, 1, 1));
@@ -222,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_long_run_keeps_its_sums_in_few_rows() {
-        let mut series = Series::new(Duration::from_secs(1));
+        let mut series = Series::<Row>::new(Duration::from_secs(1));
         for number in 0..2_100u64 {
             let mut record = Record::new(1);
             record.targets[0].response(200, 1, 1_000_000);

@@ -61,6 +61,9 @@ pub enum StartError {
     /// The options of a WebSocket load contradict themselves.
     #[error("{0}")]
     WebSocket(String),
+    /// The counters that the processes of a WebSocket load share could not be made, or not be found.
+    #[error("no memory that processes share: {0}")]
+    Counters(io::Error),
     /// A script could not be read, or failed in `setup` or `init`.
     #[error("the script failed: {0}")]
     Script(#[from] ScriptError),

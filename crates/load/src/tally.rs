@@ -160,7 +160,7 @@ pub struct Tally {
     /// Responses by status, in the order of their first appearance.
     pub statuses: Vec<(u16, u64)>,
     /// Failures by [`Cause`] as index.
-    #[serde(with = "by_cause")]
+    #[serde(with = "by_index")]
     pub failures: [u64; Cause::ALL.len()],
     /// Bytes of complete and incomplete responses, heads included.
     pub bytes_received: u64,
@@ -177,21 +177,18 @@ pub struct Tally {
     pub latency: Latencies,
 }
 
-/// Counts by cause as a list: serde has no arrays of every length.
-mod by_cause {
-    use super::Cause;
+/// Counts by the number of a cause or an ending, as a list: serde has no arrays of every length.
+pub(crate) mod by_index {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    type Counts = [u64; Cause::ALL.len()];
-
-    pub(super) fn serialize<S: Serializer>(counts: &Counts, out: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer, const N: usize>(counts: &[u64; N], out: S) -> Result<S::Ok, S::Error> {
         counts.as_slice().serialize(out)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Counts, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, const N: usize>(from: D) -> Result<[u64; N], D::Error> {
         let counts = Vec::<u64>::deserialize(from)?;
-        counts.try_into().map_err(|_| D::Error::custom("another number of causes than this program knows"))
+        counts.try_into().map_err(|_| D::Error::custom("another number of counts than this program knows"))
     }
 }
 

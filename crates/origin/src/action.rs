@@ -41,6 +41,8 @@ pub(crate) struct Request<'a> {
     /// Number of the request on it, from 1.
     pub(crate) number: u64,
     pub(crate) from: &'a PeerAddress,
+    /// Other processes serve the same address.
+    pub(crate) is_one_of_several: bool,
 }
 
 /// What to do.
@@ -73,6 +75,23 @@ pub(crate) enum Action {
     WebSocket(Box<Opening>),
 }
 
+impl Action {
+    /// What is left of it where other processes serve the same address: none of them knows what the others have counted, and who
+    /// else is in a room.
+    fn of_one_of_several(self) -> Self {
+        let is_impossible = match &self {
+            Self::ArmResets(_) | Self::Executed(_) | Self::ForgetExecuted | Self::Counters => true,
+            Self::WebSocket(opening) => opening.room.is_some(),
+            _ => false,
+        };
+        if !is_impossible {
+            return self;
+        }
+        let text = "rooms, counters and executions are known to one process alone: start the origin with --processes 1";
+        Self::Reply(Reply::text(501, text.to_owned()))
+    }
+}
+
 /// An action, and the id under which it is counted.
 #[derive(Debug)]
 pub(crate) struct Chosen {
@@ -94,11 +113,13 @@ pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Complaint> {
         return if matches!(path, b"/" | b"/page" | b"") {
             Ok(Action::Page(request.page.part(request.head, request.bytes)).into())
         } else {
-            action(request, path, Query(b"")).map(Chosen::from)
+            let action = action(request, path, Query(b""))?;
+            Ok(if request.is_one_of_several { action.of_one_of_several() } else { action }.into())
         };
     };
     let query = Query(query.of(request.bytes));
     let action = action(request, path, query)?;
+    let action = if request.is_one_of_several { action.of_one_of_several() } else { action };
     let id = if matches!(action, Action::Executed(_)) { None } else { id(query)? };
     Ok(Chosen { action, id })
 }

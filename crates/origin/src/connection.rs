@@ -343,8 +343,15 @@ impl Dialogue {
         let head = &site.head;
         (self.keepalive, self.head_only) = (head.keepalive, head.method == Method::Head);
         let (framing, expect_continue) = (head.framing, head.expect_continue);
-        let request =
-            Request { head, bytes, page: &site.page, connection: self.serial, number: self.requests, from: &self.from };
+        let request = Request {
+            head,
+            bytes,
+            page: &site.page,
+            connection: self.serial,
+            number: self.requests,
+            from: &self.from,
+            is_one_of_several: site.options().is_one_of_several,
+        };
         let chosen =
             action::choose(&request).unwrap_or_else(|Complaint(text)| Action::Reply(Reply::text(400, text)).into());
         let has_body = !matches!(framing, BodyFraming::None | BodyFraming::Length(0));

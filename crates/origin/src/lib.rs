@@ -70,7 +70,8 @@ impl Origin {
     /// Errors: that of the first address that cannot be bound; `InvalidInput` for options that contradict themselves.
     pub fn bind(options: Options) -> io::Result<Self> {
         check(&options)?;
-        let listen = ListenOptions { backlog: options.backlog, ..ListenOptions::default() };
+        let reuseport = options.is_one_of_several;
+        let listen = ListenOptions { backlog: options.backlog, reuseport, ..ListenOptions::default() };
         let mut doors = Doors { listeners: Vec::new(), paths: Vec::new() };
         for address in &options.listen {
             doors.listeners.push(Listener::bind(address, &listen)?);

@@ -81,6 +81,9 @@ pub struct Closing {
 pub struct Options {
     /// `--listen`, repeatable: where to listen; port 0 lets the kernel choose. Default `127.0.0.1:0`.
     pub listen: Vec<PeerAddress>,
+    /// Other processes listen at the same addresses (`SO_REUSEPORT`), and the kernel divides the connections: `--processes`. What only one
+    /// process can know is then refused: rooms, counters, executions.
+    pub is_one_of_several: bool,
     /// `--workers`: threads with an event loop each; 0 counts as 1. Default 1.
     pub workers: usize,
     /// `--backlog`: accept queue asked for, in connections.
@@ -108,6 +111,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: vec![PeerAddress::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))],
+            is_one_of_several: false,
             workers: 1,
             backlog: BACKLOG_DEFAULT,
             page_bytes: PAGE_BYTES_DEFAULT,

@@ -8,6 +8,7 @@
 mod address;
 mod clock;
 mod connect;
+mod counters;
 mod file;
 mod listener;
 mod mailbox;
@@ -26,6 +27,7 @@ mod reactor;
 pub use address::PeerAddress;
 pub use clock::{Millis, monotonic_millis, wall_clock};
 pub use connect::ConnectOptions;
+pub use counters::SharedCounters;
 pub use file::{
     FileKind, FileStatus, OpenFile, c_path, is_link_loop, open_file, open_file_cached, read_at, read_cached_with,
 };

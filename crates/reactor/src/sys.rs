@@ -6,6 +6,8 @@ use std::ffi::CStr;
 use std::io::{self, IoSlice};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Turns the -1 of a system call into its errno.
@@ -276,4 +278,76 @@ pub(crate) fn read_counter(eventfd: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: the kernel writes eight bytes into `count`.
     check_size(unsafe { libc::read(eventfd.as_raw_fd(), (&raw mut count).cast(), 8) })?;
     Ok(count)
+}
+
+/// Memory of so many 32-bit words that every process shares which maps the same file. Only atomics are reached through it.
+#[derive(Debug)]
+pub(crate) struct SharedWords {
+    start: NonNull<AtomicU32>,
+    count: usize,
+}
+
+// SAFETY: the mapping belongs to the process and not to a thread, and what is reached through it is atomics.
+unsafe impl Send for SharedWords {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for SharedWords {}
+
+/// A file in memory with so many bytes, all zero, that can grow but not shrink: an access behind its end would kill.
+pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
+    let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a C string that outlives the call; the new descriptor is nobody else's.
+    let file = unsafe { OwnedFd::from_raw_fd(check(libc::memfd_create(c"holdfast".as_ptr(), flags))?) };
+    // SAFETY: the descriptor is open; no pointers.
+    check(unsafe { libc::ftruncate(file.as_raw_fd(), length) })?;
+    // SAFETY: the same.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) })?;
+    Ok(file)
+}
+
+impl SharedWords {
+    /// Maps the first `count` words of a file that [`memory_file`] made, here or in another process; `InvalidInput` for any other
+    /// file, and for one that is shorter.
+    pub(crate) fn map(file: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+        let bytes = count.checked_mul(size_of::<AtomicU32>()).filter(|bytes| *bytes > 0).ok_or_else(invalid)?;
+        // SAFETY: the descriptor is open; no pointers.
+        let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
+        // SAFETY: all-zero bytes are a valid `stat`, which is plain data.
+        let mut status: libc::stat = unsafe { mem::zeroed() };
+        // SAFETY: the descriptor is open, and `status` outlives the call that fills it.
+        check(unsafe { libc::fstat(file.as_raw_fd(), &raw mut status) })?;
+        if seals & libc::F_SEAL_SHRINK == 0 || usize::try_from(status.st_size).map_or(true, |size| size < bytes) {
+            return Err(invalid());
+        }
+        // SAFETY: the kernel chooses the place, so nothing of ours is mapped over; length and descriptor were checked.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast::<AtomicU32>()).ok_or_else(invalid)?;
+        Ok(Self { start, count })
+    }
+
+    pub(crate) fn as_slice(&self) -> &[AtomicU32] {
+        // SAFETY: the mapping is page-aligned, lives as long as `self`, has `count` words, and cannot lose its pages, since the file
+        // is sealed against shrinking. Every value is a valid atomic, whoever else writes there.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for SharedWords {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and no borrow of it outlives `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.count * size_of::<AtomicU32>()) };
+    }
 }

@@ -1,4 +1,7 @@
-//! `holdfast origin`: the built-in test origin as a process, in the foreground, until it is told to end.
+//! `holdfast origin`: the built-in test origin as a process, in the foreground, until it is told to end; in several processes
+//! (`several`) where one has too few descriptors.
+
+mod several;
 
 use crate::report::errno;
 use crate::signals::Signals;
@@ -10,7 +13,13 @@ use origin::{
 use reactor::PeerAddress;
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
+
+/// Before each address where it listens.
+const LISTENING: &str = "listening on ";
+/// Processes at most: a million connections need fifty where each may have 20,000.
+const PROCESSES_MAX: usize = 256;
 
 /// Run the built-in test origin
 ///
@@ -22,9 +31,16 @@ pub(super) struct Args {
     /// Listen here: a port of 127.0.0.1, an address with a port, or `unix:/path`; port 0 lets the kernel choose
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
     listen: Vec<PeerAddress>,
-    /// Threads, each with an event loop
+    /// Threads of each process, each with an event loop
     #[arg(long, value_name = "N", default_value_t = 1)]
     workers: usize,
+    /// Processes that share the addresses, each with as many descriptors as the system grants one; what only one process can know
+    /// (rooms, counters, executions) is then refused
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_processes)]
+    processes: usize,
+    /// One of several processes: to listen here, beside others, until the standard input ends
+    #[arg(long, value_name = "ADDRESS", hide = true, value_parser = parse_address)]
+    part: Vec<PeerAddress>,
     /// Accept queue asked for, in connections
     #[arg(long, value_name = "N", default_value_t = BACKLOG_DEFAULT)]
     backlog: u32,
@@ -73,7 +89,8 @@ struct Listening {
 }
 
 pub(super) fn run(args: &Args) -> u8 {
-    match serve(args) {
+    let ran = if args.processes > 1 && args.part.is_empty() { several::serve(args) } else { serve(args) };
+    match ran {
         Ok(()) => exit::OK,
         Err(message) => {
             report::say(&format!("holdfast: {message}"));
@@ -96,24 +113,38 @@ fn serve(args: &Args) -> Result<(), String> {
     }
     let running = origin.start().map_err(|error| format!("the origin cannot start: {error}"))?;
     let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
-    if args.json {
-        let mut line = serde_json::to_vec(&Listening { listening: addresses }).map_err(|error| error.to_string())?;
-        line.push(b'\n');
-        report::print(&line);
-    } else {
-        for address in addresses {
-            report::print(format!("listening on {address}\n").as_bytes());
-        }
-    }
-    wait_for_the_end(&signals)
+    say_where(addresses, args.json && args.part.is_empty())?;
+    wait_for_the_end(&signals, !args.part.is_empty())
     // Dropping `running` stops the workers and waits for them.
 }
 
-/// Every signal that means something means the end here.
-fn wait_for_the_end(signals: &Signals) -> Result<(), String> {
+/// Says where it listens.
+fn say_where(listening: Vec<String>, as_json: bool) -> Result<(), String> {
+    if !as_json {
+        for address in listening {
+            report::print(format!("{LISTENING}{address}\n").as_bytes());
+        }
+        return Ok(());
+    }
+    let mut line = serde_json::to_vec(&Listening { listening }).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    report::print(&line);
+    Ok(())
+}
+
+/// Every signal that means something means the end here; of a part also the end of its standard input, whose other end its parent
+/// has.
+fn wait_for_the_end(signals: &Signals, is_part: bool) -> Result<(), String> {
+    let input = std::io::stdin();
     loop {
-        let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
-        match poll(&mut watched, PollTimeout::NONE) {
+        let mut watched =
+            vec![PollFd::new(signals.descriptor(), PollFlags::POLLIN), PollFd::new(input.as_fd(), PollFlags::empty())];
+        watched.truncate(if is_part { 2 } else { 1 });
+        let polled = poll(&mut watched, PollTimeout::NONE);
+        let is_gone =
+            watched.get(1).and_then(PollFd::revents).is_some_and(|events| events.contains(PollFlags::POLLHUP));
+        match polled {
+            Ok(_) if is_gone => return Ok(()),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(format!("poll() failed {}", errno(&error.into()))),
         }
@@ -125,7 +156,8 @@ fn wait_for_the_end(signals: &Signals) -> Result<(), String> {
 
 fn options(args: &Args) -> Options {
     Options {
-        listen: args.listen.clone(),
+        listen: if args.part.is_empty() { args.listen.clone() } else { args.part.clone() },
+        is_one_of_several: !args.part.is_empty(),
         workers: args.workers,
         backlog: args.backlog,
         page_bytes: args.size,
@@ -152,6 +184,11 @@ fn parse_address(text: &str) -> Result<PeerAddress, String> {
         return Ok(PeerAddress::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
     }
     text.parse().map(PeerAddress::Ip).map_err(|_| "a port, an address with a port, or `unix:/path`".to_owned())
+}
+
+fn parse_processes(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=PROCESSES_MAX).contains(count));
+    count.ok_or_else(|| format!("a number from 1 to {PROCESSES_MAX}"))
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -50,10 +50,9 @@ enum Processes {
 }
 
 impl Processes {
-    fn count(self, with_script: bool) -> Option<usize> {
+    fn count(self) -> Option<usize> {
         match self {
-            // A script's threads belong to one process; whether that one has enough is then the plan's to say.
-            Self::Auto => with_script.then_some(1),
+            Self::Auto => None,
             Self::Exactly(count) => Some(count),
         }
     }
@@ -196,7 +195,7 @@ impl LoadArgs {
             pace: self.pace(),
             connections,
             threads: self.threads.unwrap_or_else(|| THREADS_DEFAULT.min(cores).min(connections.max(1))),
-            processes: self.processes.count(self.script.is_some()),
+            processes: self.processes.count(),
             requests: self.requests,
             duration: self.duration.or_else(|| self.requests.is_none().then_some(DURATION_DEFAULT)),
             keepalive: !self.no_keepalive,

@@ -1,10 +1,13 @@
 //! The results of a run as data: what `--json` writes and `compare` reads. Latencies are nanoseconds; histograms are complete,
 //! as pairs of value and count, so that files can be merged and compared without loss.
 
+use super::files::Reports;
 use super::sockets::Sockets;
 use super::sockets::account::Look;
+use super::{http, page};
 use crate::watch::model::tally::Histogram;
-use load::{Cause, Health, Latencies, Pace, Row, Sparse, Summary, Verdict};
+use load::{Cause, Health, Latencies, Need, Pace, Row, Sparse, Summary, Verdict};
+use report::Document;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -85,6 +88,12 @@ pub(super) struct Limit {
     pub(super) what: String,
     pub(super) needed: u64,
     pub(super) available: u64,
+}
+
+impl From<&Need> for Limit {
+    fn from(need: &Need) -> Self {
+        Self { what: need.what.to_owned(), needed: need.needed, available: need.available }
+    }
 }
 
 /// A distribution of latencies, in nanoseconds.
@@ -232,15 +241,28 @@ impl From<&Latencies> for Latency {
     }
 }
 
-impl Results<'_> {
-    /// The file, with a line end.
-    pub(super) fn json(&self) -> String {
+impl Reports for Results<'_> {
+    fn json(&self) -> String {
         let mut text =
             serde_json::to_string(&self.file()).expect("maps with text keys, numbers and strings are always JSON");
         text.push('\n');
         text
     }
 
+    fn csv(&self) -> String {
+        http::csv(self.rows, self.sockets.map(|sockets| &sockets.looks))
+    }
+
+    fn page(&self) -> Document {
+        page::document(self)
+    }
+
+    fn spectrum(&self) -> Latencies {
+        self.summary.record.whole().latency
+    }
+}
+
+impl Results<'_> {
     fn file(&self) -> File {
         let summary = self.summary;
         let (record, whole) = (&summary.record, summary.record.whole());
@@ -253,11 +275,7 @@ impl Results<'_> {
             connections: summary.options.connections,
             threads: summary.threads,
             processes: summary.processes,
-            first_limit: summary.plan.scarcest().map(|need| Limit {
-                what: need.what.to_owned(),
-                needed: need.needed,
-                available: need.available,
-            }),
+            first_limit: summary.plan.scarcest().map(Limit::from),
             elapsed_s: summary.elapsed.as_secs_f64(),
             stopped: summary.stopped,
             requests: whole.begun,

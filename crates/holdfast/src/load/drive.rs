@@ -1,15 +1,18 @@
 //! A run with everything around it: the signals that end it, the thread that looks at its sockets, the live view or the lines of
-//! progress, and the metrics while it goes on. What comes of it is reported by `style`, `files` and `page`.
+//! progress, and the metrics while it goes on. It does not matter to it what the load speaks. What comes of it is reported by `style`,
+//! `files`, and the pages.
 
-use super::files::{self, Files};
+use super::files::Files;
 use super::live::{self, Screen};
+use super::metrics::Page;
+use super::protocol::{Begun, Load};
 use super::sockets::{self, Shared, Sockets};
 use super::style;
 use crate::report;
 use crate::signals::{Ask, Signals};
 use crate::terminal::Terminal;
 use crate::watch::exporter::{Bound, Exporter};
-use load::{Interval, Options, Record, Row, Running, Series, Stopper, Summary};
+use load::{Interval, Series, Stopper};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::IsTerminal as _;
 use std::process::Command;
@@ -19,9 +22,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the thread that waits for signals looks whether the run is over.
-pub(super) const SIGNAL_LOOK_MS: u16 = 50;
+const SIGNAL_LOOK_MS: u16 = 50;
 /// Descriptors beside the connections: epoll, timers, files, standard streams.
-pub(super) const DESCRIPTORS_BESIDE: u64 = 64;
+const DESCRIPTORS_BESIDE: u64 = 64;
 /// Of another process: both pipes, its own descriptor, and what its start takes for a moment.
 const DESCRIPTORS_PER_PROCESS: u64 = 4;
 /// The command of a process that has a part of a load.
@@ -40,40 +43,41 @@ pub(super) struct Progress {
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Driven {
-    pub(super) summary: Summary,
-    series: Series,
+pub(super) struct Driven<L: Load> {
+    pub(super) summary: L::Summary,
+    series: Series<L::Row>,
     pub(super) sockets: Option<Sockets>,
     /// The metrics could be written each time.
     pub(super) written: bool,
 }
 
-impl Driven {
-    pub(super) fn rows(&self) -> &[Row] {
+impl<L: Load> Driven<L> {
+    pub(super) fn rows(&self) -> &[L::Row] {
         self.series.rows()
     }
 }
 
 /// Runs a load to its end, or until somebody asks for it.
-pub(super) fn drive(options: &Options, progress: Progress, files: &Files) -> Result<Driven, String> {
+pub(super) fn drive<L: Load>(load: &L, progress: Progress, files: &Files) -> Result<Driven<L>, String> {
     // Before the first thread, so that all leave the signals to the one that waits for them.
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let exporter = exporter(files)?;
-    let series = Series::new(options.interval);
-    let running = begin(options.clone(), progress.quiet, &signals)?;
-    let begun = running.begun();
-    let screen = Mutex::new(Screen::new(options, running.threads()));
+    let Begun { stopper, addresses, at, threads, watch } = begin(load.clone(), progress.quiet, &signals)?;
+    let nothing = Interval { number: 0, begun: Duration::ZERO, length: Duration::ZERO, record: L::Record::default() };
+    let screen = Mutex::new(Screen::new(load.head(), load.picture(&nothing, &L::Record::default(), threads)));
     let terminal = if progress.live { open_terminal() } else { None };
-    let (stopper, targets) = (running.stopper(), running.addresses());
     let (over, shared, failure) = (AtomicBool::new(false), Shared::default(), Mutex::new(None));
     let fail = |problem: String| {
         stopper.stop();
         failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
     };
     let mut observer = Observer {
+        load,
+        threads,
+        live: terminal.is_some(),
         lines: !progress.quiet && terminal.is_none(),
-        series,
-        whole: Record::default(),
+        series: Series::new(load.interval()),
+        whole: L::Record::default(),
         exporter,
         files,
         screen: &screen,
@@ -83,12 +87,12 @@ pub(super) fn drive(options: &Options, progress: Progress, files: &Files) -> Res
     let summary = std::thread::scope(|scope| {
         scope.spawn(|| stop_when_told(&signals, &stopper, &over).unwrap_or_else(fail));
         if progress.sockets {
-            scope.spawn(|| sockets::look_on(&shared, &targets, begun, options.interval, &over));
+            scope.spawn(|| sockets::look_on(&shared, &addresses, at, load.interval(), &over));
         }
         if let Some(terminal) = terminal {
             scope.spawn(|| live::show(terminal, &screen, &stopper, &over).unwrap_or_else(fail));
         }
-        let summary = running.watch(|interval| observer.take(interval));
+        let summary = watch(&mut |interval| observer.take(interval));
         over.store(true, Ordering::Release);
         summary.map_err(|error| error.to_string())
     })?;
@@ -116,11 +120,15 @@ fn exporter(files: &Files) -> Result<Option<Exporter>, String> {
 }
 
 /// Whom an interval is shown to.
-struct Observer<'a> {
+struct Observer<'a, L: Load> {
+    load: &'a L,
+    threads: usize,
+    /// The live view is there.
+    live: bool,
     /// Lines of progress on the standard error.
     lines: bool,
-    series: Series,
-    whole: Record,
+    series: Series<L::Row>,
+    whole: L::Record,
     exporter: Option<Exporter>,
     files: &'a Files,
     screen: &'a Mutex<Screen>,
@@ -128,14 +136,23 @@ struct Observer<'a> {
     written: bool,
 }
 
-impl Observer<'_> {
-    fn take(&mut self, interval: &Interval) {
+impl<L: Load> Observer<'_, L> {
+    fn take(&mut self, interval: &Interval<L::Record>) {
         self.series.add(interval);
-        self.whole.add(&interval.record);
         let look = self.sockets.and_then(Shared::latest);
-        self.screen.lock().unwrap_or_else(PoisonError::into_inner).take(interval, look);
-        if self.exporter.is_some() || self.files.prometheus.is_some() {
-            let page = files::metrics(interval, &self.whole, look.as_ref());
+        let has_metrics = self.exporter.is_some() || self.files.prometheus.is_some();
+        // Its histograms are a megabyte, which would be charged to the connections of a load that is watched for its memory.
+        if self.live || has_metrics {
+            L::add(&mut self.whole, interval);
+        }
+        if self.live {
+            let picture = self.load.picture(interval, &self.whole, self.threads);
+            self.screen.lock().unwrap_or_else(PoisonError::into_inner).take(picture, look);
+        }
+        if has_metrics {
+            let mut page = Page::default();
+            L::metrics(interval, &self.whole, &mut page);
+            let page = page.finish(look.as_ref());
             if let Err(problem) = self.files.during(&page)
                 && self.written
             {
@@ -148,7 +165,7 @@ impl Observer<'_> {
             }
         }
         if self.lines {
-            let line = files::progress(interval);
+            let line = L::progress(interval);
             if std::io::stderr().is_terminal() { report::overwrite(&line) } else { report::say(&line) }
         }
     }
@@ -156,17 +173,17 @@ impl Observer<'_> {
 
 /// Starts the load, or does not if a signal asks for the end. The start resolves names, which can take long, so it is waited for
 /// together with the signals.
-fn begin(options: Options, quiet: bool, signals: &Signals) -> Result<Running, String> {
+fn begin<L: Load>(load: L, quiet: bool, signals: &Signals) -> Result<Begun<L>, String> {
     let (sender, started) = channel();
     std::thread::spawn(move || {
         // The receiver is gone where somebody did not want to wait for the names any longer.
-        let _ = sender.send(start(options, quiet));
+        let _ = sender.send(start(load, quiet));
     });
     loop {
         match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
             Ok(running) => return running,
             Err(RecvTimeoutError::Timeout) if is_told_to_end(signals)? => {
-                return Err("stopped before the first request".to_owned());
+                return Err(format!("stopped before the first {}", L::FIRST));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err("the start of the load panicked".to_owned()),
@@ -175,10 +192,10 @@ fn begin(options: Options, quiet: bool, signals: &Signals) -> Result<Running, St
 }
 
 /// Says what the load needs, and starts it.
-fn start(options: Options, quiet: bool) -> Result<Running, String> {
-    let connections = options.connections as u64;
-    let prepared = load::prepare(options).map_err(|error| error.to_string())?;
-    let plan = prepared.plan();
+fn start<L: Load>(load: L, quiet: bool) -> Result<Begun<L>, String> {
+    let connections = load.connections();
+    let prepared = load.prepare()?;
+    let plan = L::plan(&prepared);
     if !quiet {
         report::say(&style::plan_line(plan));
     }
@@ -188,7 +205,7 @@ fn start(options: Options, quiet: bool) -> Result<Running, String> {
         processes => processes as u64 * DESCRIPTORS_PER_PROCESS,
     };
     reactor::raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE).map_err(|error| error.to_string())?;
-    prepared.start_with(part).map_err(|error| error.to_string())
+    L::start(prepared, part)
 }
 
 /// Another process of this program, for a part of the load.
@@ -212,7 +229,7 @@ fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Re
     Ok(())
 }
 
-pub(super) fn is_told_to_end(signals: &Signals) -> Result<bool, String> {
+fn is_told_to_end(signals: &Signals) -> Result<bool, String> {
     while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
         if matches!(ask, Ask::Interrupt | Ask::Terminate | Ask::Quit) {
             return Ok(true);

@@ -7,12 +7,16 @@ mod compare;
 mod data;
 mod drive;
 mod files;
+mod http;
 mod live;
+mod metrics;
 mod page;
+mod protocol;
 mod self_test;
 mod sockets;
 mod sources;
 mod style;
+mod table;
 mod units;
 mod websocket;
 
@@ -23,7 +27,7 @@ use crate::{exit, report};
 use data::Results;
 use drive::Progress;
 use files::Files;
-use load::{Expectation, Options};
+use load::{Expectation, Options, Verdict};
 use style::Style;
 
 /// What can stand in place of a URL.
@@ -103,9 +107,15 @@ pub(crate) fn run(args: &Args) -> u8 {
     }
 }
 
-/// Loads for another process. Nothing is printed here: what there is to say, that one says.
+/// Loads for another process. Nothing is printed here: what there is to say, that one says. The standard output is the way to it, and
+/// not for what a script prints; that goes to the standard error.
 fn serve_part() -> u8 {
-    match load::serve_part(std::io::stdin(), std::io::stdout().lock()) {
+    let taken = rustix::io::dup(rustix::stdio::stdout()).and_then(|out| {
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+        Ok(std::fs::File::from(out))
+    });
+    let served = taken.map_err(std::io::Error::from).and_then(|out| load::serve_part(std::io::stdin(), out));
+    match served {
         Ok(()) => exit::OK,
         // The other process is gone: there is nobody to tell.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit::FAILED,
@@ -144,24 +154,44 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
         // Foreign styles have no words for these.
         health.void.iter().for_each(|reason| report::say(&format!("holdfast load: void: {reason}")));
     }
-    Ok(code(&results, show, written))
+    let ended = Ended {
+        nothing: (summary.record.whole().responses == 0 && !summary.stopped).then_some("no request was answered"),
+        is_void: !health.void.is_empty(),
+        saturated: health.saturated,
+        verdicts: &verdicts,
+        written,
+    };
+    Ok(ended.code(show.allow_lag))
 }
 
-/// The exit code of a run.
-fn code(results: &Results<'_>, show: &Show<'_>, written: bool) -> u8 {
-    let unmet = results.verdicts.iter().any(|verdict| !verdict.met);
-    let answered = results.summary.record.whole().responses > 0;
-    if !answered && !results.summary.stopped {
-        report::say("holdfast load: no request was answered");
-        return exit::FAILED;
-    }
-    // A threshold that was missed while the generator had no time left says nothing about the target.
-    if !show.allow_lag && (!results.health.void.is_empty() || (unmet && results.health.saturated)) {
-        return exit::VOID;
-    }
-    match (unmet, written) {
-        (true, _) => exit::THRESHOLD,
-        (false, false) => exit::FAILED,
-        (false, true) => exit::OK,
+/// How a run ended, as far as the exit code is concerned.
+#[derive(Debug)]
+struct Ended<'a> {
+    /// It could not load at all: in words.
+    nothing: Option<&'static str>,
+    is_void: bool,
+    /// A thread of the generator had no time left.
+    saturated: bool,
+    verdicts: &'a [Verdict],
+    /// All files could be written.
+    written: bool,
+}
+
+impl Ended<'_> {
+    fn code(&self, allow_lag: bool) -> u8 {
+        let unmet = self.verdicts.iter().any(|verdict| !verdict.met);
+        if let Some(nothing) = self.nothing {
+            report::say(&format!("holdfast load: {nothing}"));
+            return exit::FAILED;
+        }
+        // A threshold that was missed while the generator had no time left says nothing about the target.
+        if !allow_lag && (self.is_void || (unmet && self.saturated)) {
+            return exit::VOID;
+        }
+        match (unmet, self.written) {
+            (true, _) => exit::THRESHOLD,
+            (false, false) => exit::FAILED,
+            (false, true) => exit::OK,
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! The run as a `report::Document`: what `--html` writes. Charts of latency and rate over time, the percentile spectrum,
-//! failures by cause, the generator's own condition.
+//! failures by cause, the generator's own condition. The sections that a load of WebSockets has, too, take what they show alone.
 
 use super::data::Results;
 use super::sockets::Sockets;
 use super::sockets::account::Look;
-use load::{Cause, Latencies, Row};
+use load::{Cause, Latencies, Row, Verdict};
 use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Severity, Table, Unit};
 
 /// Points of the spectrum per halving of what is left to 100 %.
-const TICKS_PER_HALF: u32 = 5;
+pub(super) const TICKS_PER_HALF: u32 = 5;
 
 /// The document of a run.
 pub(super) fn document(results: &Results<'_>) -> Document {
@@ -26,9 +26,10 @@ pub(super) fn document(results: &Results<'_>) -> Document {
         document = document.section(tcp(sockets));
     }
     if !results.verdicts.is_empty() {
-        document = document.section(verdicts(results));
+        document = document.section(thresholds(results.verdicts, !results.health.void.is_empty()));
     }
-    document.section(generator(results))
+    let health = results.health;
+    document.section(generator(&summary.record.lag, health.busy_share, &health.void, &health.notes))
 }
 
 fn result(results: &Results<'_>) -> Section {
@@ -59,7 +60,7 @@ fn result(results: &Results<'_>) -> Section {
         .map(|cause| (cause.key(), whole.failed_by(*cause) as f64))
         .collect();
     if !failed.is_empty() {
-        let axis = Axis::new("requests", Unit::of("requests"));
+        let axis = Axis::new("requests", Unit::of(""));
         section =
             section.chart(Chart::bars("Failures by cause", axis, format!("n = {} failures", whole.failed()), &failed));
     }
@@ -104,11 +105,12 @@ fn over_time(rows: &[Row]) -> Section {
 }
 
 /// The sockets towards the targets: states over time, who closed first, and what did not move.
-fn tcp(sockets: &Sockets) -> Section {
+pub(super) fn tcp(sockets: &Sockets) -> Section {
     let looks = &sockets.looks;
     let kept = looks.kept();
     let basis = format!("n = {} looks, {}", kept.len(), sockets.source);
-    let axes = |unit: &str| (Axis::new("time", Unit::of("s")), Axis::new(unit, Unit::of(unit)));
+    // The title says what is counted; beside each mark it would not fit on a phone.
+    let axes = |what: &str| (Axis::new("time", Unit::of("s")), Axis::new(what, Unit::of("")));
     let line = |name: &str, value: &dyn Fn(&Look) -> u64| {
         Series::new(name, kept.iter().map(|look| (look.at.as_secs_f64(), value(look) as f64)))
     };
@@ -138,10 +140,11 @@ fn tcp(sockets: &Sockets) -> Section {
     sockets.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
 }
 
-fn verdicts(results: &Results<'_>) -> Section {
-    results.verdicts.iter().fold(Section::new("Thresholds"), |section, verdict| {
+/// The thresholds; a run that is void holds none.
+pub(super) fn thresholds(verdicts: &[Verdict], is_void: bool) -> Section {
+    verdicts.iter().fold(Section::new("Thresholds"), |section, verdict| {
         let outcome = match verdict.met {
-            _ if !results.health.void.is_empty() => report::Outcome::Void,
+            _ if is_void => report::Outcome::Void,
             true => report::Outcome::Holds,
             false => report::Outcome::Fails,
         };
@@ -154,19 +157,18 @@ fn verdicts(results: &Results<'_>) -> Section {
     })
 }
 
-fn generator(results: &Results<'_>) -> Section {
-    let health = results.health;
-    let lag = &results.summary.record.lag;
-    let figure = |value: u64| Figure::from_events(value as f64, lag.count(), Unit::Nanoseconds);
+/// How late the generator was itself, and what it says of the run.
+pub(super) fn generator(lag: &Latencies, busy_share: f64, void: &[String], notes: &[String]) -> Section {
+    let figure =
+        |quantile: f64| Figure::from_events(lag.quantile_ns(quantile) as f64, lag.count(), Unit::Nanoseconds).into();
     let table = Table::new("How late it was itself", &["quantile", "lag"])
-        .row(vec!["p50".into(), figure(health.lag_ns_p50).into()])
-        .row(vec!["p99".into(), figure(health.lag_ns_p99).into()])
-        .row(vec!["p99.9".into(), figure(health.lag_ns_p999).into()])
-        .row(vec!["max".into(), figure(health.lag_ns_max).into()]);
-    let busy = Figure::exact(health.busy_share * 100.0, Unit::Percent);
+        .row(vec!["p50".into(), figure(0.5)])
+        .row(vec!["p99".into(), figure(0.99)])
+        .row(vec!["p99.9".into(), figure(0.999)])
+        .row(vec!["max".into(), figure(1.0)]);
+    let busy = Figure::exact(busy_share * 100.0, Unit::Percent);
     let section =
         Section::new("The generator").table(table.row(vec!["busiest thread, of its time".into(), busy.into()]));
-    let section =
-        health.void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
-    health.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
+    let section = void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
+    notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
 }

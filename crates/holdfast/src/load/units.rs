@@ -4,6 +4,9 @@ pub(super) use crate::watch::model::table::grouped;
 use load::Stage;
 use std::time::Duration;
 
+/// Tables and spectra are in milliseconds, as people and tools expect.
+pub(super) const NS_PER_MS: f64 = 1e6;
+
 /// `10s`, `500ms`, `2m`, `1h`; a bare number is seconds, as in wrk.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];

@@ -1,26 +1,88 @@
 //! A process that has a part of a load: it takes an order, loads, and says what its workers say. It ends when its parent says
 //! so or is gone.
 
-use super::wire::{Begin, Order, Said, encode, parse_next};
+use super::wire::{Begin, Order, Said, Work, encode, parse_next};
 use super::{monotonic_ns, wait_until};
+use crate::crew::{Crew, Part};
+use crate::options::Options;
 use crate::plan::descriptors_needed;
-use crate::prepare::{Crew, Part};
+use crate::prepare::crew;
+use crate::record::Record;
+use crate::script::{self, Start, Threads};
 use crate::setup::{Setup, StartError};
+use crate::websocket;
+use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Runs the part of a load that a parent orders over these two streams, for a program that [`crate::Prepared::start_with`] has
 /// started; returns when it is over. An error is one of the streams': the parent is gone or speaks otherwise.
-pub fn serve_part(from: impl Read + Send + 'static, mut to: impl Write) -> io::Result<()> {
+pub fn serve_part(from: impl Read + Send + 'static, to: impl Write) -> io::Result<()> {
     let mut from = BufReader::new(from);
-    let Some(order) = parse_next::<Order>(&mut from)? else { return Ok(()) };
-    let crew = match start(&order) {
-        Ok(crew) => crew,
-        Err(error) => return to.write_all(&encode(&Said::Refused(error.to_string()))),
-    };
-    to.write_all(&encode(&Said::Ready))?;
+    let Some(Order { part, work }) = parse_next::<Order>(&mut from)? else { return Ok(()) };
+    if part.index >= part.of {
+        let Part { index, of } = part;
+        return refuse(&StartError::Process(format!("has part {index} of {of}")), to);
+    }
+    match work {
+        Work::Http { options, addresses, threads } => match http(&options, &addresses, &threads, part) {
+            Ok((crew, first, threads)) => serve(crew, from, to, || scripts(threads.as_ref(), first)),
+            Err(error) => refuse(&error, to),
+        },
+        Work::WebSocket { options, address, run, counters } => {
+            match websocket::crew_of_part(*options, address, run, &counters, part) {
+                Ok(crew) => serve(crew, from, to, Vec::new),
+                Err(error) => refuse(&error, to),
+            }
+        }
+    }
+}
+
+fn refuse(error: &StartError, mut to: impl Write) -> io::Result<()> {
+    to.write_all(&encode(&Said::<()>::Refused(error.to_string())))
+}
+
+/// The workers of a part over HTTP, with the number of the first and their scripts' states.
+fn http(
+    options: &Options,
+    addresses: &[SocketAddr],
+    threads: &[Start],
+    part: Part,
+) -> Result<(Crew<Record>, usize, Option<Threads>), StartError> {
+    let wanted = descriptors_needed(options.connections, options.threads, part.of);
+    reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
+    let setup = Arc::new(Setup::new(options, Some(addresses))?);
+    let here = part.workers(options.threads, setup.connections_least());
+    let first = part.index * here;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut states, mut scripts) = (None, Vec::new());
+    if let Some(script) = &options.script {
+        let ours = threads.get(first..first + here).unwrap_or_default();
+        let (taken, prepared) = script::take_up(script, options, addresses, ours, &stop)?;
+        (states, scripts) = (Some(taken), prepared);
+    }
+    Ok((crew(options, &setup, part, stop, scripts)?, first, states))
+}
+
+/// What the workers' scripts leave for `done`.
+fn scripts<R>(threads: Option<&Threads>, first: usize) -> Vec<Said<R>> {
+    match threads.map_or(Ok(Vec::new()), Threads::globals) {
+        Ok(all) => all.into_iter().zip(first..).map(|(globals, worker)| Said::Script { worker, globals }).collect(),
+        Err(error) => vec![Said::Failed(error.to_string())],
+    }
+}
+
+/// Lets the workers begin when the parent says so, and says what they say, and what there is to say when they have ended.
+fn serve<R: Serialize + Send + 'static>(
+    crew: Crew<R>,
+    mut from: impl BufRead + Send + 'static,
+    mut to: impl Write,
+    last: impl FnOnce() -> Vec<Said<R>>,
+) -> io::Result<()> {
+    to.write_all(&encode(&Said::<R>::Ready))?;
     to.flush()?;
     let stop = Arc::clone(&crew.together.stop);
     if let Ok(Some(begin)) = parse_next::<Begin>(&mut from) {
@@ -32,36 +94,32 @@ pub fn serve_part(from: impl Read + Send + 'static, mut to: impl Write) -> io::R
         stop.store(true, Ordering::Relaxed);
         crew.together.begin(Instant::now());
     }
+    let told = Arc::new(AtomicBool::new(false));
+    let (by_parent, to_stop) = (Arc::clone(&told), Arc::clone(&stop));
     std::thread::spawn(move || {
         wait_for_the_end(&mut from);
-        stop.store(true, Ordering::Relaxed);
+        by_parent.store(true, Ordering::Relaxed);
+        to_stop.store(true, Ordering::Release);
     });
     let said = tell(&crew, &mut to);
+    let by_script = stop.load(Ordering::Acquire) && !told.load(Ordering::Relaxed);
     // Nobody hears the workers any more; they must not load on.
     crew.together.stop.store(true, Ordering::Relaxed);
     for thread in crew.threads {
         if thread.join().is_err() {
-            to.write_all(&encode(&Said::Failed("a worker of the load panicked".to_owned())))?;
+            to.write_all(&encode(&Said::<R>::Failed("a worker of the load panicked".to_owned())))?;
         }
     }
     said?;
-    to.write_all(&encode(&Said::End))?;
+    let stopped = by_script.then_some(Said::Stopped);
+    for said in stopped.into_iter().chain(last()).chain([Said::End]) {
+        to.write_all(&encode(&said))?;
+    }
     to.flush()
 }
 
-fn start(order: &Order) -> Result<Crew, StartError> {
-    let wanted = descriptors_needed(&order.options, order.part.of);
-    reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
-    let setup = Arc::new(Setup::new(&order.options, Some(&order.addresses))?);
-    let Part { index, of } = order.part;
-    if index >= of {
-        return Err(StartError::Process(format!("has part {index} of {of}")));
-    }
-    Crew::start(&order.options, &setup, order.part)
-}
-
 /// Until the workers have ended.
-fn tell(crew: &Crew, to: &mut impl Write) -> io::Result<()> {
+fn tell<R: Serialize>(crew: &Crew<R>, to: &mut impl Write) -> io::Result<()> {
     while let Ok(message) = crew.messages.recv() {
         if let Some(said) = Said::of(message) {
             to.write_all(&encode(&said))?;

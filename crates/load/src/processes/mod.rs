@@ -1,5 +1,5 @@
 //! A load in several processes, for more connections than one may have descriptors: the parent starts them, gives each its
-//! part, lets them begin at the same moment, and hands what their workers say to `run` as if they were its own. So the
+//! part, lets them begin at the same moment, and hands what their workers say to `crew` as if they were its own. So the
 //! figures of several processes are merged by the same code as those of several threads. The lines are in `wire`, the other
 //! end of the pipes in `child`.
 
@@ -8,14 +8,16 @@ mod wire;
 
 pub use child::serve_part;
 
-use crate::options::Options;
-use crate::prepare::Part;
-use crate::run::Running;
-use crate::setup::{Setup, StartError};
+pub(crate) use wire::Work;
+
+use crate::crew::{Part, Workers};
+use crate::setup::StartError;
 use crate::worker::Message;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::{ClockId, clock_gettime};
+use serde::de::DeserializeOwned;
 use std::io::{self, BufReader, Write as _};
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -34,38 +36,40 @@ const LOOK_PERIOD: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A process that has begun.
-struct Started {
+struct Started<R> {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     workers: Range<usize>,
+    records: PhantomData<R>,
 }
 
-/// Starts a load in as many processes as its plan says.
-pub(crate) fn start(
-    options: Options,
-    setup: Arc<Setup>,
+/// Starts a load in `count` processes with `each` workers each. `ready` is called between the moment when all workers wait and their
+/// begin, with the processes' numbers.
+pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
+    work: &Work,
+    count: usize,
+    each: usize,
     mut command: impl FnMut() -> Command,
-) -> Result<Running, StartError> {
-    let processes = setup.plan.processes;
-    let whole = Part { index: 0, of: processes };
-    let each = whole.workers(&options, &setup);
-    let addresses = setup.addresses();
+    ready: impl FnOnce(&[u32]),
+) -> Result<Workers<R>, StartError> {
     let mut started = Vec::new();
-    for index in 0..processes {
-        let order = Order { options: options.clone(), part: Part { index, ..whole }, addresses: addresses.clone() };
+    for index in 0..count {
+        let order = Order { part: Part { index, of: count }, work: work.clone() };
         let workers = index * each..(index + 1) * each;
         // Those that were started before end as their pipes are dropped.
-        started.push(spawn(command(), &order, workers).map_err(|error| cannot(index, &error))?);
+        started.push(spawn::<R>(command(), &order, workers).map_err(|error| cannot(index, &error))?);
     }
     for (index, started) in started.iter_mut().enumerate() {
-        match parse_next(&mut started.from) {
+        match parse_next::<Said<R>>(&mut started.from) {
             Ok(Some(Said::Ready)) => {}
             Ok(Some(Said::Refused(text))) => return Err(StartError::Process(format!("cannot take its part: {text}"))),
             Ok(_) => return Err(StartError::Process(lost(&mut started.child))),
             Err(error) => return Err(cannot(index, &error)),
         }
     }
+    let processes: Vec<u32> = started.iter().map(|started| started.child.id()).collect();
+    ready(&processes);
     let begin = Begin { monotonic_ns: monotonic_ns() + BEGIN_AHEAD.as_nanos() as u64 };
     let begun = Instant::now() + BEGIN_AHEAD;
     let stop = Arc::new(AtomicBool::new(false));
@@ -82,27 +86,31 @@ pub(crate) fn start(
     }
     let told = Arc::clone(&stop);
     std::thread::spawn(move || hold(leashes, &told));
-    let workers = processes * each;
-    Ok(Running { options, setup, stop, threads, begun, messages, workers, processes, script: None })
+    Ok(Workers { stop, threads, begun, messages, count: count * each, processes })
 }
 
 fn cannot(index: usize, error: &io::Error) -> StartError {
     StartError::Process(format!("(number {index}) cannot be started: {error}"))
 }
 
-fn spawn(mut command: Command, order: &Order, workers: Range<usize>) -> io::Result<Started> {
+fn spawn<R>(mut command: Command, order: &Order, workers: Range<usize>) -> io::Result<Started<R>> {
     // A group of its own: a terminal's Ctrl-C reaches the parent alone, who tells all others.
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn()?;
     let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
     let (mut to, from) = (child.stdin.take().ok_or_else(gone)?, child.stdout.take().ok_or_else(gone)?);
     to.write_all(&encode(order))?;
-    Ok(Started { child, to, from: BufReader::new(from), workers })
+    Ok(Started { child, to, from: BufReader::new(from), workers, records: PhantomData })
 }
 
 /// Hands on what a process says, to its end.
-fn hear(mut child: Child, mut from: BufReader<ChildStdout>, workers: Range<usize>, to: &Sender<Message>) {
+fn hear<R: DeserializeOwned>(
+    mut child: Child,
+    mut from: BufReader<ChildStdout>,
+    workers: Range<usize>,
+    to: &Sender<Message<R>>,
+) {
     let text = loop {
-        match parse_next::<Said>(&mut from) {
+        match parse_next::<Said<R>>(&mut from) {
             Ok(Some(Said::End)) => {
                 // Its exit status says nothing that it has not said.
                 let _ = child.wait();
@@ -111,7 +119,9 @@ fn hear(mut child: Child, mut from: BufReader<ChildStdout>, workers: Range<usize
             Ok(Some(said)) => {
                 // A worker's number is an index here.
                 let is_ours = match &said {
-                    Said::Interval { worker, .. } | Said::Done { worker, .. } => workers.contains(worker),
+                    Said::Interval { worker, .. } | Said::Done { worker, .. } | Said::Script { worker, .. } => {
+                        workers.contains(worker)
+                    }
                     _ => true,
                 };
                 if !is_ours {

@@ -1,14 +1,16 @@
 //! What the processes of a load say to each other: lines of JSON over pipes. The parent sends an [`Order`], the moment of the
 //! begin, and the end of its pipe as the word to stop; a child answers with what its workers say. Pure: bytes in, values out.
 
+use crate::crew::Part;
 use crate::options::Options;
-use crate::prepare::Part;
-use crate::record::Record;
+use crate::script::{Globals, Start};
+use crate::websocket;
 use crate::worker::Message;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read as _};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Longest line that is read. An order has its body in it, a gigabyte at most and four characters a byte; a record has at most
 /// a thousand targets, whose histograms have some hundred kilobytes when they are full.
@@ -17,10 +19,30 @@ const LINE_BYTES_MAX: u64 = 5 << 30;
 /// What a child is to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
-    pub(super) options: Options,
     pub(super) part: Part,
-    /// Of each target, so that all processes load the same ones.
-    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) work: Work,
+}
+
+/// The load that is shared, by its protocol.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Work {
+    Http {
+        options: Box<Options>,
+        /// Of each target, so that all processes load the same ones.
+        addresses: Vec<SocketAddr>,
+        /// What the script's `setup` has given to each worker, if there is a script.
+        threads: Vec<Start>,
+    },
+    WebSocket {
+        options: Box<websocket::Options>,
+        /// Where the target is.
+        address: SocketAddr,
+        /// The run's number, which is in every message.
+        run: u32,
+        /// The counters that all processes share.
+        counters: PathBuf,
+    },
 }
 
 /// When to begin: on the clock that all processes of a machine share (`CLOCK_MONOTONIC`).
@@ -32,43 +54,51 @@ pub(super) struct Begin {
 /// What a child says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum Said<R> {
     /// Its workers are built and wait.
     Ready,
     /// It cannot take part, and why.
     Refused(String),
     /// [`Message::Interval`].
-    Interval { worker: usize, interval: u64, record: Box<Record>, last: bool },
+    Interval { worker: usize, interval: u64, record: Box<R>, last: bool },
     /// [`Message::Done`].
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
     /// [`Message::Failed`].
     Failed(String),
+    /// [`Message::Stopped`].
+    Stopped,
+    /// [`Message::Script`].
+    Script { worker: usize, globals: Globals },
     /// Nothing comes any more.
     End,
 }
 
-impl Said {
+impl<R> Said<R> {
     /// What a worker says, in a form that can be sent.
-    pub(super) fn of(message: Message) -> Option<Self> {
+    pub(super) fn of(message: Message<R>) -> Option<Self> {
         match message {
             Message::Interval { worker, interval, record, last } => {
                 Some(Self::Interval { worker, interval, record, last })
             }
             Message::Done { worker, ended_ns, completed_ns } => Some(Self::Done { worker, ended_ns, completed_ns }),
             Message::Failed(error) => Some(Self::Failed(error.to_string())),
+            Message::Stopped => Some(Self::Stopped),
+            Message::Script { worker, globals } => Some(Self::Script { worker, globals }),
             // Said for all workers together, and only by a parent.
             Message::Ready | Message::Lost { .. } => None,
         }
     }
 
     /// The same as if a worker of this process had said it.
-    pub(super) fn into_message(self) -> Option<Message> {
+    pub(super) fn into_message(self) -> Option<Message<R>> {
         match self {
             Self::Interval { worker, interval, record, last } => {
                 Some(Message::Interval { worker, interval, record, last })
             }
             Self::Done { worker, ended_ns, completed_ns } => Some(Message::Done { worker, ended_ns, completed_ns }),
             Self::Failed(text) => Some(Message::Failed(io::Error::other(text))),
+            Self::Stopped => Some(Message::Stopped),
+            Self::Script { worker, globals } => Some(Message::Script { worker, globals }),
             Self::Ready | Self::Refused(_) | Self::End => None,
         }
     }
@@ -94,7 +124,7 @@ pub(super) fn parse_next<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cause, Pace, Target};
+    use crate::{Cause, Pace, Record, Target};
     use std::time::Duration;
 
     #[test]
@@ -104,10 +134,18 @@ mod tests {
         target.body = (0..=255).collect();
         let pace = Pace::constant(2_400.5, Duration::from_nanos(1_234_567_890));
         let options = Options { pace, seed: u64::MAX, requests: Some(7), ..Options::new(target) };
-        let order = Order { options, part: Part { index: 2, of: 3 }, addresses: vec!["[::1]:81".parse().unwrap()] };
-        let line = encode(&order);
-        let read: Order = parse_next(&mut line.as_slice()).unwrap().unwrap();
-        assert_eq!((read.options, read.part, read.addresses), (order.options, order.part, order.addresses));
+        let address: SocketAddr = "[::1]:81".parse().unwrap();
+        let http = Work::Http { options: Box::new(options), addresses: vec![address], threads: vec![Start::default()] };
+        let sound = websocket::Options::new(websocket::parse_url("ws://a/{{room}}").unwrap());
+        let storm = Some(websocket::Storm { after: Duration::from_nanos(3), share: 0.1 });
+        let options = Box::new(websocket::Options { storm, rooms: Some(7), ramp: 0.3, ..sound });
+        let websocket = Work::WebSocket { options, address, run: u32::MAX, counters: "/proc/1/fd/2".into() };
+        for work in [http, websocket] {
+            let order = Order { part: Part { index: 2, of: 3 }, work };
+            let line = encode(&order);
+            let read: Order = parse_next(&mut line.as_slice()).unwrap().unwrap();
+            assert_eq!((read.part, read.work), (order.part, order.work));
+        }
     }
 
     #[test]
@@ -140,11 +178,11 @@ mod tests {
 
     #[test]
     fn whoever_is_gone_in_the_middle_of_a_line_has_said_nothing() {
-        let line = encode(&Said::Ready);
+        let line = encode(&Said::<Record>::Ready);
         let cut = line.get(..line.len() - 1).unwrap();
-        assert!(matches!(parse_next::<Said>(&mut &*cut), Ok(None)));
-        assert!(matches!(parse_next::<Said>(&mut &b""[..]), Ok(None)));
-        assert!(parse_next::<Said>(&mut &b"{\"done\":{}}\n"[..]).is_err());
-        assert!(parse_next::<Said>(&mut &b"\xff\n"[..]).is_err());
+        assert!(matches!(parse_next::<Said<Record>>(&mut &*cut), Ok(None)));
+        assert!(matches!(parse_next::<Said<Record>>(&mut &b""[..]), Ok(None)));
+        assert!(parse_next::<Said<Record>>(&mut &b"{\"done\":{}}\n"[..]).is_err());
+        assert!(parse_next::<Said<Record>>(&mut &b"\xff\n"[..]).is_err());
     }
 }

@@ -2,12 +2,17 @@
 //! has a Lua state of its own, and the run has one for `setup` and `done`. A function that a script does not define costs
 //! nothing. The HTTP driver calls [`WorkerScript`]; `run` makes and ends them.
 //!
+//! Where the workers are in other processes, `setup` and `done` run in the one that started them, with states of its own for the
+//! threads: what `setup` gives them goes to their processes, and their globals come back before `done`.
+//!
 //! Not the same as in wrk: `thread:stop()` and an error in a script end the whole run.
 
 mod end;
+mod plain;
 mod thread;
 
 pub use end::Finished;
+pub(crate) use plain::Globals;
 
 use crate::options::Options;
 use mlua::{Function, Lua, LuaString, Table, Value};
@@ -66,15 +71,24 @@ pub(crate) struct WorkerScript {
     pub(crate) failure: Option<ScriptError>,
 }
 
-/// The state for `setup` and `done`, with handles to the workers'.
+/// What a worker's state is given before it begins, where `setup` ran in another process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// By `thread:set`, in order.
+    given: Globals,
+    /// By `thread.addr`, if that was set.
+    address: Option<SocketAddr>,
+}
+
+/// The state for `setup` and `done`, with the workers' for `thread:get` in `done`: the states themselves, or where the workers are in
+/// other processes, states that `setup` has seen and that get their globals in the end.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     lua: Lua,
-    /// The workers' states, for `thread:get` in `done`.
-    _workers: Vec<Lua>,
+    workers: Vec<Lua>,
 }
 
-/// Makes the states of a run, and runs `setup` and `init` for each worker.
+/// Makes the states of a run in one process, and runs `setup` and `init` for each worker.
 pub(crate) fn prepare(
     script: &Script,
     options: &Options,
@@ -82,21 +96,110 @@ pub(crate) fn prepare(
     workers: usize,
     stop: &Arc<AtomicBool>,
 ) -> Result<(Host, Vec<WorkerScript>), ScriptError> {
+    let mut scripts = Vec::new();
+    let host = host(script, options, addresses, workers, stop, |lua, thread| {
+        scripts.push(WorkerScript::new(lua.clone(), script, thread.chosen_address())?);
+        Ok(())
+    })?;
+    Ok((host, scripts))
+}
+
+/// Runs `setup` for workers of other processes.
+pub(crate) fn set_up(
+    script: &Script,
+    options: &Options,
+    addresses: &[SocketAddr],
+    workers: usize,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Host, Vec<Start>), ScriptError> {
+    let mut starts = Vec::new();
+    let host = host(script, options, addresses, workers, stop, |_, thread| {
+        starts.push(thread.start());
+        Ok(())
+    })?;
+    Ok((host, starts))
+}
+
+/// The states, with `setup` called for each worker, and `then` behind it.
+fn host(
+    script: &Script,
+    options: &Options,
+    addresses: &[SocketAddr],
+    workers: usize,
+    stop: &Arc<AtomicBool>,
+    mut then: impl FnMut(&Lua, &Thread) -> Result<(), ScriptError>,
+) -> Result<Host, ScriptError> {
     let main = state(script, options)?;
     let setup: Option<Function> = main.globals().get("setup")?;
-    let (mut states, mut scripts) = (Vec::new(), Vec::new());
+    let mut host = Host { lua: main, workers: Vec::new() };
     for _ in 0..workers {
-        let lua = state(script, options)?;
-        let thread = Thread::new(&lua, addresses.first().copied(), Arc::clone(stop));
-        let wrk: Table = lua.globals().get("wrk")?;
-        wrk.set("thread", thread.clone())?;
+        let (lua, thread) = worker(script, options, addresses, stop)?;
         if let Some(setup) = &setup {
             setup.call::<()>(thread.clone())?;
         }
-        states.push(lua.clone());
-        scripts.push(WorkerScript::new(lua, script, thread.chosen_address())?);
+        then(&lua, &thread)?;
+        host.workers.push(lua);
     }
-    Ok((Host { lua: main, _workers: states }, scripts))
+    Ok(host)
+}
+
+/// A worker's state, with itself in `wrk.thread`.
+fn worker(
+    script: &Script,
+    options: &Options,
+    addresses: &[SocketAddr],
+    stop: &Arc<AtomicBool>,
+) -> Result<(Lua, Thread), ScriptError> {
+    let lua = state(script, options)?;
+    let thread = Thread::new(&lua, addresses.first().copied(), Arc::clone(stop));
+    let wrk: Table = lua.globals().get("wrk")?;
+    wrk.set("thread", thread.clone())?;
+    Ok((lua, thread))
+}
+
+/// The workers' states in a process that has a part of the load.
+#[derive(Debug)]
+pub(crate) struct Threads(Vec<Lua>);
+
+/// Makes the states of a part, gives them what `setup` has given them elsewhere, and runs `init` for each.
+pub(crate) fn take_up(
+    script: &Script,
+    options: &Options,
+    addresses: &[SocketAddr],
+    starts: &[Start],
+    stop: &Arc<AtomicBool>,
+) -> Result<(Threads, Vec<WorkerScript>), ScriptError> {
+    let (mut threads, mut scripts) = (Threads(Vec::new()), Vec::new());
+    for start in starts {
+        let (lua, _) = worker(script, options, addresses, stop)?;
+        for (name, value) in &start.given {
+            lua.globals().set(name.as_str(), plain::to_lua(value.as_ref(), &lua)?)?;
+        }
+        scripts.push(WorkerScript::new(lua.clone(), script, start.address)?);
+        threads.0.push(lua);
+    }
+    Ok((threads, scripts))
+}
+
+impl Threads {
+    /// The globals of each worker in the end, if there is a `done` that may ask for them.
+    pub(crate) fn globals(&self) -> Result<Vec<Globals>, ScriptError> {
+        let mut all = Vec::new();
+        for lua in &self.0 {
+            if lua.globals().get::<Option<Function>>("done")?.is_some() {
+                all.push(plain::globals(lua)?);
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Host {
+    /// Takes the globals that a worker of another process had in the end.
+    pub(crate) fn restore(&self, worker: usize, globals: &Globals) -> Result<(), ScriptError> {
+        let Some(lua) = self.workers.get(worker) else { return Ok(()) };
+        Ok(plain::restore(lua, globals)?)
+    }
 }
 
 /// A state with the table `wrk` filled from the options, and the script run once.

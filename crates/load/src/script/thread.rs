@@ -1,19 +1,19 @@
 //! What scripts call a thread: a worker's state as seen from `setup`, `done` and its own script; and addresses.
 
+use super::Start;
+use super::plain::{self, Globals, Plain};
 use mlua::{Lua, MetaMethod, Table, UserData, UserDataFields, UserDataMethods, UserDataRef, Value, WeakLua};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Tables within tables that are copied from one state to another.
-const DEPTH_MAX: usize = 32;
 /// How long `wrk.connect` tries an address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An address as scripts see it: something that can be printed, and given to a thread.
 #[derive(Debug, Clone, Copy)]
-struct Address(SocketAddr);
+pub(super) struct Address(pub(super) SocketAddr);
 
 impl UserData for Address {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
@@ -27,12 +27,14 @@ pub(super) struct Thread {
     /// Weak, as the state itself holds one of these.
     lua: WeakLua,
     address: Arc<Mutex<(Option<SocketAddr>, bool)>>,
+    /// What it was given with `thread:set`, in order.
+    given: Arc<Mutex<Globals>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Thread {
     pub(super) fn new(lua: &Lua, address: Option<SocketAddr>, stop: Arc<AtomicBool>) -> Self {
-        Self { lua: lua.weak(), address: Arc::new(Mutex::new((address, false))), stop }
+        Self { lua: lua.weak(), address: Arc::new(Mutex::new((address, false))), given: Arc::default(), stop }
     }
 
     fn state(&self) -> mlua::Result<Lua> {
@@ -43,6 +45,14 @@ impl Thread {
     pub(super) fn chosen_address(&self) -> Option<SocketAddr> {
         let (address, chosen) = *self.address.lock().unwrap_or_else(PoisonError::into_inner);
         address.filter(|_| chosen)
+    }
+}
+
+impl Thread {
+    /// What `setup` has made of it, for the process that it will run in.
+    pub(super) fn start(&self) -> Start {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Start { given, address: self.chosen_address() }
     }
 }
 
@@ -60,38 +70,19 @@ impl UserData for Thread {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("get", |to, this, name: String| {
             let value: Value = this.state()?.globals().get(name)?;
-            copy(&value, to, 0)
+            plain::to_lua(Plain::of(&value)?.as_ref(), to)
         });
         methods.add_method("set", |_, this, (name, value): (String, Value)| {
             let state = this.state()?;
-            let copied = copy(&value, &state, 0)?;
-            state.globals().set(name, copied)
+            let value = Plain::of(&value)?;
+            state.globals().set(name.as_str(), plain::to_lua(value.as_ref(), &state)?)?;
+            this.given.lock().unwrap_or_else(PoisonError::into_inner).push((name, value));
+            Ok(())
         });
         methods.add_method("stop", |_, this, ()| {
             this.stop.store(true, Ordering::Relaxed);
             Ok(())
         });
-    }
-}
-
-/// The value in another state. As in wrk only plain values and tables of them can go there, and a thread.
-fn copy(value: &Value, to: &Lua, depth: usize) -> mlua::Result<Value> {
-    match value {
-        Value::Nil | Value::Boolean(_) | Value::Integer(_) | Value::Number(_) => Ok(value.clone()),
-        Value::String(text) => Ok(Value::String(to.create_string(text.as_bytes())?)),
-        Value::Table(table) if depth < DEPTH_MAX => {
-            let copied = to.create_table()?;
-            for pair in table.pairs::<Value, Value>() {
-                let (key, value) = pair?;
-                copied.raw_set(copy(&key, to, depth + 1)?, copy(&value, to, depth + 1)?)?;
-            }
-            Ok(Value::Table(copied))
-        }
-        Value::UserData(data) => {
-            let address = data.borrow::<Address>()?;
-            Ok(Value::UserData(to.create_userdata(*address)?))
-        }
-        other => Err(mlua::Error::runtime(format!("a {} cannot be given to another thread", other.type_name()))),
     }
 }
 

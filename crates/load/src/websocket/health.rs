@@ -33,7 +33,8 @@ impl Summary {
         let record = &self.record;
         let elapsed_ns = self.elapsed.as_nanos() as f64;
         let busy_share = if elapsed_ns > 0.0 { (record.cpu_ns_max as f64 / elapsed_ns).min(1.0) } else { 0.0 };
-        let mut health = Health { void: Vec::new(), notes: Vec::new(), busy_share };
+        let lost = self.lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing"));
+        let mut health = Health { void: lost.collect(), notes: Vec::new(), busy_share };
         for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
             let (lag, delivery) = (record.lag.quantile_ns(quantile), record.delivery.quantile_ns(quantile));
             let most = if record.delivered > 0 { (delivery as f64 * LAG_SHARE_MAX) as u64 } else { LAG_NS_MAX };

@@ -1,6 +1,6 @@
 //! The load of WebSocket servers: many connections that are opened at a rate, held, kept alive, spoken over, cut and opened again.
-//! Beside the HTTP load it is a run of its own, since it counts other things; it shares the clock, the plan and the words for
-//! failures. It prints nothing.
+//! Beside the HTTP load it is a run of its own, since it counts other things; it shares the clock, the plan, the processes and the words
+//! for failures. It prints nothing.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Parts: `options`; `setup` is what the threads share; `worker` a thread; `opening` how a connection comes to be, `talking` what
-//! happens on an open one; `message` what is broadcast; `record` what was seen; `run` all threads; `health` and `expect` judge.
+//! happens on an open one; `message` what is broadcast; `record` what was seen, `row` the same over time; `run` all threads and
+//! processes; `health` and `expect` judge.
 
 mod connection;
 mod ending;
@@ -23,6 +24,7 @@ mod message;
 mod opening;
 mod options;
 mod record;
+mod row;
 mod run;
 mod setup;
 mod talking;
@@ -34,4 +36,6 @@ pub use health::Health;
 pub use message::MESSAGE_BYTES_MIN;
 pub use options::{MESSAGE_BYTES_MAX, Options, OptionsError, ROOMS_MAX, Storm, parse_url};
 pub use record::Record;
-pub use run::{Interval, Memory, Running, Stopper, Summary, start};
+pub use row::Row;
+pub(crate) use run::crew_of_part;
+pub use run::{Memory, Prepared, Running, Summary, prepare, start};

@@ -1,8 +1,9 @@
 //! What a load of WebSockets is asked to do. Plain values; the binary maps each flag to one field.
 
 use super::message::MESSAGE_BYTES_MIN;
-use crate::options::{CONNECTIONS_MAX, THREADS_MAX};
+use crate::options::{CONNECTIONS_MAX, PROCESSES_MAX, THREADS_MAX};
 use crate::url::{Url, UrlError};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
 use thiserror::Error;
@@ -13,7 +14,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 pub const ROOMS_MAX: u32 = 10_000_000;
 
 /// All connections of a share are cut at once.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Storm {
     /// When, after all connections were to be open.
     pub after: Duration,
@@ -22,14 +23,17 @@ pub struct Storm {
 }
 
 /// A load of WebSockets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// The target; `{{room}}` and `{{connection}}` in its path stand for the numbers of those.
     pub url: Url,
     /// Connections that are held.
     pub connections: usize,
-    /// Threads.
+    /// Threads, all processes together; at least one in each.
     pub threads: usize,
+    /// Processes that share the connections, or `None` for as many as the limit of descriptors makes necessary. More than one
+    /// needs [`super::Prepared::start_with`].
+    pub processes: Option<usize>,
     /// Connections opened per second.
     pub ramp: f64,
     /// How long they are held, once all are to be open.
@@ -92,6 +96,7 @@ impl Options {
             url,
             connections: 100,
             threads: 1,
+            processes: Some(1),
             ramp: 1000.0,
             hold: Duration::from_secs(10),
             heartbeat: None,
@@ -124,6 +129,7 @@ impl Options {
         let range = |holds: bool, text| if holds { Ok(()) } else { Err(OptionsError::Range(text)) };
         range((1..=CONNECTIONS_MAX).contains(&self.connections), "connections: 1 to 10 million")?;
         range((1..=THREADS_MAX).contains(&self.threads), "threads: too few or too many")?;
+        range(self.processes.is_none_or(|count| (1..=PROCESSES_MAX).contains(&count)), "processes: 1 to 256")?;
         range(self.ramp.is_finite() && self.ramp > 0.0, "ramp: connections per second, above 0")?;
         range(self.rate.is_finite() && self.rate >= 0.0, "rate: messages per second")?;
         range(is_share(self.stall), "stall: a share of the connections, 0 % to 100 %")?;

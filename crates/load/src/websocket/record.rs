@@ -2,11 +2,13 @@
 
 use super::ending::Ending;
 use crate::cause::Cause;
-use crate::tally::Latencies;
+use crate::collect::Recorded;
+use crate::tally::{Latencies, by_index};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything that is counted.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Record {
     /// Connections begun, reconnects included.
     pub begun: u64,
@@ -15,12 +17,14 @@ pub struct Record {
     /// Of those begun: again, after a loss or a failure.
     pub again: u64,
     /// Attempts that failed, by [`Cause`] as index.
+    #[serde(with = "by_index")]
     pub failures: [u64; Cause::ALL.len()],
     /// Handshakes answered with another status than 101.
     pub statuses: BTreeMap<u16, u64>,
     /// 101 without what makes it the answer to a WebSocket handshake.
     pub bad_handshakes: u64,
     /// How open ones ended, by [`Ending`] as index.
+    #[serde(with = "by_index")]
     pub endings: [u64; Ending::ALL.len()],
     /// Codes of the target's close frames; 1005 stands for none, 1006 for an end without a close frame.
     pub codes: BTreeMap<u16, u64>,
@@ -72,6 +76,17 @@ pub struct Record {
     pub cpu_ns: u64,
     /// CPU time of the busiest worker.
     pub cpu_ns_max: u64,
+}
+
+impl Recorded for Record {
+    fn add(&mut self, other: &Self) {
+        Self::add(self, other);
+    }
+
+    fn add_beside(&mut self, other: &Self) {
+        Self::add(self, other);
+        self.open += other.open;
+    }
 }
 
 impl Record {

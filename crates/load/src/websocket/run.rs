@@ -1,25 +1,28 @@
-//! A run from start to end: threads, intervals, memory, what they add up to.
+//! A run from start to end: its processes and threads, its intervals, its memory, and what they add up to.
 
 use super::options::Options;
 use super::record::Record;
-use super::setup::Setup;
-use super::worker::{self, Message};
-use crate::plan::Plan;
+use super::setup::{Known, Setup};
+use super::worker;
+use crate::collect::Collected;
+use crate::crew::{Crew, Part, Workers};
+use crate::plan::{Plan, descriptors_needed};
+use crate::processes::{self, Work};
+use crate::run::{Interval, Stopper};
 use crate::setup::StartError;
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// With fewer connections the memory of histograms and code weighs more than theirs, and a figure for each would mislead.
 const MEASURED_CONNECTIONS_MIN: u64 = 1000;
 
-/// User memory of this process, as the kernel counts it (`VmRSS`).
+/// User memory of the processes that load, as the kernel counts it (`VmRSS`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
     /// Bytes before the first connection.
@@ -37,32 +40,27 @@ impl Memory {
         (self.connections >= MEASURED_CONNECTIONS_MIN).then(|| grown as f64 / self.connections as f64)
     }
 
-    fn look(&mut self, open: u64) {
+    fn look(&mut self, open: u64, processes: &[u32]) {
         if open == 0 || open < self.connections {
             return;
         }
-        let now = resident_bytes();
+        let now = resident_bytes(processes);
         self.held_bytes = if open > self.connections { now } else { self.held_bytes.max(now) };
         self.connections = open;
     }
 }
 
-/// Resident memory of this process; 0 where /proc does not tell.
-fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
-}
-
-/// What all workers recorded in one interval.
-#[derive(Debug, Clone)]
-pub struct Interval {
-    /// Its number, from 0.
-    pub number: u64,
-    /// When it began, from the start of the run.
-    pub begun: Duration,
-    /// What was recorded; `open` is the number at its end.
-    pub record: Record,
+/// Resident memory of these processes, or of this one if there are none; 0 where /proc does not tell.
+fn resident_bytes(processes: &[u32]) -> u64 {
+    let of = |process: &str| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+    };
+    match processes {
+        [] => of("self"),
+        several => several.iter().map(|process| of(&process.to_string())).sum(),
+    }
 }
 
 /// What a run did.
@@ -72,10 +70,14 @@ pub struct Summary {
     pub options: Options,
     /// Where the target is.
     pub address: SocketAddr,
-    /// Threads that ran.
+    /// Threads that ran, of all processes.
     pub threads: usize,
+    /// Processes that ran.
+    pub processes: usize,
     /// What it was computed to need.
     pub plan: Plan,
+    /// What is missing in the record: processes that ended without a word, each in a phrase.
+    pub lost: Vec<String>,
     /// Everything that was recorded; `open` is the most that were open at a time.
     pub record: Record,
     /// From start to end.
@@ -86,60 +88,122 @@ pub struct Summary {
     pub stopped: bool,
 }
 
-/// Ends a run from another thread. Clones are equal.
-#[derive(Debug, Clone)]
-pub struct Stopper(Arc<AtomicBool>);
+/// A load of WebSockets that can begin. It has no socket yet.
+#[derive(Debug)]
+pub struct Prepared {
+    setup: Arc<Setup>,
+}
 
-impl Stopper {
-    /// The run ends within some 50 ms; what is open is cut off.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+/// Resolves the name, and computes what the load will need. A load that cannot fit is refused, unless [`Options::plan`] says that it is
+/// to be tried.
+pub fn prepare(options: Options) -> Result<Prepared, StartError> {
+    let setup = Setup::new(options, None)?;
+    if setup.plan.processes > setup.options.connections {
+        return Err(StartError::TooManyProcesses { processes: setup.plan.processes });
+    }
+    Ok(Prepared { setup: Arc::new(setup) })
+}
+
+/// Starts a load of WebSockets in this process.
+pub fn start(options: Options) -> Result<Running, StartError> {
+    prepare(options)?.start()
+}
+
+impl Prepared {
+    /// What it will need, and in how many processes.
+    pub fn plan(&self) -> &Plan {
+        &self.setup.plan
+    }
+
+    /// Where the target is.
+    pub fn address(&self) -> SocketAddr {
+        self.setup.address
+    }
+
+    /// Starts it in this process; refused where the plan says several.
+    pub fn start(self) -> Result<Running, StartError> {
+        if self.setup.plan.processes > 1 {
+            return Err(StartError::Process("cannot be started: this program loads from one alone".to_owned()));
+        }
+        let crew = crew(&self.setup, Part::WHOLE)?;
+        let memory = Memory { before_bytes: resident_bytes(&[]), ..Memory::default() };
+        Ok(Running { setup: self.setup, workers: crew.begin(), memory })
+    }
+
+    /// Starts it in as many processes as the plan says, as [`crate::Prepared::start_with`] does. The connections are one load's: they
+    /// share rooms, ramp and messages, however they are divided.
+    pub fn start_with(self, command: impl FnMut() -> Command) -> Result<Running, StartError> {
+        let count = self.setup.plan.processes;
+        if count <= 1 {
+            return self.start();
+        }
+        let setup = self.setup;
+        let options = Box::new(setup.options.clone());
+        let each = Part { index: 0, of: count }.workers(options.threads, options.connections);
+        let (address, run, counters) = (setup.address, setup.run, setup.counters_path());
+        let work = Work::WebSocket { options, address, run, counters };
+        let mut memory = Memory::default();
+        let before = |processes: &[u32]| memory.before_bytes = resident_bytes(processes);
+        let workers = processes::start(&work, count, each, command, before)?;
+        Ok(Running { setup, workers, memory })
     }
 }
 
-/// A load that runs. Dropping it stops it and waits for its threads.
+/// The workers of a part, in this process.
+fn crew(setup: &Arc<Setup>, part: Part) -> Result<Crew<Record>, StartError> {
+    let here = part.workers(setup.options.threads, setup.options.connections);
+    Crew::start(part, here, Arc::new(AtomicBool::new(false)), |place| {
+        let setup = Arc::clone(setup);
+        move || worker::run(setup, &place)
+    })
+}
+
+/// The same in a process that another one has started for it.
+pub(crate) fn crew_of_part(
+    options: Options,
+    address: SocketAddr,
+    run: u32,
+    counters: &Path,
+    part: Part,
+) -> Result<Crew<Record>, StartError> {
+    let wanted = descriptors_needed(options.connections, options.threads, part.of);
+    reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
+    let setup = Setup::new(options, Some(&Known { address, run, counters }))?;
+    crew(&Arc::new(setup), part)
+}
+
+/// A load that runs. Dropping it stops it and waits for its threads and processes.
 #[derive(Debug)]
 pub struct Running {
     setup: Arc<Setup>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-    messages: Receiver<Message>,
+    workers: Workers<Record>,
     memory: Memory,
 }
 
-/// Starts a load of WebSockets.
-pub fn start(options: Options) -> Result<Running, StartError> {
-    let workers = options.threads.min(options.connections).max(1);
-    let setup = Arc::new(Setup::new(options, workers)?);
-    let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
-    let (sender, messages) = channel();
-    let mut running = Running { setup, stop, threads: Vec::new(), messages, memory: Memory::default() };
-    let mut failure = None;
-    for index in 0..workers {
-        let (setup, stop) = (Arc::clone(&running.setup), Arc::clone(&running.stop));
-        let (begun, sender) = (Arc::clone(&begun), sender.clone());
-        let work = move || worker::run(setup, (index, workers), &begun, &stop, &sender);
-        match std::thread::Builder::new().name(format!("load-{index}")).spawn(work) {
-            Ok(thread) => running.threads.push(thread),
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    for _ in 0..running.threads.len() {
-        // Each says so once; the channel cannot end before, as a sender is held here.
-        let _ = running.messages.recv();
-    }
-    if failure.is_some() {
-        running.stop.store(true, Ordering::Relaxed);
-    }
-    running.memory.before_bytes = resident_bytes();
-    let _ = begun.set(Instant::now());
-    failure.map_or(Ok(running), |error| Err(StartError::Worker(error)))
-}
-
 impl Running {
-    /// For ending it early.
+    /// For ending it early; what is open is cut off then.
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.stop))
+        Stopper(Arc::clone(&self.workers.stop))
+    }
+
+    /// When it began: the ramp and the intervals count from here.
+    pub fn begun(&self) -> Instant {
+        self.workers.begun
+    }
+
+    /// Where the target is.
+    pub fn address(&self) -> SocketAddr {
+        self.setup.address
+    }
+
+    /// Threads that load, of all processes.
+    pub fn threads(&self) -> usize {
+        self.workers.count
+    }
+
+    /// Processes that load.
+    pub fn processes(&self) -> usize {
+        self.workers.process_count()
     }
 
     /// What it was computed to need.
@@ -152,68 +216,28 @@ impl Running {
         self.watch(|_| ())
     }
 
-    /// Waits for the end, and shows each interval when all workers have finished it.
-    pub fn watch(mut self, mut show: impl FnMut(&Interval)) -> io::Result<Summary> {
-        let threads = self.threads.len();
-        let mut progress = vec![0u64; threads];
-        let mut unfinished: BTreeMap<u64, Record> = BTreeMap::new();
-        let (mut whole, mut elapsed, mut failure) = (Record::default(), Duration::ZERO, None);
-        while progress.iter().any(|progress| *progress < u64::MAX) {
-            match self.messages.recv() {
-                Ok(Message::Interval { worker, interval, record, ended_ns }) => {
-                    whole.add(&record);
-                    let entry = unfinished.entry(interval).or_default();
-                    entry.add(&record);
-                    entry.open += record.open;
-                    if let Some(place) = progress.get_mut(worker) {
-                        *place = if ended_ns.is_some() { u64::MAX } else { interval + 1 };
-                    }
-                    elapsed = elapsed.max(Duration::from_nanos(ended_ns.unwrap_or(0)));
-                }
-                Ok(Message::Failed(error)) => {
-                    self.stop.store(true, Ordering::Relaxed);
-                    failure = Some(error);
-                    break;
-                }
-                Ok(Message::Ready) => {}
-                Err(_) => break,
-            }
-            let least = progress.iter().min().copied().unwrap_or(u64::MAX);
-            while let Some(entry) = unfinished.first_entry().filter(|entry| *entry.key() < least) {
-                let (number, record) = entry.remove_entry();
-                self.memory.look(record.open);
-                let begun = self.setup.options.interval.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
-                show(&Interval { number, begun, record });
-            }
-        }
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                failure = failure.or_else(|| Some(io::Error::other("a worker of the load panicked")));
-            }
-        }
-        if let Some(error) = failure {
-            return Err(error);
-        }
+    /// Waits for the end, and shows each interval when all workers have finished it; its `open` is the number at its end.
+    pub fn watch(mut self, mut show: impl FnMut(&Interval<Record>)) -> io::Result<Summary> {
+        let processes = self.workers.processes.clone();
+        let mut memory = self.memory;
+        let mut look = |interval: &Interval<Record>| {
+            memory.look(interval.record.open, &processes);
+            show(interval);
+        };
+        let collected = self.workers.watch(self.setup.options.interval, Record::default(), &mut look)?;
+        let Collected { mut whole, ended_ns, lost, .. } = collected;
         whole.open = self.setup.open_most();
         Ok(Summary {
             options: self.setup.options.clone(),
             address: self.setup.address,
-            threads,
+            threads: self.threads(),
+            processes: self.processes(),
             plan: self.setup.plan.clone(),
+            lost,
             record: whole,
-            elapsed,
-            memory: self.memory,
-            stopped: self.stop.load(Ordering::Relaxed),
+            elapsed: Duration::from_nanos(ended_ns),
+            memory,
+            stopped: self.workers.stop.load(Ordering::Relaxed),
         })
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // Nobody is left to be told.
-            let _ = thread.join();
-        }
     }
 }

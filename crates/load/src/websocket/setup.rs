@@ -1,14 +1,15 @@
 //! What all threads of a run share: where to connect and what to say, prepared once, before the first socket; and the few counts
-//! that concern all of them.
+//! that concern all of them, of all processes.
 
 use super::options::Options;
 use crate::options::Target;
 use crate::plan::{Limits, Plan};
 use crate::setup::{StartError, check_sources, resolve, ways};
 use http1::encode::encode_field;
-use reactor::{ConnectOptions, PeerAddress};
+use reactor::{ConnectOptions, PeerAddress, SharedCounters};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Longest response head of a handshake, as nginx' default for upstreams with room to spare.
@@ -28,27 +29,48 @@ pub(super) struct Setup {
     pub(super) limits: http1::Limits,
     /// Tells this run's messages from those of others.
     pub(super) run: u32,
-    /// Messages sent to each room.
-    sent: Vec<AtomicU32>,
-    /// Connections that are open, of all workers together.
-    open: AtomicU64,
-    /// The most that ever were.
-    open_most: AtomicU64,
-    /// Workers that may still send a message.
-    pub(super) speaking: AtomicUsize,
+    /// What workers have to know of each other while the run goes on, in whatever processes they are: see the constants.
+    counters: SharedCounters,
     pub(super) hold_begins_ns: u64,
     pub(super) hold_ends_ns: u64,
 }
 
+/// Connections that are open, of all workers together.
+const OPEN: usize = 0;
+/// The most that ever were.
+const OPEN_MOST: usize = 1;
+/// Workers that have said their last message.
+const SILENT: usize = 2;
+/// From here on: messages sent to each room.
+const SENT: usize = 3;
+
+/// What one process has found out or made, for the others of the run.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    pub(super) address: SocketAddr,
+    pub(super) run: u32,
+    pub(super) counters: &'a Path,
+}
+
 impl Setup {
-    pub(super) fn new(options: Options, workers: usize) -> Result<Self, StartError> {
+    /// Resolves the name and makes the plan, or takes what another process of the run already knows.
+    pub(super) fn new(options: Options, known: Option<&Known<'_>>) -> Result<Self, StartError> {
         options.check().map_err(|error| StartError::WebSocket(error.to_string()))?;
         check_sources(&options.sources)?;
-        let address = resolve(&options.url.host, options.url.port)?;
+        let address = match known {
+            Some(known) => known.address,
+            None => resolve(&options.url.host, options.url.port)?,
+        };
         let plan = plan(&options, address);
-        if options.plan && plan.unmet().next().is_some() {
+        if options.plan && known.is_none() && plan.unmet().next().is_some() {
             return Err(StartError::Starved(plan.unmet().cloned().collect()));
         }
+        let count = SENT + options.rooms.unwrap_or(0) as usize;
+        let counters = match known {
+            Some(known) => SharedCounters::open(known.counters, count),
+            None => SharedCounters::new(count),
+        };
+        let counters = counters.map_err(StartError::Counters)?;
         let (mut lines, mut protocols) = (Vec::new(), Vec::new());
         for (name, value) in &options.fields {
             encode_field(name.as_bytes(), value.as_bytes(), &mut lines);
@@ -66,15 +88,17 @@ impl Setup {
             lines,
             protocols,
             limits: http1::Limits::response(HEAD_BYTES_MAX),
-            run: fastrand::u32(..),
-            sent: (0..options.rooms.unwrap_or(0)).map(|_| AtomicU32::new(0)).collect(),
-            open: AtomicU64::new(0),
-            open_most: AtomicU64::new(0),
-            speaking: AtomicUsize::new(workers),
+            run: known.map_or_else(|| fastrand::u32(..), |known| known.run),
+            counters,
             hold_begins_ns,
             hold_ends_ns: hold_begins_ns.saturating_add(ns(options.hold)),
             options,
         })
+    }
+
+    /// Where other processes find the counters.
+    pub(super) fn counters_path(&self) -> PathBuf {
+        self.counters.path()
     }
 
     /// How the n-th connection is opened.
@@ -89,28 +113,47 @@ impl Setup {
 
     /// A connection is open from now on.
     pub(super) fn opened(&self) {
-        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
-        self.open_most.fetch_max(open, Ordering::Relaxed);
+        let open = self.counter(OPEN).fetch_add(1, Ordering::Relaxed) + 1;
+        self.counter(OPEN_MOST).fetch_max(open, Ordering::Relaxed);
     }
 
     /// One that was open is not any more.
     pub(super) fn ended(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.counter(OPEN).fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The most connections that were open at a time.
     pub(super) fn open_most(&self) -> u64 {
-        self.open_most.load(Ordering::Relaxed)
+        u64::from(self.counter(OPEN_MOST).load(Ordering::Relaxed))
+    }
+
+    /// A worker sends no message any more.
+    pub(super) fn falls_silent(&self) {
+        self.counter(SILENT).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether that is so of all of them.
+    pub(super) fn are_silent(&self, workers: usize) -> bool {
+        self.counter(SILENT).load(Ordering::Acquire) as usize >= workers
     }
 
     /// Messages sent to a room so far; `None` without rooms.
     pub(super) fn sent(&self, room: u32) -> Option<u32> {
-        self.sent.get(room as usize).map(|sent| sent.load(Ordering::Relaxed))
+        self.sent_to(room).map(|sent| sent.load(Ordering::Relaxed))
     }
 
     /// The number of the next message to a room, from 1.
     pub(super) fn next_number(&self, room: u32) -> Option<u32> {
-        self.sent.get(room as usize).map(|sent| sent.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+        self.sent_to(room).map(|sent| sent.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
+    }
+
+    fn sent_to(&self, room: u32) -> Option<&AtomicU32> {
+        self.options.rooms?;
+        self.counters.get(SENT + room as usize)
+    }
+
+    fn counter(&self, index: usize) -> &AtomicU32 {
+        self.counters.get(index).expect("the list was made with these")
     }
 
     /// A text with the numbers of room and connection in it.
@@ -127,6 +170,7 @@ fn plan(options: &Options, address: SocketAddr) -> Plan {
     let like = crate::Options {
         connections: options.connections,
         threads: options.threads,
+        processes: options.processes,
         sources: options.sources.clone(),
         ..crate::Options::new(Target::new(options.url.clone()))
     };

@@ -6,9 +6,10 @@ use super::ending::Ending;
 use super::record::Record;
 use super::setup::Setup;
 use crate::cause::Cause;
+use crate::crew::Place;
 use crate::pace::{Arrivals, Schedule, Spacing, Stage};
-use crate::worker::thread_cpu_ns;
 use crate::worker::timer::Timer;
+use crate::worker::{Message, thread_cpu_ns};
 use http1::ResponseHead;
 use reactor::{Reactor, Ready, SourceId};
 use std::io;
@@ -28,22 +29,9 @@ const DELIVERED_LOOK_NS: u64 = 20_000_000;
 const LOOK_PERIOD_MS: u64 = 50;
 /// What is due in a row before the sockets get their turn, after a stall.
 const DUE_IN_A_ROW: usize = 64;
+/// Intervals that a worker which was stopped for long has still something to say of.
+const SLEPT_THROUGH_MAX: u64 = 1000;
 const NEVER: u64 = u64::MAX;
-
-/// What a worker tells the run.
-#[derive(Debug)]
-pub(super) enum Message {
-    /// It is built, or has failed to be.
-    Ready,
-    /// What it recorded in an interval, and that this was the last one.
-    Interval {
-        worker: usize,
-        interval: u64,
-        record: Box<Record>,
-        ended_ns: Option<u64>,
-    },
-    Failed(io::Error),
-}
 
 /// How far the run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +77,7 @@ pub(super) struct Worker {
     look_due_ns: u64,
     interval: u64,
     cpu_ns: u64,
-    messages: Sender<Message>,
+    messages: Sender<Message<Record>>,
 }
 
 /// The times at which messages are due.
@@ -100,7 +88,12 @@ fn arrivals(setup: &Setup, index: usize, workers: usize) -> Arrivals {
 }
 
 impl Worker {
-    pub(super) fn new(setup: Arc<Setup>, index: usize, workers: usize, messages: Sender<Message>) -> io::Result<Self> {
+    pub(super) fn new(
+        setup: Arc<Setup>,
+        index: usize,
+        workers: usize,
+        messages: Sender<Message<Record>>,
+    ) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let timer = Timer::new()?;
         reactor.watch(timer.descriptor(), TIMER, false)?;
@@ -305,7 +298,7 @@ impl Worker {
 
     fn stop_speaking(&mut self) {
         if self.stretch == Stretch::Holding {
-            self.setup.speaking.fetch_sub(1, Ordering::AcqRel);
+            self.setup.falls_silent();
         }
     }
 
@@ -314,7 +307,7 @@ impl Worker {
         if self.setup.options.rate <= 0.0 {
             return true;
         }
-        if self.now_ns < self.look_due_ns || self.setup.speaking.load(Ordering::Acquire) > 0 {
+        if self.now_ns < self.look_due_ns || !self.setup.are_silent(self.workers) {
             return false;
         }
         self.look_due_ns = self.now_ns + DELIVERED_LOOK_NS;
@@ -357,26 +350,35 @@ impl Worker {
         let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
         let mut record = Box::new(std::mem::take(&mut self.record));
         (record.cpu_ns, record.cpu_ns_max, record.open) = (spent_ns, spent_ns, self.open);
-        let ended_ns = last.then_some(self.now_ns);
-        // Without a receiver there is nobody to tell.
-        let _ = self.messages.send(Message::Interval { worker: self.index, interval: self.interval, record, ended_ns });
+        self.tell(record, last);
+        // Whoever slept through intervals had its connections open meanwhile.
+        let first = now.saturating_sub(SLEPT_THROUGH_MAX).max(self.interval + 1);
+        for slept in first..now {
+            self.interval = slept;
+            self.tell(Box::new(Record { open: self.open, ..Record::default() }), false);
+        }
         self.interval = now;
+        if last {
+            let (ended_ns, worker) = (self.now_ns, self.index);
+            let _ = self.messages.send(Message::Done { worker, ended_ns, completed_ns: ended_ns });
+        }
+    }
+
+    fn tell(&self, record: Box<Record>, last: bool) {
+        let (worker, interval) = (self.index, self.interval);
+        // Without a receiver there is nobody to tell.
+        let _ = self.messages.send(Message::Interval { worker, interval, record, last });
     }
 }
 
 /// Builds a worker in its own thread and runs it to its end.
-pub(super) fn run(
-    setup: Arc<Setup>,
-    (index, workers): (usize, usize),
-    begun: &std::sync::OnceLock<Instant>,
-    stop: &AtomicBool,
-    messages: &Sender<Message>,
-) {
-    let built = Worker::new(setup, index, workers, messages.clone());
+pub(super) fn run(setup: Arc<Setup>, place: &Place<Record>) {
+    let Place { index, of, together, messages } = place;
+    let built = Worker::new(setup, *index, *of, messages.clone());
     // One that failed is waited for as well.
     let _ = messages.send(Message::Ready);
-    let begun = *begun.wait();
-    if let Err(error) = built.and_then(|worker| worker.run(begun, stop)) {
+    let begun = *together.begun.wait();
+    if let Err(error) = built.and_then(|worker| worker.run(begun, &together.stop)) {
         let _ = messages.send(Message::Failed(error));
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod timer;
 use crate::options::{Options, Pace};
 use crate::pace::{Arrivals, Schedule};
 use crate::record::{Bench, Record};
+use crate::script::Globals;
 use reactor::{Reactor, Ready, SourceId, TaskId};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -61,16 +62,20 @@ impl Together {
 
 /// What a worker tells the run. Workers are numbered through over all processes.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum Message<R = Record> {
     /// It is built, or has failed to be, and waits for the start.
     Ready,
     /// What it recorded in an interval; it will send nothing more for this interval or an earlier one. After the last one
     /// comes `Done`.
-    Interval { worker: usize, interval: u64, record: Box<Record>, last: bool },
+    Interval { worker: usize, interval: u64, record: Box<R>, last: bool },
     /// It has ended, so many nanoseconds after the start; the last response was complete at the second time.
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
     /// It cannot go on.
     Failed(io::Error),
+    /// Its script has asked for the end of the run, in another process.
+    Stopped,
+    /// The globals of its script when all was over, from another process.
+    Script { worker: usize, globals: Globals },
     /// The process of these workers has ended without a word: how.
     Lost { workers: Range<usize>, text: String },
 }

@@ -1,7 +1,7 @@
 //! The flags of a load of WebSockets, and what they become together with those that it shares with HTTP.
 
 use super::super::units::{parse_count, parse_duration, parse_duration_range, parse_rate};
-use super::{LoadArgs, Processes, THREADS_DEFAULT};
+use super::{LoadArgs, THREADS_DEFAULT};
 use load::websocket::{Options, Storm, parse_url};
 use std::time::Duration;
 
@@ -100,8 +100,7 @@ impl LoadArgs {
             (self.think.is_some(), "--think"),
             (self.script.is_some(), "--script"),
             (self.style != crate::load::style::Style::Own, "--style"),
-            (matches!(self.processes, Processes::Exactly(2..)), "--processes"),
-            (self.files.is_more_than_json(), "--csv, --hgrm, --html, --prometheus or --listen"),
+            (self.no_templates, "--no-templates"),
         ];
         if let Some((_, flag)) = for_http.iter().find(|(given, _)| *given) {
             return Err(format!("{flag} is not for ws:// URLs"));
@@ -117,6 +116,7 @@ impl LoadArgs {
         let options = Options {
             connections: self.connections.map_or(sound.connections, |count| count as usize),
             threads: self.threads.unwrap_or(THREADS_DEFAULT),
+            processes: self.processes.count(),
             ramp: constant(flags.ramp, "--ramp")?.unwrap_or(sound.ramp),
             hold: flags.hold.or(self.duration).unwrap_or(sound.hold),
             heartbeat: flags.heartbeat,

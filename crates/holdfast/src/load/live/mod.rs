@@ -6,7 +6,7 @@ mod screen;
 use crate::terminal::Terminal;
 use load::Stopper;
 use screen::Asks;
-pub(super) use screen::Screen;
+pub(super) use screen::{Cell, Picture, Screen, quantiles};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -1,10 +1,10 @@
-//! What the live view of a load shows, and how it answers keys. No terminal and no load: intervals, looks at sockets and keys
-//! come in, a frame is drawn. Lines over time are `watch`'s.
+//! What the live view of a load shows, and how it answers keys. No terminal and no load: pictures of intervals, looks at sockets and
+//! keys come in, a frame is drawn. What is in a picture is the business of each protocol; lines over time are `watch`'s.
 
 use super::super::sockets::account::Look;
 use super::super::units::{grouped, time};
 use crate::watch::model::series::sparkline;
-use load::{Cause, Interval, Latencies, Options, Pace, Schedule, Tally};
+use load::Latencies;
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -13,7 +13,6 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use sockdiag::State;
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Intervals that lines over time remember: ten minutes by the second, some forty numbers each.
 const HISTORY_MAX: usize = 600;
@@ -32,73 +31,96 @@ pub(super) enum Asks {
     Stop,
 }
 
-/// What is remembered of an interval.
-#[derive(Debug, Clone, Copy, Default)]
-struct Past {
-    responses: u64,
-    errors: u64,
-    latency_ns: [u64; QUANTILES.len()],
-    states: [u64; State::ALL.len()],
+/// A line of the picture.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    name: &'static str,
+    kind: CellKind,
 }
 
-/// What is shown of the last interval and of the whole.
+#[derive(Debug, Clone)]
+enum CellKind {
+    /// Above a group of others.
+    Heading,
+    /// The value of the last interval, for the line over time; the same as text; and that of the whole run.
+    OverTime(u64, String, String),
+    /// Of the last interval alone.
+    Still(String),
+}
+
+impl Cell {
+    pub(crate) fn heading(name: &'static str) -> Self {
+        Self { name, kind: CellKind::Heading }
+    }
+
+    pub(crate) fn of(name: &'static str, value: u64, last: String, whole: String) -> Self {
+        Self { name, kind: CellKind::OverTime(value, last, whole) }
+    }
+
+    pub(crate) fn still(name: &'static str, last: String) -> Self {
+        Self { name, kind: CellKind::Still(last) }
+    }
+
+    /// A quantile of times: of the last interval, and of the whole run.
+    pub(crate) fn time(name: &'static str, quantile: f64, last: &Latencies, whole: &Latencies) -> Self {
+        let (now, all) = (last.quantile_ns(quantile), whole.quantile_ns(quantile));
+        Self::of(name, now, time(now as f64), time(all as f64))
+    }
+}
+
+/// A line for each quantile of times.
+pub(crate) fn quantiles(last: &Latencies, whole: &Latencies) -> impl Iterator<Item = Cell> {
+    QUANTILES.into_iter().map(|(name, quantile)| Cell::time(name, quantile, last, whole))
+}
+
+/// What is shown of an interval and of everything before it.
+#[derive(Debug, Clone)]
+pub(crate) struct Picture {
+    /// How far the run is.
+    pub(crate) progress: String,
+    /// The same ones in each interval, but for those that stand still.
+    pub(crate) cells: Vec<Cell>,
+    /// What failed, with its reason; what never did is left out.
+    pub(crate) failures: Vec<(u64, &'static str)>,
+    /// How late the generator was, at p99.
+    pub(crate) lag_ns: u64,
+    /// Share of the interval that its threads ran.
+    pub(crate) busy_share: f64,
+}
+
+/// What is remembered of an interval.
 #[derive(Debug, Clone, Default)]
-struct Now {
-    elapsed: Duration,
-    whole: Tally,
-    waiting: u64,
-    lag: Latencies,
-    busy_share: f64,
-    look: Option<Look>,
+struct Past {
+    /// Of the cells with a line over time, in their order.
+    values: Vec<u64>,
+    states: [u64; State::ALL.len()],
 }
 
 /// All that is drawn.
 #[derive(Debug)]
 pub(crate) struct Screen {
     head: String,
-    duration: Option<Duration>,
-    requests: Option<u64>,
-    threads: u64,
     past: VecDeque<Past>,
-    now: Now,
+    picture: Picture,
+    look: Option<Look>,
     /// What is shown while the picture is held; the counting goes on.
-    held: Option<(VecDeque<Past>, Now)>,
+    held: Option<(VecDeque<Past>, Picture, Option<Look>)>,
     stopping: bool,
 }
 
 impl Screen {
-    pub(crate) fn new(options: &Options, threads: usize) -> Self {
-        let target =
-            options.targets.first().map_or_else(String::new, |target| format!("{} {}", target.method, target.url));
-        let more = match options.targets.len() {
-            0 | 1 => String::new(),
-            targets => format!(" and {} more", targets - 1),
-        };
-        let (pace, duration) = match &options.pace {
-            Pace::Closed { .. } => ("closed loop", options.duration),
-            Pace::Open { stages, .. } => ("open loop", Some(Schedule::new(stages.clone()).duration())),
-        };
-        let connections = grouped(options.connections as u64);
-        Self {
-            head: format!("{target}{more}  {pace}, {connections} connections"),
-            // A rate with a number of requests has a schedule without an end.
-            duration: duration.filter(|_| options.requests.is_none() || !options.pace.is_open()),
-            requests: options.requests,
-            threads: threads as u64,
-            past: VecDeque::new(),
-            now: Now::default(),
-            held: None,
-            stopping: false,
-        }
+    /// `picture` is that of a run which has done nothing yet.
+    pub(crate) fn new(head: String, picture: Picture) -> Self {
+        Self { head, past: VecDeque::new(), picture, look: None, held: None, stopping: false }
     }
 
     /// An interval is over.
-    pub(crate) fn take(&mut self, interval: &Interval, look: Option<Look>) {
-        let tally = interval.record.whole();
-        let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
-        let rate = |count: u64| (count as f64 / seconds) as u64;
-        let mut past = Past { responses: rate(tally.responses), errors: rate(tally.errors()), ..Past::default() };
-        past.latency_ns = QUANTILES.map(|(_, quantile)| tally.latency.quantile_ns(quantile));
+    pub(crate) fn take(&mut self, picture: Picture, look: Option<Look>) {
+        let values = picture.cells.iter().filter_map(|cell| match cell.kind {
+            CellKind::OverTime(value, ..) => Some(value),
+            CellKind::Heading | CellKind::Still(_) => None,
+        });
+        let mut past = Past { values: values.collect(), ..Past::default() };
         if let Some(look) = look {
             past.states = State::ALL.map(|state| look.states.of(state));
         }
@@ -106,13 +128,8 @@ impl Screen {
             self.past.pop_front();
         }
         self.past.push_back(past);
-        let now = &mut self.now;
-        now.elapsed = interval.begun + interval.length;
-        now.whole.add(&tally);
-        now.waiting = interval.record.waiting_max;
-        now.lag.add(&interval.record.lag);
-        now.busy_share = interval.record.cpu_ns as f64 / 1e9 / seconds / self.threads.max(1) as f64;
-        now.look = look.or(now.look);
+        self.picture = picture;
+        self.look = look.or(self.look);
     }
 
     pub(super) fn press(&mut self, key: KeyCode, modifiers: KeyModifiers) -> Asks {
@@ -122,7 +139,7 @@ impl Screen {
             KeyCode::Char('p' | ' ') => {
                 self.held = match self.held.take() {
                     Some(_) => None,
-                    None => Some((self.past.clone(), self.now.clone())),
+                    None => Some((self.past.clone(), self.picture.clone(), self.look)),
                 };
                 Asks::Nothing
             }
@@ -148,31 +165,31 @@ impl Screen {
     }
 
     fn lines(&self, width: usize) -> Vec<Line<'static>> {
-        let (past, now) = self.held.as_ref().map_or((&self.past, &self.now), |(past, now)| (past, now));
+        let (past, picture, look) = match &self.held {
+            Some((past, picture, look)) => (past, picture, look.as_ref()),
+            None => (&self.past, &self.picture, self.look.as_ref()),
+        };
         let room = width.saturating_sub(COLUMNS);
         let begin = past.len().saturating_sub(room);
         let over_time = |value: &dyn Fn(&Past) -> u64| {
             let values: Vec<u64> = past.iter().skip(begin).map(value).collect();
             sparkline(&values, room)
         };
-        let last = past.back().copied().unwrap_or_default();
         let held = if self.held.is_some() { "HELD  " } else { "" };
-        let mut lines = vec![bold(format!("{held}{}", self.head)), Line::from(self.progress(now))];
-        lines.push(heading("", "last", "whole"));
-        let mean = (now.whole.responses as f64 / now.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)) as u64;
-        lines.push(row("responses/s", &grouped(last.responses), &grouped(mean), &over_time(&|past| past.responses)));
-        let errors = grouped(now.whole.errors());
-        lines.push(row("errors/s", &grouped(last.errors), &errors, &over_time(&|past| past.errors)));
-        if now.waiting > 0 {
-            lines.push(row("in line", &grouped(now.waiting), "", ""));
+        let mut lines = vec![bold(format!("{held}{}", self.head)), Line::from(picture.progress.clone())];
+        let mut at = 0;
+        for Cell { name, kind } in &picture.cells {
+            lines.push(match kind {
+                CellKind::Heading => heading(name, "last", "whole"),
+                CellKind::Still(last) => row(name, last, "", ""),
+                CellKind::OverTime(_, last, whole) => {
+                    let values = over_time(&|past| past.values.get(at).copied().unwrap_or_default());
+                    at += 1;
+                    row(name, last, whole, &values)
+                }
+            });
         }
-        lines.push(heading("latency", "last", "whole"));
-        for (at, (name, quantile)) in QUANTILES.into_iter().enumerate() {
-            let value = |past: &Past| past.latency_ns.get(at).copied().unwrap_or_default();
-            let whole = time(now.whole.latency.quantile_ns(quantile) as f64);
-            lines.push(row(name, &time(value(&last) as f64), &whole, &over_time(&value)));
-        }
-        if let Some(look) = &now.look {
+        if let Some(look) = look {
             lines.push(heading("sockets", "now", ""));
             let counted = |at: usize| past.iter().any(|past| past.states.get(at).is_some_and(|count| *count > 0));
             for (at, state) in State::ALL.into_iter().enumerate().filter(|(at, _)| counted(*at)) {
@@ -181,25 +198,13 @@ impl Screen {
             }
             lines.push(Line::from(stuck(look)));
         }
-        lines.extend(failures(&now.whole));
-        let lag = time(now.lag.quantile_ns(0.99) as f64);
+        lines.extend(failures(&picture.failures));
         lines.push(dim(format!(
-            "generator    late by p99 {lag}; its threads run {:.0} % of the time",
-            now.busy_share * 100.0
+            "generator    late by p99 {}; its threads run {:.0} % of the time",
+            time(picture.lag_ns as f64),
+            picture.busy_share * 100.0
         )));
         lines
-    }
-
-    fn progress(&self, now: &Now) -> String {
-        let elapsed = now.elapsed.as_secs_f64();
-        let of_time = self.duration.map(|duration| format!(" of {:.1} s", duration.as_secs_f64()));
-        let of_requests = self.requests.map(|requests| format!(" of {}", grouped(requests)));
-        format!(
-            "{elapsed:.1} s{}, {}{} requests",
-            of_time.unwrap_or_default(),
-            grouped(now.whole.begun),
-            of_requests.unwrap_or_default()
-        )
     }
 }
 
@@ -216,12 +221,11 @@ fn stuck(look: &Look) -> String {
 }
 
 /// The most frequent causes, a line each.
-fn failures(whole: &Tally) -> Vec<Line<'static>> {
-    let mut causes: Vec<(Cause, u64)> = Cause::ALL.iter().map(|cause| (*cause, whole.failed_by(*cause))).collect();
-    causes.retain(|(_, count)| *count > 0);
-    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+fn failures(all: &[(u64, &'static str)]) -> Vec<Line<'static>> {
+    let mut causes: Vec<_> = all.iter().filter(|(count, _)| *count > 0).collect();
+    causes.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let shown = causes.into_iter().take(CAUSES_SHOWN);
-    shown.map(|(cause, count)| Line::from(format!("failed       {}: {}", grouped(count), cause.text()))).collect()
+    shown.map(|(count, why)| Line::from(format!("failed       {}: {why}", grouped(*count)))).collect()
 }
 
 fn row(name: &str, last: &str, whole: &str, over_time: &str) -> Line<'static> {

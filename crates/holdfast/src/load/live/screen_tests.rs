@@ -1,15 +1,37 @@
 //! The screen on a terminal of 80 columns and 24 lines that is a buffer.
 
 use super::*;
+use crate::load::protocol::Load as _;
 use crate::watch::model::closers::Closes;
-use load::{Record, Target};
+use load::{Cause, Interval, Options, Pace, Record, Tally, Target};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use std::time::Duration;
 
-fn screen(change: impl FnOnce(&mut Options)) -> Screen {
-    let mut options = Options::new(Target::new("http://127.0.0.1:8080/".parse().unwrap()));
-    change(&mut options);
-    Screen::new(&options, 1)
+/// The screen of a run in one thread, with what its intervals add up to.
+struct Run {
+    options: Options,
+    whole: Record,
+    screen: Screen,
+}
+
+impl Run {
+    fn new(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::new(Target::new("http://127.0.0.1:8080/".parse().unwrap()));
+        change(&mut options);
+        let nothing = Interval { number: 0, begun: Duration::ZERO, length: Duration::ZERO, record: Record::default() };
+        let screen = Screen::new(options.head(), options.picture(&nothing, &Record::default(), 1));
+        Self { options, whole: Record::default(), screen }
+    }
+
+    fn take(&mut self, interval: &Interval, look: Option<Look>) {
+        Options::add(&mut self.whole, interval);
+        self.screen.take(self.options.picture(interval, &self.whole, 1), look);
+    }
+
+    fn press(&mut self, key: KeyCode, modifiers: KeyModifiers) -> Asks {
+        self.screen.press(key, modifiers)
+    }
 }
 
 /// One second in which so many requests were answered after so many milliseconds, and one was refused.
@@ -33,9 +55,9 @@ fn look(established: u64) -> Look {
     look
 }
 
-fn shown(screen: &Screen) -> Vec<String> {
+fn shown(run: &Run) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-    terminal.draw(|frame| screen.draw(frame)).unwrap();
+    terminal.draw(|frame| run.screen.draw(frame)).unwrap();
     let buffer = terminal.backend().buffer();
     let line = |y| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
     (0..24).map(line).collect()
@@ -43,11 +65,11 @@ fn shown(screen: &Screen) -> Vec<String> {
 
 #[test]
 fn a_run_fits_80_columns_and_24_lines() {
-    let mut screen = screen(|options| options.connections = 1_000);
+    let mut run = Run::new(|options| options.connections = 1_000);
     for (number, (responses, ms)) in [(1_000, 2), (3_000, 4), (2_000, 3)].into_iter().enumerate() {
-        screen.take(&second(number as u64, responses, ms), Some(look(30 + number as u64)));
+        run.take(&second(number as u64, responses, ms), Some(look(30 + number as u64)));
     }
-    let lines = shown(&screen);
+    let lines = shown(&run);
     let expected = [
         "GET http://127.0.0.1:8080/  closed loop, 1,000 connections",
         "3.0 s of 10.0 s, 6,003 requests",
@@ -73,14 +95,14 @@ fn a_run_fits_80_columns_and_24_lines() {
 
 #[test]
 fn a_picture_is_held_while_the_counting_goes_on() {
-    let mut screen = screen(|options| options.requests = Some(500));
-    screen.take(&second(0, 100, 1), None);
-    assert_eq!(screen.press(KeyCode::Char('p'), KeyModifiers::NONE), Asks::Nothing);
-    screen.take(&second(1, 100, 1), None);
-    let lines = shown(&screen);
+    let mut run = Run::new(|options| options.requests = Some(500));
+    run.take(&second(0, 100, 1), None);
+    assert_eq!(run.press(KeyCode::Char('p'), KeyModifiers::NONE), Asks::Nothing);
+    run.take(&second(1, 100, 1), None);
+    let lines = shown(&run);
     assert!(lines[0].starts_with("HELD  GET") && lines[1] == "1.0 s of 10.0 s, 101 of 500 requests", "{lines:?}");
-    screen.press(KeyCode::Char(' '), KeyModifiers::NONE);
-    assert_eq!(shown(&screen)[1], "2.0 s of 10.0 s, 202 of 500 requests");
+    run.press(KeyCode::Char(' '), KeyModifiers::NONE);
+    assert_eq!(shown(&run)[1], "2.0 s of 10.0 s, 202 of 500 requests");
 }
 
 #[test]
@@ -91,16 +113,16 @@ fn keys_that_stop_say_what_follows() {
         (KeyCode::Char('c'), KeyModifiers::CONTROL),
     ];
     for (key, modifiers) in stopping {
-        let mut screen = screen(|_| ());
-        assert_eq!(screen.press(KeyCode::Char('x'), KeyModifiers::NONE), Asks::Nothing);
-        assert_eq!(screen.press(key, modifiers), Asks::Stop);
-        assert_eq!(shown(&screen)[23], "stopping: the report follows");
+        let mut run = Run::new(|_| ());
+        assert_eq!(run.press(KeyCode::Char('x'), KeyModifiers::NONE), Asks::Nothing);
+        assert_eq!(run.press(key, modifiers), Asks::Stop);
+        assert_eq!(shown(&run)[23], "stopping: the report follows");
     }
 }
 
 #[test]
 fn before_the_first_interval_there_is_a_screen_too() {
-    let screen = screen(|options| options.pace = Pace::constant(100.0, Duration::from_mins(1)));
-    let lines = shown(&screen);
+    let run = Run::new(|options| options.pace = Pace::constant(100.0, Duration::from_mins(1)));
+    let lines = shown(&run);
     assert!(lines[0].contains("open loop") && lines[1] == "0.0 s of 60.0 s, 0 requests", "{lines:?}");
 }

@@ -7,6 +7,8 @@ mod own;
 mod siege;
 mod wrk;
 
+pub(super) use own::tcp;
+
 use super::data::Results;
 use super::units::grouped;
 use load::Plan;
@@ -75,7 +77,7 @@ mod tests {
             (Style::Wrk, ["200 requests in", "connect 1"]),
             (Style::Ab, ["Complete requests:      201", "Failed requests:        1"]),
             (Style::Siege, ["Successful transactions:         200", "Failed transactions:"]),
-            (Style::K6, ["http_reqs......................: 201", "0.50% 1 out of 201"]),
+            (Style::K6, ["http_reqs..........................: 201", "0.50% 1 out of 201"]),
         ] {
             let said = with_results(|results| style.render(results));
             assert!(words.iter().all(|word| said.contains(word)), "{style:?}: {said}");

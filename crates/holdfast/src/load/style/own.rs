@@ -186,7 +186,7 @@ fn targets(results: &Results<'_>, text: &mut String) {
 }
 
 /// What the kernel says of the sockets towards the targets.
-fn tcp(sockets: &Sockets, text: &mut String) {
+pub(in crate::load) fn tcp(sockets: &Sockets, text: &mut String) {
     let looks = &sockets.looks;
     let states = |histogram: &Histogram| {
         let states = histogram.present().map(|(state, count)| format!("{state} {}", grouped(count)));

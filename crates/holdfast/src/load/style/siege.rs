@@ -1,4 +1,5 @@
-//! siege's report. Its concurrency is the mean number of requests under way.
+//! siege's report. Its transactions are the responses with a status below 500, of which those below 400 are successful; only what is
+//! above counts as failed. Its concurrency is the mean number of requests under way, whatever became of them.
 
 use super::super::data::Results;
 use std::fmt::Write as _;
@@ -12,9 +13,10 @@ pub(super) fn render(results: &Results<'_>) -> String {
     let whole = summary.record.whole();
     let seconds = summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let megabytes = whole.bytes_body as f64 / (1024.0 * 1024.0);
-    let failed = whole.failed() + whole.with_status(400..=999);
+    let failed = whole.failed() + whole.with_status(500..=999);
+    let hits = whole.responses - whole.with_status(500..=999);
     let served = whole.responses - whole.with_status(400..=999);
-    let all = (served + failed).max(1);
+    let all = (hits + failed).max(1);
     let mean_s = whole.latency.mean_ns() / 1e9;
     let mut text = String::new();
     let mut line = |name: &str, value: String, unit: &str| {
@@ -22,12 +24,12 @@ pub(super) fn render(results: &Results<'_>) -> String {
         let tabs = "\t".repeat(VALUES_AT.saturating_sub(name.len() + 1).div_ceil(TAB));
         let _ = writeln!(text, "{name}:{tabs}{:>12}{}{unit}", value, if unit.is_empty() { "" } else { " " });
     };
-    line("Transactions", whole.responses.to_string(), "hits");
-    line("Availability", format!("{:.2}", served as f64 / all as f64 * 100.0), "%");
+    line("Transactions", hits.to_string(), "hits");
+    line("Availability", format!("{:.2}", hits as f64 / all as f64 * 100.0), "%");
     line("Elapsed time", format!("{seconds:.2}"), "secs");
     line("Data transferred", format!("{megabytes:.2}"), "MB");
-    line("Response time", format!("{mean_s:.2}"), "secs");
-    line("Transaction rate", format!("{:.2}", summary.rate()), "trans/sec");
+    line("Response time", format!("{:.2}", if hits > 0 { mean_s } else { 0.0 }), "secs");
+    line("Transaction rate", format!("{:.2}", hits as f64 / seconds), "trans/sec");
     line("Throughput", format!("{:.2}", megabytes / seconds), "MB/sec");
     line("Concurrency", format!("{:.2}", whole.responses as f64 * mean_s / seconds), "");
     line("Successful transactions", served.to_string(), "");

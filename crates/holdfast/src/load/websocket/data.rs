@@ -1,9 +1,9 @@
 //! The results of a load of WebSockets as data: what `--json` writes. Times are nanoseconds, histograms complete.
 
 use super::Results;
-use crate::load::data::{FORMAT, Latency};
-use load::websocket::{Ending, Memory};
-use load::{Cause, Verdict};
+use crate::load::data::{FORMAT, Latency, Limit, SocketFigures};
+use load::websocket::{Ending, Memory, Row};
+use load::{Cause, Sparse, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,6 +17,9 @@ struct File<'a> {
     address: String,
     connections: usize,
     threads: usize,
+    processes: usize,
+    /// The limit that would bind first, as it was known before the start.
+    first_limit: Option<Limit>,
     elapsed_s: f64,
     stopped: bool,
     begun: u64,
@@ -52,11 +55,53 @@ struct File<'a> {
     pong: Latency,
     delivery: Latency,
     lag: Latency,
+    intervals: Vec<IntervalFigures>,
+    /// What the kernel said of the sockets towards the target.
+    sockets: Option<SocketFigures>,
     generator_cpu_s: f64,
     generator_busy_share: f64,
     void: &'a [String],
     notes: &'a [String],
     verdicts: &'a [Verdict],
+}
+
+/// One row over time.
+#[derive(Debug, Serialize)]
+struct IntervalFigures {
+    begun_s: f64,
+    length_s: f64,
+    /// At its end.
+    open: u64,
+    begun: u64,
+    established: u64,
+    failed: u64,
+    losses: u64,
+    sent: u64,
+    delivered: u64,
+    lost: u64,
+    handshake: Sparse,
+    pong: Sparse,
+    delivery: Sparse,
+}
+
+impl From<&Row> for IntervalFigures {
+    fn from(row: &Row) -> Self {
+        Self {
+            begun_s: row.begun.as_secs_f64(),
+            length_s: row.length.as_secs_f64(),
+            open: row.open,
+            begun: row.begun_connections,
+            established: row.established,
+            failed: row.failed,
+            losses: row.losses,
+            sent: row.sent,
+            delivered: row.delivered,
+            lost: row.lost,
+            handshake: row.handshake.clone(),
+            pong: row.pong.clone(),
+            delivery: row.delivery.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -94,6 +139,8 @@ pub(super) fn json(results: &Results<'_>) -> String {
         address: summary.address.to_string(),
         connections: summary.options.connections,
         threads: summary.threads,
+        processes: summary.processes,
+        first_limit: summary.plan.scarcest().map(Limit::from),
         elapsed_s: summary.elapsed.as_secs_f64(),
         stopped: summary.stopped,
         begun: record.begun,
@@ -128,6 +175,8 @@ pub(super) fn json(results: &Results<'_>) -> String {
         pong: Latency::from(&record.pong),
         delivery: Latency::from(&record.delivery),
         lag: Latency::from(&record.lag),
+        intervals: results.rows.iter().map(IntervalFigures::from).collect(),
+        sockets: results.sockets.map(SocketFigures::from),
         generator_cpu_s: record.cpu_ns as f64 / 1e9,
         generator_busy_share: results.health.busy_share,
         void: &results.health.void,

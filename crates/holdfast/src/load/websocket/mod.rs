@@ -1,21 +1,24 @@
-//! `holdfast load ws://…`: runs a load of WebSockets, shows its progress, reports it. What it does is in `load::websocket`.
+//! `holdfast load ws://…`: a load of WebSockets, driven as any other load, and reported. What it does is in `load::websocket`; how it is
+//! driven, in `drive`.
 
 mod data;
+mod live;
+mod page;
 mod text;
 
+use super::Ended;
 use super::args::LoadArgs;
-use super::drive::{DESCRIPTORS_BESIDE, SIGNAL_LOOK_MS, is_told_to_end};
-use super::{refuse, units};
-use crate::signals::Signals;
-use crate::{exit, report};
-use load::Verdict;
-use load::websocket::{Expectation, Health, Interval, Options, Running, Summary};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::fmt::Write as _;
-use std::io::IsTerminal as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use super::drive::{self, Progress};
+use super::files::Reports;
+use super::sockets::Sockets;
+use super::table;
+use super::units::NS_PER_MS;
+use super::{exit, refuse};
+use crate::report as terminal;
+use crate::terminal::Terminal;
+use load::websocket::{Expectation, Health, Options, Row, Summary};
+use load::{Latencies, Sparse, Verdict};
+use report::Document;
 
 /// What is known after a run.
 #[derive(Debug)]
@@ -23,124 +26,104 @@ struct Results<'a> {
     summary: &'a Summary,
     health: &'a Health,
     verdicts: &'a [Verdict],
+    rows: &'a [Row],
+    /// What the kernel said of the sockets; none if it was not asked.
+    sockets: Option<&'a Sockets>,
 }
 
 pub(super) fn run(args: &LoadArgs) -> u8 {
     let asked = args.websocket_options().and_then(|options| {
-        let parse = |text: &String| text.parse::<Expectation>().map_err(|error| error.to_string());
+        let parse = |text: &String| text.parse::<Expectation>().map_err(|error| format!("--expect: {error}"));
         Ok((options, args.expect.iter().map(parse).collect::<Result<Vec<_>, _>>()?))
     });
     match asked {
         Ok((options, expect)) => {
-            execute(options, &expect, args).unwrap_or_else(|message| refuse(&message, exit::FAILED))
+            execute(&options, &expect, args).unwrap_or_else(|message| refuse(&message, exit::FAILED))
         }
         Err(message) => refuse(&message, exit::USAGE),
     }
 }
 
-fn execute(options: Options, expect: &[Expectation], args: &LoadArgs) -> Result<u8, String> {
+fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result<u8, String> {
     args.files.check()?;
-    // Whether that suffices is part of the plan, which is made when the address is known.
-    reactor::raise_descriptor_limit(options.connections as u64 + DESCRIPTORS_BESIDE)
-        .map_err(|error| error.to_string())?;
-    // Before the first thread, so that all leave the signals to the one that waits for them.
-    let signals = Signals::open().map_err(|error| error.to_string())?;
-    let on_terminal = std::io::stderr().is_terminal();
-    let summary = observed(options, &signals, |each| {
-        if !args.quiet {
-            let line = progress(each);
-            if on_terminal { report::overwrite(&line) } else { report::say(&line) }
-        }
-    })?;
-    if !args.quiet && on_terminal {
-        report::overwrite("");
-    }
+    // Figures in place of the report go where the view would be.
+    let live = !args.plain && !args.quiet && Terminal::is_there() && !args.files.json_on_stdout();
+    let progress = Progress { quiet: args.quiet, live, sockets: !args.no_sockets };
+    let driven = drive::drive(options, progress, &args.files)?;
+    let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
-    let verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(&summary)).collect();
-    let results = Results { summary: &summary, health: &health, verdicts: &verdicts };
+    let verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(summary)).collect();
+    let sockets = driven.sockets.as_ref();
+    let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+    let written = args.files.after(&results) && driven.written;
     if !args.files.json_on_stdout() {
-        report::print(text::render(&results).as_bytes());
+        terminal::print(text::render(&results).as_bytes());
     }
-    let written = args.files.write_json(&data::json(&results));
-    Ok(code(&results, args.allow_lag, written))
-}
-
-fn code(results: &Results<'_>, allow_lag: bool, written: bool) -> u8 {
-    if results.summary.record.established == 0 && !results.summary.stopped {
-        report::say("holdfast load: no WebSocket was opened");
-        return exit::FAILED;
-    }
-    if !allow_lag && !results.health.void.is_empty() {
-        return exit::VOID;
-    }
-    match (results.verdicts.iter().all(|verdict| verdict.met), written) {
-        (false, _) => exit::THRESHOLD,
-        (true, false) => exit::FAILED,
-        (true, true) => exit::OK,
-    }
-}
-
-/// Runs to the end, or until a signal asks for it.
-fn observed(options: Options, signals: &Signals, each: impl FnMut(&Interval)) -> Result<Summary, String> {
-    let (sender, started) = channel();
-    std::thread::spawn(move || {
-        // The receiver is gone where somebody did not want to wait for the names any longer.
-        let _ = sender.send(load::websocket::start(options));
-    });
-    let running: Running = loop {
-        match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
-            Ok(running) => break running.map_err(|error| error.to_string())?,
-            Err(RecvTimeoutError::Timeout) if is_told_to_end(signals)? => {
-                return Err("stopped before the first connection".to_owned());
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err("the start of the load panicked".to_owned()),
-        }
+    let ended = Ended {
+        nothing: (summary.record.established == 0 && !summary.stopped).then_some("no WebSocket was opened"),
+        is_void: !health.void.is_empty(),
+        // Nothing here is a rate that the generator could be too slow for; where it is late, it says so.
+        saturated: false,
+        verdicts: &verdicts,
+        written,
     };
-    let stopper = running.stopper();
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let mut outcome = Ok(());
-            while !over.load(Ordering::Relaxed) && outcome.is_ok() {
-                let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
-                outcome = match poll(&mut watched, PollTimeout::from(SIGNAL_LOOK_MS)) {
-                    Ok(_) | Err(nix::errno::Errno::EINTR) => is_told_to_end(signals),
-                    Err(error) => Err(format!("poll() failed: {error}")),
-                }
-                .map(|told| {
-                    if told {
-                        stopper.stop();
-                    }
-                });
-            }
-            if outcome.is_err() {
-                stopper.stop();
-            }
-            outcome
-        });
-        let summary = running.watch(each);
-        over.store(true, Ordering::Relaxed);
-        let watched = watcher.join().unwrap_or_else(|_| Err("the thread that waits for signals panicked".to_owned()));
-        summary.map_err(|error| error.to_string()).and_then(|summary| watched.map(|()| summary))
-    })
+    Ok(ended.code(args.allow_lag))
 }
 
-/// What stands in a progress line.
-fn progress(interval: &Interval) -> String {
-    let record = &interval.record;
-    let mut line = format!(
-        "{:>7.1} s  {:>9} open  {:>7} established  {:>6} failed  {:>6} lost connections",
-        interval.begun.as_secs_f64(),
-        units::grouped(record.open),
-        units::grouped(record.established),
-        units::grouped(record.failed()),
-        units::grouped(record.losses()),
-    );
-    if record.sent + record.delivered > 0 {
-        let p99 = units::time(record.delivery.quantile_ns(0.99) as f64);
-        let (sent, delivered) = (units::grouped(record.sent), units::grouped(record.delivered));
-        let _ = write!(line, "  {sent:>7} sent  {delivered:>9} delivered  p99 {p99:>8}");
+impl Reports for Results<'_> {
+    fn json(&self) -> String {
+        data::json(self)
     }
-    line
+
+    fn csv(&self) -> String {
+        let columns = "begun_s,length_s,open,begun,established,failed,losses,sent,delivered,lost,pings,bytes_received,bytes_sent,\
+                       handshake_p50_ms,handshake_p99_ms,pong_p50_ms,pong_p99_ms,delivery_p50_ms,delivery_p90_ms,delivery_p99_ms,\
+                       delivery_max_ms,lag_p99_ms,generator_cpu_s";
+        let looks = self.sockets.map(|sockets| &sockets.looks);
+        table::csv(columns, looks, self.rows.iter().map(|row| (row.begun + row.length, line(row))))
+    }
+
+    fn page(&self) -> Document {
+        page::document(self)
+    }
+
+    /// That of the times for which the load was made: deliveries where there are messages, else pongs, else handshakes.
+    fn spectrum(&self) -> Latencies {
+        let record = &self.summary.record;
+        let times = [&record.delivery, &record.pong, &record.handshake];
+        times.into_iter().find(|latencies| latencies.count() > 0).cloned().unwrap_or_default()
+    }
+}
+
+/// An interval in the table: times in seconds, latencies in milliseconds.
+fn line(row: &Row) -> String {
+    let ms = |times: &Sparse, quantile: f64| format!("{:.4}", times.quantile(quantile) as f64 / NS_PER_MS);
+    let seconds = [row.begun, row.length].map(|time| format!("{:.3}", time.as_secs_f64()));
+    let counts = [
+        row.open,
+        row.begun_connections,
+        row.established,
+        row.failed,
+        row.losses,
+        row.sent,
+        row.delivered,
+        row.lost,
+        row.pings,
+        row.bytes_received,
+        row.bytes_sent,
+    ];
+    let times = [
+        ms(&row.handshake, 0.5),
+        ms(&row.handshake, 0.99),
+        ms(&row.pong, 0.5),
+        ms(&row.pong, 0.99),
+        ms(&row.delivery, 0.5),
+        ms(&row.delivery, 0.9),
+        ms(&row.delivery, 0.99),
+        ms(&row.delivery, 1.0),
+        ms(&row.lag, 0.99),
+    ];
+    let cells = seconds.into_iter().chain(counts.map(|count| count.to_string())).chain(times);
+    let cells: Vec<String> = cells.chain([format!("{:.3}", row.cpu_ns as f64 / 1e9)]).collect();
+    cells.join(",")
 }

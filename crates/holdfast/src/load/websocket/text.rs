@@ -1,6 +1,7 @@
 //! The report of a load of WebSockets, as text.
 
 use super::Results;
+use crate::load::style::{plan_line, tcp};
 use crate::load::units::{bytes, grouped, time};
 use load::websocket::{Ending, Record};
 use load::{Cause, Latencies};
@@ -17,10 +18,13 @@ pub(super) fn render(results: &Results<'_>) -> String {
     connections(results, &mut text);
     messages(results, &mut text);
     times(&results.summary.record, &mut text);
+    if let Some(sockets) = results.sockets {
+        tcp(sockets, &mut text);
+    }
     generator(results, &mut text);
     for verdict in results.verdicts {
-        let word = if verdict.met { "met" } else { "NOT MET" };
-        let _ = writeln!(text, "threshold   {}: {word}, measured {}", verdict.expected, verdict.measured);
+        let word = if verdict.met { "met   " } else { "FAILED" };
+        let _ = writeln!(text, "{word}  {}: measured {}", verdict.expected, verdict.measured);
     }
     text
 }
@@ -49,17 +53,14 @@ fn asked(results: &Results<'_>, text: &mut String) {
     }
     let _ = writeln!(
         text,
-        "; {} threads, {:.2} s{}",
+        "; {} thread{}{}, {:.2} s{}",
         summary.threads,
+        if summary.threads == 1 { "" } else { "s" },
+        if summary.processes > 1 { format!(" in {} processes", summary.processes) } else { String::new() },
         summary.elapsed.as_secs_f64(),
         if summary.stopped { ", stopped by hand" } else { "" }
     );
-    if let Some(need) = summary.plan.scarcest() {
-        let share = need.share() * 100.0;
-        let (needed, available) = (grouped(need.needed), grouped(need.available));
-        let _ = writeln!(text, "plan        first to bind: {}, {needed} of {available} ({share:.1} %)", need.what);
-    }
-    text.push('\n');
+    let _ = writeln!(text, "{}\n", plan_line(&summary.plan));
 }
 
 fn connections(results: &Results<'_>, text: &mut String) {

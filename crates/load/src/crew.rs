@@ -1,0 +1,163 @@
+//! The workers of a load, whatever they speak: those of a process until they begin ([`Crew`]), and all of a run until they have ended
+//! ([`Workers`]), in this process or in several. What they do is given by the protocol's own module.
+
+use crate::collect::{Collected, Recorded};
+use crate::run::Interval;
+use crate::setup::StartError;
+use crate::worker::{Message, Together};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Which share of a load a process has. All workers of all processes are numbered through, and share requests, connections
+/// and arrivals by that number alone: whether they live in one process or in several changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// From 0.
+    pub(crate) index: usize,
+    /// Processes in all.
+    pub(crate) of: usize,
+}
+
+impl Part {
+    pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Workers of each process, of so many threads in all: one without a connection could not keep its share of the rate.
+    pub(crate) fn workers(self, threads: usize, connections: usize) -> usize {
+        threads.div_ceil(self.of).min(connections / self.of).max(1)
+    }
+}
+
+/// The workers of this process, ready and waiting for the begin.
+#[derive(Debug)]
+pub(crate) struct Crew<R> {
+    pub(crate) together: Arc<Together>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) messages: Receiver<Message<R>>,
+}
+
+/// What a worker's thread is given.
+pub(crate) struct Place<R> {
+    /// Its number among all workers of all processes.
+    pub(crate) index: usize,
+    /// How many those are.
+    pub(crate) of: usize,
+    pub(crate) together: Arc<Together>,
+    pub(crate) messages: Sender<Message<R>>,
+}
+
+impl<R: Send + 'static> Crew<R> {
+    /// Starts `workers` threads of this part; they are built, or have failed to be, when this returns. `work` makes what each does,
+    /// which says [`Message::Ready`] once.
+    pub(crate) fn start<W: FnOnce() + Send + 'static>(
+        part: Part,
+        workers: usize,
+        stop: Arc<AtomicBool>,
+        mut work: impl FnMut(Place<R>) -> W,
+    ) -> Result<Self, StartError> {
+        let together = Arc::new(Together { begun: OnceLock::new(), stop });
+        let (sender, messages) = channel();
+        let mut crew = Self { together, threads: Vec::new(), messages };
+        let mut failure = None;
+        for index in part.index * workers..(part.index + 1) * workers {
+            let (together, messages) = (Arc::clone(&crew.together), sender.clone());
+            let work = work(Place { index, of: part.of * workers, together, messages });
+            match std::thread::Builder::new().name(format!("load-{index}")).spawn(work) {
+                Ok(thread) => crew.threads.push(thread),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        for _ in 0..crew.threads.len() {
+            // Each worker says so once; the channel cannot end before, as a sender is held here.
+            let _ = crew.messages.recv();
+        }
+        drop(sender);
+        if let Some(error) = failure {
+            crew.together.stop.store(true, Ordering::Relaxed);
+            // Those that were started run, if only to see that they are to stop.
+            crew.together.begin(Instant::now());
+            crew.threads.drain(..).for_each(|thread| drop(thread.join()));
+            return Err(StartError::Worker(error));
+        }
+        Ok(crew)
+    }
+
+    /// All begin now, as the whole of a run.
+    pub(crate) fn begin(self) -> Workers<R> {
+        let begun = Instant::now();
+        self.together.begin(begun);
+        let Self { together, threads, messages } = self;
+        let stop = Arc::clone(&together.stop);
+        Workers { count: threads.len(), threads, stop, begun, messages, processes: Vec::new() }
+    }
+}
+
+/// The workers of a run that has begun. Dropping it stops them and waits for their threads and processes.
+#[derive(Debug)]
+pub(crate) struct Workers<R> {
+    pub(crate) stop: Arc<AtomicBool>,
+    /// The workers', or those that speak with the processes which have them.
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) begun: Instant,
+    pub(crate) messages: Receiver<Message<R>>,
+    /// Of all processes.
+    pub(crate) count: usize,
+    /// The other processes that have them; none if it is this one.
+    pub(crate) processes: Vec<u32>,
+}
+
+impl<R: Recorded> Workers<R> {
+    /// Processes that load.
+    pub(crate) fn process_count(&self) -> usize {
+        self.processes.len().max(1)
+    }
+
+    /// Waits for the end, and shows each interval when all workers have finished it. `whole` is what nothing was added to yet.
+    pub(crate) fn watch(
+        &mut self,
+        length: Duration,
+        whole: R,
+        show: &mut dyn FnMut(&Interval<R>),
+    ) -> io::Result<Collected<R>> {
+        let mut collected = Collected::new(self.count, whole);
+        let mut failure = None;
+        while let Ok(message) = self.messages.recv() {
+            if let Message::Failed(error) = message {
+                self.stop.store(true, Ordering::Relaxed);
+                failure = failure.or(Some(error));
+                continue;
+            }
+            if matches!(message, Message::Stopped) {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            collected.take(message);
+            while let Some((number, record)) = collected.finished() {
+                let begun = length.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
+                let ended = Duration::from_nanos(collected.ended_ns);
+                let is_cut = collected.is_over() && ended < begun + length;
+                let length = if is_cut { ended.saturating_sub(begun) } else { length };
+                show(&Interval { number, begun, length, record });
+            }
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                failure = failure.or_else(|| Some(io::Error::other("a worker of the load panicked")));
+            }
+        }
+        failure.map_or(Ok(collected), Err)
+    }
+}
+
+impl<R> Drop for Workers<R> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // Nobody is left to be told.
+            let _ = thread.join();
+        }
+    }
+}

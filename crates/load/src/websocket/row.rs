@@ -1,0 +1,160 @@
+//! A load of WebSockets over time: what happened in one interval, or in several that became one row of a series. Pure.
+
+use super::ending::Ending;
+use super::record::Record;
+use crate::cause::Cause;
+use crate::run::Interval;
+use crate::series::{SeriesRow, Sparse};
+use std::time::Duration;
+
+/// What happened in one interval, or in several that became one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// When it began, from the start of the run.
+    pub begun: Duration,
+    /// How long it lasted.
+    pub length: Duration,
+    /// Connections begun.
+    pub begun_connections: u64,
+    /// Handshakes that succeeded.
+    pub established: u64,
+    /// Attempts that failed, whatever for.
+    pub failed: u64,
+    /// The same by [`Cause`] as index; those that were answered with another status than 101 have none.
+    pub failures: Vec<u64>,
+    /// Open ones that ended, by [`Ending`] as index.
+    pub endings: Vec<u64>,
+    /// Of those: ended by anybody but the load itself.
+    pub losses: u64,
+    /// Open at its end.
+    pub open: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages that reached a receiver.
+    pub delivered: u64,
+    /// Deliveries that turned out not to have come, as the connections ended that should have had them.
+    pub lost: u64,
+    /// Pings sent.
+    pub pings: u64,
+    /// Bytes of frames and heads.
+    pub bytes_received: u64,
+    /// The same.
+    pub bytes_sent: u64,
+    /// CPU time of the generator in nanoseconds.
+    pub cpu_ns: u64,
+    /// From when a connection was due to its 101, in nanoseconds.
+    pub handshake: Sparse,
+    /// From when a ping was due to its pong.
+    pub pong: Sparse,
+    /// From when a message was due to each of its receivers.
+    pub delivery: Sparse,
+    /// How late the generator itself was.
+    pub lag: Sparse,
+}
+
+impl Row {
+    /// Attempts that failed for this cause.
+    pub fn failed_by(&self, cause: Cause) -> u64 {
+        self.failures.get(cause as usize).copied().unwrap_or_default()
+    }
+
+    /// Open ones that ended like this.
+    pub fn ended_by(&self, ending: Ending) -> u64 {
+        self.endings.get(ending as usize).copied().unwrap_or_default()
+    }
+
+    /// A count of this row per second.
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.length.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+impl SeriesRow for Row {
+    type Record = Record;
+
+    fn of(interval: &Interval<Record>) -> Self {
+        let record = &interval.record;
+        Self {
+            begun: interval.begun,
+            length: interval.length,
+            begun_connections: record.begun,
+            established: record.established,
+            failed: record.failed(),
+            failures: record.failures.to_vec(),
+            endings: record.endings.to_vec(),
+            losses: record.losses(),
+            open: record.open,
+            sent: record.sent,
+            delivered: record.delivered,
+            lost: record.lost,
+            pings: record.pings,
+            bytes_received: record.bytes_received,
+            bytes_sent: record.bytes_sent,
+            cpu_ns: record.cpu_ns,
+            handshake: Sparse::from(&record.handshake),
+            pong: Sparse::from(&record.pong),
+            delivery: Sparse::from(&record.delivery),
+            lag: Sparse::from(&record.lag),
+        }
+    }
+
+    fn place(&mut self) -> (&mut Duration, &mut Duration) {
+        (&mut self.begun, &mut self.length)
+    }
+
+    fn add(&mut self, later: &Self) {
+        // A state, not a sum.
+        self.open = later.open;
+        let sums: [(&mut u64, u64); 11] = [
+            (&mut self.begun_connections, later.begun_connections),
+            (&mut self.established, later.established),
+            (&mut self.failed, later.failed),
+            (&mut self.losses, later.losses),
+            (&mut self.sent, later.sent),
+            (&mut self.delivered, later.delivered),
+            (&mut self.lost, later.lost),
+            (&mut self.pings, later.pings),
+            (&mut self.bytes_received, later.bytes_received),
+            (&mut self.bytes_sent, later.bytes_sent),
+            (&mut self.cpu_ns, later.cpu_ns),
+        ];
+        for (sum, more) in sums {
+            *sum += more;
+        }
+        for (sum, more) in self.failures.iter_mut().zip(&later.failures) {
+            *sum += more;
+        }
+        for (sum, more) in self.endings.iter_mut().zip(&later.endings) {
+            *sum += more;
+        }
+        self.handshake.add(&later.handshake);
+        self.pong.add(&later.pong);
+        self.delivery.add(&later.delivery);
+        self.lag.add(&later.lag);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Series;
+
+    #[test]
+    fn neighbours_add_up_but_for_what_is_open() {
+        let mut series = Series::<Row>::new(Duration::from_secs(1));
+        for number in 0..2_100u64 {
+            let mut record = Record { established: 2, sent: 3, open: number, ..Record::default() };
+            record.fail(Cause::Refused);
+            record.end(Ending::Reset);
+            record.delivery.record(number * 1_000);
+            let (begun, length) = (Duration::from_secs(number), Duration::from_secs(1));
+            series.add(&Interval { number, begun, length, record });
+        }
+        let rows = series.rows();
+        let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>();
+        assert!(rows.len() <= 1024, "{}", rows.len());
+        assert_eq!((sum(|row| row.established), sum(|row| row.sent), sum(|row| row.failed)), (4_200, 6_300, 2_100));
+        assert_eq!(sum(|row| row.failed_by(Cause::Refused) + row.ended_by(Ending::Reset) + row.losses), 6_300);
+        assert_eq!((sum(|row| row.delivery.count()), rows.last().map(|row| row.open)), (2_100, Some(2_099)));
+    }
+}
