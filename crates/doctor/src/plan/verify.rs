@@ -19,7 +19,7 @@ pub struct Round {
     pub descriptors: Vec<u64>,
     /// Local ports in use towards each tier but the first.
     pub ports: Vec<u64>,
-    /// Kernel memory that sockets take more than before and after, of all processes.
+    /// Kernel memory that sockets take more than before, of all processes.
     pub kernel_bytes: u64,
     /// Resident memory that the proxies have more than before.
     pub program_bytes: u64,
@@ -91,14 +91,16 @@ pub fn section(chain: &Chain, connections: u64, measured: &[Round]) -> (Section,
             Severity::Note,
             format!(
                 "Proxies here are Holdfast, {TUNNEL_BYTES} bytes a tunnel; user_bytes and queues of the description belong to what runs \
-                 there. Kernel memory is what sockets, their inodes, files and directory entries took of the whole machine's slabs."
+                 there. Kernel memory is that of the sockets counted here, with inode, file, directory entry and epoll entry, at the sizes \
+                 that this kernel's slabs have; without the right to read them (root's), that of all slabs of the machine."
             ),
         );
     (section, exact && outcome != Outcome::Fails)
 }
 
-/// Whether memory is as computed, why, and by how many percent the median is off. The kernel's memory is that of the whole
-/// machine, where others open and close files too: it contradicts the sum only if every round does, and in the same direction.
+/// Whether memory is as computed, why, and by how many percent the median is off. Without root's rights the kernel's memory is
+/// that of the whole machine, where others open and close files too: it contradicts the sum only if every round does, and in the
+/// same direction.
 fn memory(computed: u64, measured: &[u64]) -> (Outcome, String, f64) {
     let off = |bytes: u64| (bytes as f64 / computed.max(1) as f64 - 1.0) * 100.0;
     let (offs, middle) = (measured.iter().map(|bytes| off(*bytes)), off(median(measured)));

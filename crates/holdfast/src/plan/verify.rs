@@ -15,22 +15,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Rounds in which somebody else opened files move the median of five by little.
-const ROUNDS: usize = 5;
+/// What other work on the machine takes meanwhile moves the median of three by little, where it moves anything.
+const ROUNDS: usize = 3;
 /// For one step of one connection, on a machine that is busy.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until the last tunnel has reached the service, and the counts stand still.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Kernel memory that has not fallen for so long will not fall any more: sockets and files are freed some milliseconds after
-/// their close, when no processor can be reading them (RCU).
-const STILL: Duration = Duration::from_millis(100);
 /// Descriptors of this process beside the tunnels' ends.
 const DESCRIPTORS_BESIDE: u64 = 128;
 /// A head longer than this is none of ours.
 const HEAD_BYTES_MAX: usize = 4096;
-/// What a socket takes, by the kernel's names: the socket, its inode, its file with the security module's part, its directory
-/// entry, and its place in an epoll.
-const CACHES: [&str; 6] = ["TCP", "sock_inode_cache", "filp", "dentry", "lsm_file_cache", "eventpoll_epi"];
+/// What a socket takes, one of each, by the kernel's names: the socket, its inode, its file with the security module's part, and
+/// its directory entry.
+const OBJECTS: [&str; 5] = ["TCP", "sock_inode_cache", "filp", "lsm_file_cache", "dentry"];
+/// What an epoll takes for a descriptor.
+const WATCHED: &str = "eventpoll_epi";
 
 /// Measures so many connections through one host of each tier.
 pub(super) fn measure(chain: &Chain, connections: u64) -> Result<Vec<Round>, String> {
@@ -63,17 +62,13 @@ fn one_round(chain: &Chain, connections: u64, folder: &Path) -> Result<Round, St
         format!("{} of {connections} tunnels reached the service", service.held.load(Ordering::Relaxed))
     })?;
     let after = look(&proxies, &hops)?;
-    // From both ends, so that the proxies close theirs; they themselves are there before and after.
-    drop((tunnels, service));
-    let finally = settled_kernel_bytes().ok_or(NO_KERNEL_MEMORY)?;
     Server::end_all(proxies);
-    // What the machine's other work takes meanwhile, it takes at an even pace, as far as one can know.
-    let without_tunnels = before.kernel_bytes.midpoint(finally);
+    drop(tunnels);
     let less = |after: &[u64], before: &[u64]| after.iter().zip(before).map(|(a, b)| a.saturating_sub(*b)).collect();
     Ok(Round {
         descriptors: less(&after.descriptors, &before.descriptors),
         ports: less(&after.ports, &before.ports),
-        kernel_bytes: after.kernel_bytes.saturating_sub(without_tunnels),
+        kernel_bytes: after.kernel_bytes.saturating_sub(before.kernel_bytes),
         program_bytes: after.program_bytes.saturating_sub(before.program_bytes),
     })
 }
@@ -200,15 +195,25 @@ fn settle(reached: impl Fn() -> bool) -> Result<(), ()> {
 
 fn look(proxies: &[Server], hops: &[SocketAddr]) -> Result<Round, String> {
     let mut ports = Vec::new();
+    let (mut sockets, mut queued) = (0_u64, 0_u64);
     let mut census = Census::open().map_err(|error| error.to_string())?;
     for hop in hops {
-        let words = format!("state established dst {} dport = :{}", hop.ip(), hop.port());
+        let (address, port) = (hop.ip(), hop.port());
+        let words = format!(
+            "state established ( ( dst {address} and dport = :{port} ) or ( src {address} and sport = :{port} ) )"
+        );
         let filter = Filter::parse(&words, &mut |_| None).map_err(|error| error.to_string())?;
-        let question = Question { filter: Some(&filter), tcp_info: false, memory: false, ..Question::default() };
+        let question = Question { filter: Some(&filter), tcp_info: false, ..Question::default() };
         let mut used = std::collections::BTreeSet::new();
         census
             .for_each(&question, |socket| {
-                used.insert(socket.local);
+                sockets += 1;
+                queued += socket
+                    .memory
+                    .map_or(0, |memory| u64::from(memory.recv_allocated) + u64::from(memory.send_allocated));
+                if socket.remote == *hop {
+                    used.insert(socket.local);
+                }
             })
             .map_err(|error| error.to_string())?;
         ports.push(used.len() as u64);
@@ -216,43 +221,44 @@ fn look(proxies: &[Server], hops: &[SocketAddr]) -> Result<Round, String> {
     let descriptors = proxies
         .iter()
         .map(|proxy| fs::read_dir(format!("/proc/{}/fd", proxy.pid())).map_or(0, |list| list.count() as u64));
+    let watched = proxies.iter().map(|proxy| watched_by(proxy.pid())).sum();
     Ok(Round {
         descriptors: descriptors.collect(),
         ports,
-        kernel_bytes: kernel_bytes().ok_or(NO_KERNEL_MEMORY)?,
+        kernel_bytes: kernel_bytes(sockets, watched, queued).ok_or("/proc/meminfo cannot be read")?,
         program_bytes: proxies.iter().filter_map(|proxy| resident_bytes(proxy.pid())).sum(),
     })
 }
 
-const NO_KERNEL_MEMORY: &str = "/proc/meminfo cannot be read";
-
-/// Once what was closed is gone.
-fn settled_kernel_bytes() -> Option<u64> {
-    let begun = Instant::now();
-    let (mut least, mut since) = (kernel_bytes()?, begun);
-    while since.elapsed() < STILL && begun.elapsed() < SETTLE_TIMEOUT {
-        std::thread::park_timeout(Duration::from_millis(10));
-        let now = kernel_bytes()?;
-        if now < least {
-            (least, since) = (now, Instant::now());
-        }
-    }
-    Some(least)
+/// Descriptors that the epolls of a process watch.
+fn watched_by(pid: u32) -> u64 {
+    let Ok(folder) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
+    let epolls = folder
+        .flatten()
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == "anon_inode:[eventpoll]"));
+    let lines = |number: &str| fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+    let watched = epolls.filter_map(|entry| Some(lines(entry.file_name().to_str()?)));
+    watched.map(|text| text.lines().filter(|line| line.starts_with("tfd:")).count() as u64).sum()
 }
 
-/// Bytes of the slabs that sockets are made of, with their share of unused room; without the right to read that, of all slabs.
-fn kernel_bytes() -> Option<u64> {
-    const PAGE_BYTES: u64 = 4096;
+/// Bytes that so many sockets take in the kernel: as many objects of each kind, at this kernel's sizes with their share of unused
+/// room, and what waits in them. How many objects its caches have says less, since they are the whole machine's and keep what was
+/// freed. Without the right to read the sizes, all slabs of the machine.
+fn kernel_bytes(sockets: u64, watched: u64, queued: u64) -> Option<u64> {
     let Ok(slabs) = fs::read_to_string("/proc/slabinfo") else { return kilobytes("/proc/meminfo", "Slab:") };
-    let caches = slabs.lines().filter_map(|line| {
-        // name, active objects, all objects, object size, objects per slab, pages per slab
-        let mut words = line.split_ascii_whitespace();
-        let name = words.next()?;
-        let numbers: Vec<u64> = words.take(5).map_while(|word| word.parse().ok()).collect();
-        let [active, _, _, per_slab, pages] = numbers[..] else { return None };
-        CACHES.contains(&name).then(|| active * pages * PAGE_BYTES / per_slab.max(1))
-    });
-    Some(caches.sum())
+    let each = OBJECTS.iter().filter_map(|name| object_bytes(&slabs, name)).sum::<f64>();
+    let watching = object_bytes(&slabs, WATCHED).unwrap_or(0.0);
+    Some((sockets as f64 * each + watched as f64 * watching) as u64 + queued)
+}
+
+/// What an object of a cache takes; a kernel may have merged one with another, under whose name it is not found.
+fn object_bytes(slabs: &str, cache: &str) -> Option<f64> {
+    const PAGE_BYTES: f64 = 4096.0;
+    let line = slabs.lines().find_map(|line| line.strip_prefix(cache)?.strip_prefix(' '))?;
+    // active objects, all objects, object size, objects per slab, pages per slab
+    let numbers: Vec<f64> = line.split_ascii_whitespace().take(5).map_while(|word| word.parse().ok()).collect();
+    let [_, _, _, per_slab, pages] = numbers[..] else { return None };
+    Some(pages * PAGE_BYTES / per_slab.max(1.0))
 }
 
 fn resident_bytes(pid: u32) -> Option<u64> {
@@ -264,4 +270,18 @@ fn kilobytes(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_are_read_by_their_whole_names() {
+        let slabs = "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables\n\
+                     TCPv6 39 39 2496 13 8 : tunables 0 0 0\nTCP 91 143 2368 13 8 : tunables 0 0 0\nodd 1 2\n";
+        let bytes = object_bytes(slabs, "TCP").expect("it is there");
+        assert!((bytes - 32_768.0 / 13.0).abs() < 0.1, "{bytes}");
+        assert_eq!((object_bytes(slabs, "odd"), object_bytes(slabs, "dentry")), (None, None));
+    }
 }
