@@ -313,19 +313,17 @@ impl Results {
         );
         let peak = |arm| median(&self.column(arm, |s| s.peak_kib.unwrap_or(0) as f64)) * 1024.0;
         let base = peak("census");
-        let each = |arm| (peak(arm) - base).max(0.0) / f64::from(self.sockets);
-        let (kept, owned) = (each("census-kept"), each("census-owners"));
+        let kept = (peak("census-kept") - base).max(0.0) / f64::from(self.sockets);
         let million = base + kept * 1e6;
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
         let memory = format!(
             "memory: {:.1} MiB for a census that keeps nothing, however many sockets there are, and {kept:.0} bytes for each that is kept:\n\
-             {:.1} MiB + 1,000,000 x {kept:.0} bytes = {:.1} MiB at a million, goal {:.0}: {}; owners of all add {:.1} MiB\n",
+             {:.1} MiB + 1,000,000 x {kept:.0} bytes = {:.1} MiB at a million, goal {:.0}: {}\n",
             mib(base),
             mib(base),
             mib(million),
             mib(GOAL_BYTES_AT_A_MILLION),
             verdict(million <= GOAL_BYTES_AT_A_MILLION),
-            mib(owned * 1e6),
         );
         text + "\n" + &times + &memory
     }
