@@ -4,14 +4,17 @@ use super::Results;
 use crate::load::data::{FORMAT, Latency, Limit, SocketFigures};
 use load::websocket::{Ending, Memory, Row};
 use load::{Cause, Sparse, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Tells this form from that of an HTTP load.
+pub(in crate::load) const PROTOCOL: &str = "websocket";
 
 #[derive(Debug, Serialize)]
 struct File<'a> {
     format: u32,
     holdfast: &'a str,
-    /// Tells this form from that of an HTTP load.
+    /// [`PROTOCOL`].
     protocol: &'a str,
     target: String,
     address: String,
@@ -66,22 +69,22 @@ struct File<'a> {
 }
 
 /// One row over time.
-#[derive(Debug, Serialize)]
-struct IntervalFigures {
-    begun_s: f64,
-    length_s: f64,
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::load) struct IntervalFigures {
+    pub(in crate::load) begun_s: f64,
+    pub(in crate::load) length_s: f64,
     /// At its end.
-    open: u64,
-    begun: u64,
-    established: u64,
-    failed: u64,
-    losses: u64,
-    sent: u64,
-    delivered: u64,
-    lost: u64,
-    handshake: Sparse,
-    pong: Sparse,
-    delivery: Sparse,
+    pub(in crate::load) open: u64,
+    pub(in crate::load) begun: u64,
+    pub(in crate::load) established: u64,
+    pub(in crate::load) failed: u64,
+    pub(in crate::load) losses: u64,
+    pub(in crate::load) sent: u64,
+    pub(in crate::load) delivered: u64,
+    pub(in crate::load) lost: u64,
+    pub(in crate::load) handshake: Sparse,
+    pub(in crate::load) pong: Sparse,
+    pub(in crate::load) delivery: Sparse,
 }
 
 impl From<&Row> for IntervalFigures {
@@ -102,6 +105,19 @@ impl From<&Row> for IntervalFigures {
             delivery: row.delivery.clone(),
         }
     }
+}
+
+/// What `load compare` reads of a file.
+#[derive(Debug, Deserialize)]
+pub(in crate::load) struct Kept {
+    pub(in crate::load) connections: usize,
+    pub(in crate::load) elapsed_s: f64,
+    pub(in crate::load) begun: u64,
+    pub(in crate::load) established: u64,
+    pub(in crate::load) failed: u64,
+    pub(in crate::load) losses: u64,
+    pub(in crate::load) void: Vec<String>,
+    pub(in crate::load) intervals: Vec<IntervalFigures>,
 }
 
 #[derive(Debug, Serialize)]
@@ -134,7 +150,7 @@ pub(super) fn json(results: &Results<'_>) -> String {
     let file = File {
         format: FORMAT,
         holdfast: env!("CARGO_PKG_VERSION"),
-        protocol: "websocket",
+        protocol: PROTOCOL,
         target: format!("ws{}", url.strip_prefix("http").unwrap_or(&url)),
         address: summary.address.to_string(),
         connections: summary.options.connections,

@@ -1,7 +1,7 @@
 //! `holdfast load ws://…`: a load of WebSockets, driven as any other load, and reported. What it does is in `load::websocket`; how it is
 //! driven, in `drive`.
 
-mod data;
+pub(super) mod data;
 mod live;
 mod page;
 mod text;

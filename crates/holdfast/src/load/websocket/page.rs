@@ -16,7 +16,8 @@ pub(super) fn document(results: &Results<'_>) -> Document {
         .fact("connections", summary.options.connections.to_string())
         .fact("opened at", format!("{}/s", summary.options.ramp))
         .fact("held for", format!("{:.2} s", summary.options.hold.as_secs_f64()))
-        .fact("threads", format!("{} in {} processes", summary.threads, summary.processes))
+        .fact("threads", summary.threads.to_string())
+        .fact("processes", summary.processes.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
         .section(connections(results))
         .section(times(results))
@@ -83,7 +84,7 @@ fn times(results: &Results<'_>) -> Section {
         return section;
     }
     let heads: Vec<&str> = ["from due to"].into_iter().chain(measured.iter().map(|(name, _)| *name)).collect();
-    let mut table = Table::new("Times", &heads);
+    let mut table = Table::new("From when it was due", &heads);
     for (name, quantile) in crate::load::data::QUANTILES {
         let cells = measured.iter().map(|(_, times)| {
             Figure::from_events(times.quantile_ns(quantile) as f64, times.count(), Unit::Nanoseconds).into()
