@@ -78,28 +78,14 @@ pub(crate) fn shown(command: &Command) -> String {
     format!("`{}`", words.join(" "))
 }
 
-/// The first executable file of that name on `$PATH`, and then in the folders of system programs, which a plain
-/// user's `$PATH` leaves out on Debian.
+/// The first executable file of that name on `$PATH`, and then in the folders of system programs.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).map(|folder| folder.join(name)).find(|file| is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    lab::stage::process::find_program(name, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_is_found_and_a_made_up_one_is_not() {
-        assert!(find_program("sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(find_program("no-such-program-anywhere"), None);
-    }
 
     #[test]
     fn a_failing_program_says_what_it_was_and_why() {

@@ -244,6 +244,100 @@ fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_others_run() {
     assert_eq!((arm.as_str(), why.contains("`no-such-server`")), ("other", true), "{why}");
 }
 
+/// Two clients of siege over a proxy, all in one namespace, beside a process whose end is expected.
+const CHAIN: &str = r#"
+name = "chain"
+title = "chain"
+about = "chain"
+
+[method]
+rounds = 1
+warm_up = 0.2
+look = 0.1
+idle = 0.2
+
+[network]
+kind = "namespace"
+
+[files."origin.conf"]
+text = """
+events {}
+http { server { listen {{here}}:8001; location / { return 200 "x"; } } }
+"""
+
+[files."haproxy.cfg"]
+text = """
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 5s
+    timeout server 5s
+frontend f
+    bind {{here}}:8000
+    default_backend b
+backend b
+    server origin {{here}}:8001
+"""
+
+[[process]]
+name = "origin"
+program = "nginx"
+conf = "origin.conf"
+ready = { tcp = "{{here}}:8001" }
+descriptors = 300
+
+[[process]]
+name = "proxy"
+program = "haproxy"
+conf = "haproxy.cfg"
+ready = { http = "http://{{here}}:8000/" }
+core = 7
+
+[[process]]
+name = "mortal"
+program = "sh"
+arguments = ["-c", "echo enough; sleep 0.5; kill -9 $$"]
+may_die = true
+
+[[load]]
+name = "one"
+program = "siege"
+url = "http://{{here}}:8000/"
+arguments = ["-c", "4"]
+seconds = 2.0
+
+[[load]]
+name = "two"
+program = "siege"
+url = "http://{{here}}:8000/"
+arguments = ["-c", "4"]
+seconds = 2.0
+
+[[arm]]
+name = "only"
+"#;
+
+#[test]
+fn two_clients_over_a_proxy_are_one_load_and_a_process_may_die() {
+    let ran = perform(CHAIN);
+    assert_eq!(ran.error(), "");
+    let (one, two) = (ran.count("one.requests"), ran.count("two.requests"));
+    assert!(one > 0 && two > 0 && ran.count("requests") == one + two, "{one} and {two}");
+    assert!(ran.figure("latency_ms.max") >= ran.figure("one.latency_ms.max"));
+    assert!(ran.figure("cpu_us_per_request.proxy") > 0.0 && ran.figure("cpu_us_per_request.two") > 0.0);
+    assert_eq!((ran.count("died.mortal"), ran.count("died.proxy")), (1, 0));
+    let sample = &ran.record.samples[0];
+    let died = sample.remarks.iter().find(|remark| remark.starts_with("mortal died")).unwrap();
+    assert!(died.contains("signal: 9") && died.contains("enough"), "{died}");
+    // Both ends of each connection, of clients and of the proxy, stand on the one host.
+    assert!(ran.figure("sockets.here") > 8.0, "{}", ran.figure("sockets.here"));
+    assert!(
+        sample.series["sockets.here.LISTEN"].iter().any(|(at, _)| *at < -0.2),
+        "the idle time and the warm-up are there"
+    );
+    ran.assert_clean();
+}
+
 #[test]
 fn what_goes_wrong_names_the_line_and_quotes_the_program_and_leaves_nothing() {
     let command = |words: &str| {

@@ -1,9 +1,9 @@
 //! The proxies under test: how each is built, configured and started. One worker each, pooled upstream connections.
 
 use super::origin::{PAGES_PORT, TUNNELS_PORT};
-use super::process::{Started, pinned};
 use crate::workspace::{Workspace, run};
 use anyhow::{Context as _, Result};
+use lab::stage::process::{Started, pinned};
 use std::fmt;
 use std::fs;
 use std::io::{Read as _, Write as _};

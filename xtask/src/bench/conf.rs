@@ -7,11 +7,12 @@
 use super::again::{Linked, run_optimised};
 use super::arms::{self, Arm, Programs};
 use super::machine::Machine;
-use super::process::{Started, cpu_of_tree, peak_kib, wait_without_reaping};
 use super::results::{median, now_utc, path, spread, write};
 use crate::peers;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
+use lab::stage::process::{Started, wait_without_reaping};
+use lab::stage::usage::{Cpu, cpu_of_tree, peak_kib, rss_kib_of_tree};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
@@ -166,7 +167,7 @@ fn sample(arm: Arm, round: u64, nginx: &Path, home: &Path) -> Result<Sample> {
         std::thread::park_timeout(PEAK_LOOK);
     }
     let wall = begun.elapsed();
-    let (user, system) = cpu_of_tree(process.id()).since(super::process::Cpu::default());
+    let (user, system) = cpu_of_tree(process.id()).since(Cpu::default());
     process.wait()?;
     let phases: Option<Phases> = if arm == Arm::Holdfast {
         let said = fs::read_to_string(&output)?;
@@ -201,7 +202,7 @@ impl ::conf::Loader for Disk {
 /// The measured process: reads the file once and prints its [`Phases`].
 pub(super) fn read(args: &ReadArgs) -> Result<()> {
     let own = std::process::id();
-    let rss_kib_before = super::process::rss_kib_of_tree(own);
+    let rss_kib_before = rss_kib_of_tree(own);
     let begun = Instant::now();
     let prefix = args.file.parent().context("the file stands in a folder")?;
     let loaded = ::conf::load(&args.file, prefix, None, &mut Disk);

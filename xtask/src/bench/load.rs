@@ -3,11 +3,12 @@
 
 mod lag;
 
-use super::process::{Cpu, Started, cpu_of_tree, pause, pinned, wait_without_reaping};
 use super::results::{median, now_utc, spread};
 use crate::peers;
 use crate::workspace::{Workspace, heading};
 use anyhow::{Context as _, Result, bail};
+use lab::stage::process::{Started, pause, pinned, wait_without_reaping};
+use lab::stage::usage::{Cpu, cpu_of_tree};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;

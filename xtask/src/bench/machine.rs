@@ -2,9 +2,8 @@
 
 use super::arms::Programs;
 use crate::workspace::{Workspace, output_of};
+use lab::stage::machine::{cores, first_line, kernel, load_average, processor, said_first, system};
 use serde::Serialize;
-use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 /// Stands beside every result.
@@ -29,12 +28,12 @@ impl Machine {
             |args: &[&str]| output_of(Command::new("git").current_dir(&workspace.root).args(args)).unwrap_or_default();
         let changed = if git(&["status", "--porcelain"]).trim().is_empty() { "" } else { ", with changes" };
         Machine {
-            processor: line_after("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-            cores: std::thread::available_parallelism().map_or(0, usize::from),
-            kernel: first_line("/proc/sys/kernel/osrelease"),
-            system: line_after("/etc/os-release", "PRETTY_NAME").unwrap_or_default(),
+            processor: processor(),
+            cores: cores(),
+            kernel: kernel(),
+            system: system(),
             somaxconn: first_line("/proc/sys/net/core/somaxconn"),
-            load_average: first_line("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
+            load_average: load_average(),
             commit: format!("{}{changed}", git(&["rev-parse", "--short=12", "HEAD"]).trim()),
             nginx: said_first(&programs.nginx, "-v"),
             haproxy: said_first(&programs.haproxy, "-v"),
@@ -58,23 +57,4 @@ impl Machine {
             self.wrk
         )
     }
-}
-
-fn first_line(file: &str) -> String {
-    fs::read_to_string(file).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
-}
-
-/// The value of a `key : value` or `KEY="value"` line.
-fn line_after(file: &str, key: &str) -> Option<String> {
-    let text = fs::read_to_string(file).ok()?;
-    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
-    Some(rest.trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | '"')).to_owned())
-}
-
-/// The first line that a program prints about its version, whatever stream and status it chooses.
-fn said_first(program: &Path, option: &str) -> String {
-    let Ok(output) = Command::new(program).arg(option).output() else { return "unknown".to_owned() };
-    let said = [output.stdout, output.stderr].concat();
-    let line = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned();
-    line.split(" Copyright").next().unwrap_or_default().split(" - ").next().unwrap_or_default().to_owned()
 }

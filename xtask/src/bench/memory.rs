@@ -3,8 +3,9 @@
 use super::arms::{self, Arm, Programs};
 use super::holders::{self, Held};
 use super::origin::Tunnels;
-use super::process::{descriptors_of_tree, pause, rss_kib_of_tree};
 use anyhow::{Context as _, Result, bail};
+use lab::stage::process::pause;
+use lab::stage::usage::{descriptors_of_tree, rss_kib_of_tree};
 use serde::Serialize;
 use std::net::TcpStream;
 use std::path::Path;

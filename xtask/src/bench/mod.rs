@@ -9,7 +9,6 @@ mod machine;
 mod memory;
 mod origin;
 mod pool;
-mod process;
 mod proxy;
 mod results;
 mod soak;
@@ -57,7 +56,7 @@ enum Experiment {
 
 /// Runs the task.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    process::end_all_when_interrupted()?;
+    lab::stage::process::end_all_when_interrupted(|| eprintln!("xtask: interrupted; ending what was started"))?;
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
         Experiment::Pool(args) => pool::run(workspace, args),

@@ -3,8 +3,8 @@
 //! The floor knows its upstreams by fixed ports, so these are everybody's.
 
 use super::arms::{self, Programs};
-use super::process::{Started, pinned};
 use anyhow::{Context as _, Result};
+use lab::stage::process::{Started, pinned};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

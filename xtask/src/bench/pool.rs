@@ -12,13 +12,14 @@ mod table;
 
 pub(super) use sample::{SampleArgs, run as measure_one};
 
-use super::again::{Linked, check_namespaces, run_optimised};
+use super::again::{Linked, run_optimised};
 use super::arms::{Compared, Programs};
 use super::machine::Machine;
 use super::results;
 use crate::peers;
 use crate::workspace::{Workspace, heading};
 use anyhow::{Result, bail};
+use lab::stage::namespace::check_namespaces;
 use plan::{Part, Scale};
 use programs::{Paths, Placement};
 use sample::Spec;

@@ -7,13 +7,14 @@ use super::arms::{self, Arm, Programs, Proxy};
 use super::holders::Held;
 use super::machine::Machine;
 use super::origin::{self, Tunnels};
-use super::process::{cpu_of_tree, raise_descriptors};
 use super::results::{self, Measured, Results, Sample};
 use super::wrk::Load;
 use super::{memory, syscalls};
 use crate::peers;
 use crate::workspace::{Workspace, heading};
 use anyhow::{Context as _, Result, bail};
+use lab::stage::process::{Started, raise_descriptors};
+use lab::stage::usage::cpu_of_tree;
 use serde::Serialize;
 use std::fmt;
 use std::fs;
@@ -157,7 +158,7 @@ struct Bench {
     programs: Programs,
     arms: Vec<Arm>,
     machine: Machine,
-    _pages: super::process::Started,
+    _pages: Started,
 }
 
 impl Bench {
@@ -287,7 +288,9 @@ fn check_machine(args: &Args) -> Result<()> {
         bail!("the load and the proxy need a core each, and there are {cores}: see --load-core and --proxy-core");
     }
     match raise_descriptors(DESCRIPTORS_WANTED) {
-        Err(error) if args.hold > 0 => Err(error.context("holding connections: --hold 0 leaves it out")),
+        Err(error) if args.hold > 0 => {
+            Err(anyhow::Error::from(error).context("holding connections: --hold 0 leaves it out"))
+        }
         _ => Ok(()),
     }
 }

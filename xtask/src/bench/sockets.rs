@@ -5,11 +5,12 @@
 //! time inside, so that the start of a large program does not count; `ss` and `netstat` are measured whole. As root
 //! everything runs in a network namespace of its own, so that the sockets are exactly those made.
 
-use super::again::{Linked, in_namespace, run_optimised};
-use super::process::{Started, pause};
+use super::again::{Linked, run_optimised};
 use super::results::{median, now_utc, path, spread, write};
 use crate::workspace::{Workspace, output_of, run as run_command};
 use anyhow::{Context as _, Result, bail};
+use lab::stage::namespace::in_namespace;
+use lab::stage::process::{Started, pause};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use sockdiag::{Census, Compact, Owners, Question};
@@ -254,7 +255,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
         sockets: summary.sockets,
         cpu_us: cpu() - cpu_before,
         wall_us: begun.elapsed().as_secs_f64() * 1e6,
-        peak_kib: super::process::peak_kib(std::process::id()),
+        peak_kib: lab::stage::usage::peak_kib(std::process::id()),
     };
     if owners.is_some() && owned < summary.sockets / 2 {
         bail!("of {} sockets {owned} have an owner", summary.sockets);

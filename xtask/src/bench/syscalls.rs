@@ -2,10 +2,11 @@
 //! taken from that run.
 
 use super::arms::Proxy;
-use super::process::{Started, tree};
 use super::wrk::Load;
 use crate::workspace::find_program;
 use anyhow::{Context as _, Result};
+use lab::stage::process::Started;
+use lab::stage::usage::tree;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

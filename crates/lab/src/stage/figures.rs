@@ -361,3 +361,136 @@ fn most(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::usage::Threads;
+    use super::*;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn numbers(pairs: &[(&str, f64)]) -> Numbers {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    fn reading(at: Instant, counters: &[(&str, f64)], cpu_s: u64) -> Reading {
+        let cpu_ns = BTreeMap::from([("proxy".to_owned(), cpu_s * SECOND_NS)]);
+        Reading { at, counters: numbers(counters), cores: Cores::default(), cpu_ns, own_cpu_ns: 0 }
+    }
+
+    /// Of a second each: idle, warm-up, two of load, and what came after. The client ran for `busy` of the load.
+    fn seen(sockets: [f64; 5], busy: f64) -> Seen {
+        let start = Instant::now();
+        let began = start + SECOND * 2;
+        let at = [start, start + SECOND, began + SECOND / 2, began + SECOND * 3 / 2, began + SECOND * 3];
+        let looks = at.into_iter().zip(sockets).enumerate().map(|(turn, (at, sockets))| {
+            let ran = (SECOND_NS as f64 * busy) as u64 * turn as u64;
+            let client = Threads::scripted(at, &[(7, ran, 0)]);
+            let proxy = Threads::scripted(at, &[(8, SECOND_NS / 2 * turn as u64, 0)]);
+            let fullest = Fullest { pair: "a to b:80".to_owned(), sockets: sockets as u32, usable: 100 };
+            Look {
+                at,
+                numbers: numbers(&[
+                    ("sockets.proxy.TIME_WAIT", sockets),
+                    ("queue.accepts.length", sockets / 10.0),
+                    ("told.nginx.accepts", 10.0 * turn as f64),
+                    ("told.nginx.same", 3.0),
+                    ("rss_mb.proxy", 5.0 - turn as f64),
+                ]),
+                threads: BTreeMap::from([("client".to_owned(), client), ("proxy".to_owned(), proxy)]),
+                fullest: BTreeMap::from([("proxy".to_owned(), fullest)]),
+            }
+        });
+        let latency = client::Latency { mean: Some(2.0), p99: Some(5.0), ..client::Latency::default() };
+        let figures = client::Figures {
+            requests: 1000,
+            attempts: 1010,
+            requests_per_second: 500.0,
+            failed: 10,
+            causes: BTreeMap::from([("refused".to_owned(), 10)]),
+            latency,
+            ..client::Figures::default()
+        };
+        Seen {
+            arm: "only".to_owned(),
+            round: 3,
+            looks: looks.collect(),
+            loaded_from: start + SECOND / 2,
+            before: reading(began, &[("tcp.proxy.Tcp.ActiveOpens", 5.0), ("tcp.proxy.TcpExt.Odd", 1.0)], 1),
+            after: reading(began + SECOND * 2, &[("tcp.proxy.Tcp.ActiveOpens", 5.0), ("tcp.proxy.TcpExt.Odd", 1.0)], 2),
+            clients: vec![Client { name: "client".to_owned(), figures, cpu_ns: SECOND_NS }],
+            processes: vec!["proxy".to_owned()],
+            died: BTreeMap::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn sockets_are_means_of_the_load_beside_the_idle_reference() {
+        let sample = seen([10.0, 500.0, 40.0, 60.0, 900.0], 0.5).into_sample();
+        let of = |name: &str| sample.figures.get(name).copied();
+        assert_eq!(of("sockets.proxy.TIME_WAIT"), Some(50.0), "neither the warm-up nor what came after");
+        assert_eq!(of("sockets.proxy.TIME_WAIT.idle"), Some(10.0));
+        assert_eq!(of("sockets.proxy.TIME_WAIT.net"), Some(40.0));
+        assert_eq!(
+            (of("queue.accepts.length"), of("rss_mb.proxy"), of("rss_mb_max.proxy")),
+            (Some(6.0), Some(2.0), Some(3.0))
+        );
+        assert_eq!(of("told.nginx.accepts"), Some(30.0), "from the last answer before the load to the last of all");
+        assert_eq!(sample.series["sockets.proxy.TIME_WAIT"].first(), Some(&(-2.0, 10.0)));
+        assert!(!sample.series.contains_key("told.nginx.same"), "what never changes is no chart");
+    }
+
+    #[test]
+    fn loads_and_processes_are_counted_per_answer() {
+        let sample = seen([0.0; 5], 0.5).into_sample();
+        let of = |name: &str| sample.figures.get(name).copied();
+        assert_eq!(
+            (of("requests"), of("failed.refused"), of("client.latency_ms.p99")),
+            (Some(1000.0), Some(10.0), Some(5.0))
+        );
+        assert_eq!(of("failed_share"), Some(10.0 / 1010.0));
+        assert_eq!(
+            (of("cpu_us_per_request.proxy"), of("cores.proxy"), of("died.proxy")),
+            (Some(1000.0), Some(0.5), Some(0.0))
+        );
+        assert_eq!((of("busiest.client"), of("busiest.proxy")), (Some(0.5), Some(0.5)));
+        assert_eq!(of("tcp.proxy.Tcp.ActiveOpens"), Some(0.0), "people ask for it");
+        assert_eq!(of("tcp.proxy.TcpExt.Odd"), None, "nobody asks for one of hundreds that did not grow");
+        assert_eq!((sample.void, sample.round), (None, 3));
+    }
+
+    #[test]
+    fn a_busy_client_voids_a_closed_loop_and_not_an_open_one_that_was_in_time() {
+        let void = seen([0.0; 5], 0.97).into_sample().void.unwrap();
+        assert_eq!(void, "client was the bottleneck: its busiest thread was busy 97 % of the time, and proxy's 50 %");
+        let mut open = seen([0.0; 5], 0.97);
+        open.clients[0].figures.is_open = true;
+        assert_eq!(open.into_sample().void, None);
+        let mut late = seen([0.0; 5], 0.1);
+        late.clients[0].figures.void.push("it was late".to_owned());
+        assert_eq!(late.into_sample().void.as_deref(), Some("client: it was late"));
+    }
+
+    #[test]
+    fn a_plateau_at_the_port_range_is_named_as_one() {
+        let remarks = seen([0.0, 0.0, 97.0, 96.0, 0.0], 0.5).into_sample().remarks;
+        let said = "proxy: 97 sockets from a to b:80, of 100 usable ports: a plateau there is the port range's ceiling";
+        assert!(remarks.iter().any(|remark| remark.starts_with(said)), "{remarks:?}");
+        let remarks = seen([0.0, 0.0, 90.0, 90.0, 0.0], 0.5).into_sample().remarks;
+        assert!(!remarks.iter().any(|remark| remark.contains("ceiling")), "{remarks:?}");
+    }
+
+    #[test]
+    fn several_loads_add_up_and_the_worst_of_their_quantiles_is_told() {
+        let mut two = seen([0.0; 5], 0.5);
+        let mut other = two.clients[0].figures.clone();
+        (other.requests, other.latency.mean, other.latency.p99) = (3000, Some(6.0), Some(1.0));
+        two.clients.push(Client { name: "second".to_owned(), figures: other, cpu_ns: 0 });
+        let figures = two.into_sample().figures;
+        assert_eq!((figures["requests"], figures["latency_ms.mean"], figures["latency_ms.p99"]), (4000.0, 5.0, 5.0));
+        assert_eq!((figures["second.requests"], figures["failed.refused"]), (3000.0, 20.0));
+    }
+}

@@ -54,6 +54,10 @@ fn line_after(file: &str, key: &str) -> Option<String> {
 /// Name and value of everything that an experiment's figures depend on. What a sample's own namespaces begin with is this
 /// machine's, unless the experiment says otherwise.
 pub(super) fn describe(programs: &Programs, experiment: &Experiment, fingerprint: &mut Vec<(String, String)>) {
+    // Whoever began the record may know its own version.
+    if !fingerprint.iter().any(|(name, _)| name == "holdfast") {
+        fingerprint.push(("holdfast".to_owned(), said(programs.holdfast(), "--version")));
+    }
     let mut add = |name: &str, value: String| fingerprint.push((name.to_owned(), value));
     add("processor", format!("{} × {}", cores(), processor()));
     add("kernel", kernel());
@@ -67,7 +71,6 @@ pub(super) fn describe(programs: &Programs, experiment: &Experiment, fingerprint
     add("net.ipv4.ip_local_port_range", format!("{} ({usable} usable)", range.unwrap_or_default()));
     add("net.ipv4.tcp_tw_reuse", shown(settings.tw_reuse.map(u32::from)));
     add("net.ipv4.tcp_max_tw_buckets", shown(settings.tw_buckets_max));
-    add("holdfast", said(programs.holdfast(), "--version"));
     for name in foreign_programs(experiment) {
         if let Some(program) = programs.find(&name) {
             add(&name, said(&program, version_flag(&name)));

@@ -246,8 +246,11 @@ pub fn raise_descriptors(wanted: u64) -> Result<(), StageError> {
 }
 
 /// The first executable file of that name in the folders given, on `$PATH`, and then in the folders of system programs,
-/// which a plain user's `$PATH` leaves out on Debian.
+/// which a plain user's `$PATH` leaves out on Debian. A name with a slash is a path, as in a shell. Absolute.
 pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
+    if name.contains('/') {
+        return std::path::absolute(name).ok().filter(|file| is_executable(file));
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     let folders = first.iter().cloned().chain(std::env::split_paths(&path)).chain(system);
@@ -311,5 +314,7 @@ mod tests {
     fn a_program_is_found_and_a_made_up_one_is_not() {
         assert!(find_program("sh", &[]).is_some_and(|path| path.is_absolute()));
         assert_eq!(find_program("no-such-program-anywhere", &[]), None);
+        assert_eq!(find_program("/bin/sh", &[]), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find_program("./sh", &[PathBuf::from("/bin")]), None, "a path is not looked for");
     }
 }

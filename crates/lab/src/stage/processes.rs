@@ -5,7 +5,7 @@ use super::StageError;
 use super::ask::Url;
 use super::network::{Network, Space};
 use super::process::{Started, placed};
-use super::programs::{Programs, Words, with_own_temp_paths};
+use super::programs::{Programs, Words, with_own_paths};
 use super::run::Stop;
 use super::sweep::Traces;
 use crate::experiment::Ready;
@@ -49,7 +49,7 @@ impl Starting<'_> {
     fn start_and_wait(&self, process: &StagedProcess) -> Result<Started, StageError> {
         prepare_folder(&process.folder, &process.files)?;
         if process.program == Program::Nginx {
-            keep_temp_files_here(process)?;
+            keep_files_here(process)?;
         }
         let space = self.network.space(&process.host)?;
         let ready = process.ready.as_ref().map(Asked::parse).transpose()?;
@@ -59,7 +59,7 @@ impl Starting<'_> {
             let address = asked_address(ready.as_ref());
             return Err(StageError::new(format!("{} cannot have {address}: {holders} listens there", process.name)));
         }
-        let words = self.programs.words(process)?;
+        let words = self.programs.words(process, self.stop)?;
         let limits = Limits { descriptors: process.descriptors, core: process.core };
         let mut started = self.start(&process.name, &words, &limits, space, process.folder.join("output"))?;
         let waited = started.wait_ready_or(|| {
@@ -136,10 +136,10 @@ fn fill(path: &Path, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn keep_temp_files_here(process: &StagedProcess) -> Result<(), StageError> {
+fn keep_files_here(process: &StagedProcess) -> Result<(), StageError> {
     let Some(conf) = &process.conf else { return Ok(()) };
     let text = fs::read_to_string(conf)?;
-    Ok(fs::write(conf, with_own_temp_paths(&text, &process.folder))?)
+    Ok(fs::write(conf, with_own_paths(&text, &process.folder))?)
 }
 
 /// How a process is asked whether it serves.

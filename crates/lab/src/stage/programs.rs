@@ -3,10 +3,12 @@
 
 use super::StageError;
 use super::process::{Started, find_program, pause};
+use super::run::Stop;
 use crate::experiment::Client;
 use crate::plan::{Content, Program, Staged, StagedProcess};
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -62,7 +64,7 @@ impl Programs {
     }
 
     /// Finds and builds everything that an arm needs. `Some`: why it cannot be run on this machine.
-    pub(super) fn prepare(&self, staged: &Staged) -> Result<Option<String>, StageError> {
+    pub(super) fn prepare(&self, staged: &Staged, stop: &Stop) -> Result<Option<String>, StageError> {
         for load in &staged.loads {
             if self.client(load.program).is_none() {
                 return Ok(Some(absent(client_name(load.program))));
@@ -80,14 +82,14 @@ impl Programs {
                 return Ok(Some(absent(name)));
             }
             if process.program == Program::Go {
-                self.build(process).map_err(|error| error.at(&process.place))?;
+                self.build(process, stop).map_err(|error| error.at(&process.place))?;
             }
         }
         Ok(None)
     }
 
     /// How a process is started.
-    pub(super) fn words(&self, process: &StagedProcess) -> Result<Words, StageError> {
+    pub(super) fn words(&self, process: &StagedProcess, stop: &Stop) -> Result<Words, StageError> {
         let named = |name: &str| self.find(name).ok_or_else(|| StageError::new(absent(name)));
         let mut arguments: Vec<OsString> = Vec::new();
         let mut own = process.arguments.as_slice();
@@ -110,7 +112,7 @@ impl Programs {
             }
             Program::Go => {
                 own = own.get(1..).unwrap_or_default();
-                self.build(process)?
+                self.build(process, stop)?
             }
             Program::Command(name) => named(name)?,
         };
@@ -119,7 +121,7 @@ impl Programs {
     }
 
     /// The program in Go that a process is, built unless it has been.
-    fn build(&self, process: &StagedProcess) -> Result<PathBuf, StageError> {
+    fn build(&self, process: &StagedProcess, stop: &Stop) -> Result<PathBuf, StageError> {
         let first = process.arguments.first().map(PathBuf::from);
         let source = first.ok_or_else(|| StageError::new("a `go` process needs a file as its first argument"))?;
         let go = self.find("go").ok_or_else(|| StageError::new(absent("go")))?;
@@ -151,6 +153,7 @@ impl Programs {
         let mut build = Started::new("go build", &mut command, sources.join("go.out"))?;
         let deadline = Instant::now() + GO_BUILD_TIME_MAX;
         while !build.has_ended()? {
+            stop.check()?;
             if Instant::now() > deadline {
                 let minutes = GO_BUILD_TIME_MAX.as_secs() / 60;
                 return Err(StageError::new(build.quote(&format!("go build did not end within {minutes} min"))));
@@ -248,14 +251,17 @@ fn has_directive(text: &str, word: &str) -> bool {
         .any(|directive| directive.split_ascii_whitespace().next() == Some(word))
 }
 
-/// Debian's nginx keeps temporary files in a folder of the system unless it is told otherwise: told in the line where `http`
-/// begins, so that every line keeps its number. Kinds that the text speaks of are left alone.
-pub(super) fn with_own_temp_paths(text: &str, folder: &Path) -> String {
+/// Debian's nginx keeps temporary files and its access log in folders of the system unless it is told otherwise: told in the
+/// line where `http` begins, so that every line keeps its number. What the text speaks of is left alone.
+pub(super) fn with_own_paths(text: &str, folder: &Path) -> String {
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].into_iter();
     let unsaid = kinds.filter(|kind| !text.contains(&format!("{kind}_temp_path")));
     let words: Vec<String> =
         unsaid.map(|kind| format!(" {kind}_temp_path {}/temp-{kind};", folder.display())).collect();
-    let words = words.concat();
+    let mut words = words.concat();
+    if !text.contains("access_log") {
+        let _ = write!(words, " access_log {}/logs/access.log;", folder.display());
+    }
     match behind_http(text) {
         Some(at) => format!("{}{words}{}", text.get(..at).unwrap_or_default(), text.get(at..).unwrap_or_default()),
         None => text.to_owned(),
@@ -310,7 +316,7 @@ mod tests {
 
     fn words(process: &StagedProcess) -> String {
         let programs = Programs::new(PathBuf::from("/bin/holdfast"), PathBuf::from("/cache"));
-        let words = programs.words(process).unwrap();
+        let words = programs.words(process, &Stop::default()).unwrap();
         let all = words.arguments.iter().map(|word| word.to_string_lossy().into_owned());
         format!("{} {}", words.program.display(), all.collect::<Vec<_>>().join(" "))
     }
@@ -329,20 +335,24 @@ mod tests {
     #[test]
     fn what_is_nowhere_is_named_with_what_provides_it() {
         let programs = Programs::new(PathBuf::from("/bin/holdfast"), PathBuf::from("/cache"));
-        let error = programs.words(&process(Program::Command("no-such-program".to_owned()), "", &[])).unwrap_err();
+        let error = programs
+            .words(&process(Program::Command("no-such-program".to_owned()), "", &[]), &Stop::default())
+            .unwrap_err();
         assert!(error.text.contains("`no-such-program`"), "{error}");
         assert!(absent("nginx").contains("cargo xtask peers"));
     }
 
     #[test]
-    fn temporary_files_of_nginx_stay_in_its_folder_and_lines_keep_their_numbers() {
+    fn files_of_nginx_stay_in_its_folder_and_lines_keep_their_numbers() {
         let folder = Path::new("/f");
-        let text = with_own_temp_paths("# http {\nevents {}\nhttp\n{\n  proxy_temp_path x;\n}\n", folder);
+        let text = with_own_paths("# http {\nevents {}\nhttp\n{\n  proxy_temp_path x;\n}\n", folder);
         assert!(
             text.starts_with("# http {\nevents {}\nhttp\n{ client_body_temp_path /f/temp-client_body; fastcgi"),
             "{text}"
         );
         assert_eq!((text.lines().count(), text.matches("proxy_temp_path").count()), (6, 1));
-        assert_eq!(with_own_temp_paths("stream { proxy_pass http://x; }", folder), "stream { proxy_pass http://x; }");
+        assert!(text.contains(" access_log /f/logs/access.log;\n"), "{text}");
+        assert!(!with_own_paths("http { access_log off; }", folder).contains("/f/logs"));
+        assert_eq!(with_own_paths("stream { proxy_pass http://x; }", folder), "stream { proxy_pass http://x; }");
     }
 }

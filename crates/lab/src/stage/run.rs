@@ -167,7 +167,7 @@ fn runnable(
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
             StageError::new(faults.join("\n"))
         })?;
-        let why = match request.programs.prepare(&ready)? {
+        let why = match request.programs.prepare(&ready, request.stop)? {
             None if kind == NetworkKind::Loopback => needs_sysctls(&ready),
             other => other,
         };

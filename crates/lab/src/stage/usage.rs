@@ -115,6 +115,13 @@ impl Threads {
         Self { at: Instant::now(), each: pids.iter().copied().flat_map(threads_of).collect() }
     }
 
+    /// With so many nanoseconds run and queued, by thread.
+    #[cfg(test)]
+    pub(super) fn scripted(at: Instant, times: &[(u32, u64, u64)]) -> Self {
+        let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
+        Self { at, each: each.collect() }
+    }
+
     /// Whether there are none: the processes have ended.
     pub fn is_empty(&self) -> bool {
         self.each.is_empty()
@@ -324,14 +331,10 @@ mod tests {
     #[test]
     fn the_busiest_thread_is_the_one_that_was_idle_least() {
         let at = Instant::now();
-        let look = |at: Instant, times: &[(u32, u64, u64)]| {
-            let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
-            Threads { at, each: each.collect() }
-        };
-        let before = look(at, &[(1, 500, 0), (2, 100, 100)]);
-        let after = look(at + Duration::from_micros(1), &[(1, 1100, 0), (2, 500, 600), (3, 30, 0)]);
+        let before = Threads::scripted(at, &[(1, 500, 0), (2, 100, 100)]);
+        let after = Threads::scripted(at + Duration::from_micros(1), &[(1, 1100, 0), (2, 500, 600), (3, 30, 0)]);
         assert_eq!(after.busiest_since(&before), Busiest { running: 0.4, queued: 0.5 });
-        assert_eq!(look(at, &[]).busiest_since(&before), Busiest::default());
+        assert_eq!(Threads::scripted(at, &[]).busiest_since(&before), Busiest::default());
     }
 
     #[test]

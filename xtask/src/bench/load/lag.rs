@@ -1,8 +1,8 @@
 //! How late our generator is in open loop: by its own figures, which `tests/rate.rs` of the crate `load` holds against the clock.
 
-use super::super::process::Started;
 use super::super::results::spread;
 use anyhow::{Context as _, Result};
+use lab::stage::process::Started;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,14 +1,15 @@
 //! The programs that load an arm, and what they say about it, in one form: `ab`, wrk, and `holdfast load` for constant rates.
 
-use super::super::process::placed;
 use super::super::wrk;
 use super::plan::{Client, Load};
 use super::programs::{PAGE, Paths};
 use anyhow::{Context as _, Result};
+use lab::stage::client::{self, parse_ab, parse_load, parse_wrk};
+use lab::stage::process::placed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// wrk's own example of a POST.
@@ -98,12 +99,14 @@ impl Tool<'_> {
 
     /// What it said when it had ended.
     pub(super) fn figures(&self) -> Result<Figures> {
-        if let Client::Rate(_) = self.load.client {
-            return read_holdfast(&self.json());
-        }
-        let said = fs::read_to_string(self.output())?;
-        let figures = if self.load.client == Client::Ab { parse_ab(&said) } else { parse_wrk(&said) };
-        figures.with_context(|| format!("{} said no figures:\n{said}", self.name()))
+        let file = if let Client::Rate(_) = self.load.client { self.json() } else { self.output() };
+        let said = fs::read_to_string(file).with_context(|| format!("{} wrote no figures", self.name()))?;
+        let figures = match self.load.client {
+            Client::Rate(_) => parse_load(&said),
+            Client::Ab => parse_ab(&said),
+            Client::Wrk | Client::WrkPost => parse_wrk(&said).map(client::Figures::from),
+        };
+        figures.map(Figures::from).with_context(|| format!("{} said no figures:\n{said}", self.name()))
     }
 
     fn holdfast_load(&self) -> Command {
@@ -138,102 +141,16 @@ impl Tool<'_> {
     }
 }
 
-/// The part that is wanted of what `holdfast load --json` writes.
-#[derive(Deserialize)]
-struct HoldfastFile {
-    responses: u64,
-    errors: u64,
-    rate: f64,
-    statuses: BTreeMap<u16, u64>,
-    failures: BTreeMap<String, u64>,
-    latency: HoldfastLatency,
-    void: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct HoldfastLatency {
-    mean_ns: f64,
-    quantiles_ns: BTreeMap<String, u64>,
-}
-
-fn read_holdfast(file: &Path) -> Result<Figures> {
-    let text = fs::read_to_string(file).context("holdfast load wrote no figures")?;
-    let read: HoldfastFile = serde_json::from_str(&text).context("holdfast load wrote other figures")?;
-    let bad = read.statuses.iter().filter(|(status, _)| **status >= 400);
-    let causes = read.failures.into_iter().chain(bad.map(|(status, count)| (status.to_string(), *count))).collect();
-    let p99_ns = read.latency.quantiles_ns.get("p99").context("a p99")?;
-    Ok(Figures {
-        requests: read.responses,
-        requests_per_second: read.rate,
-        failed: read.errors,
-        causes,
-        latency_ms_mean: Some(read.latency.mean_ns / 1e6),
-        latency_ms_p99: *p99_ns as f64 / 1e6,
-        void: read.void,
-    })
-}
-
-fn parse_wrk(said: &str) -> Option<Figures> {
-    let figures = wrk::parse_figures(said)?;
-    Some(Figures {
-        requests: figures.requests,
-        requests_per_second: figures.requests_per_second,
-        failed: figures.socket_errors + figures.status_errors,
-        causes: BTreeMap::new(),
-        latency_ms_mean: None,
-        latency_ms_p99: figures.latency_us_p99 / 1e3,
-        void: Vec::new(),
-    })
-}
-
-/// ab's report. With `-l` a length that differs is no failure; a status is told in a line that is only there if one was not 2xx.
-fn parse_ab(said: &str) -> Option<Figures> {
-    let number = |name: &str| -> Option<f64> {
-        let line = said.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
-        line.split_ascii_whitespace().next()?.parse().ok()
-    };
-    let failed = number("Failed requests:")? + number("Non-2xx responses:").unwrap_or(0.0);
-    Some(Figures {
-        requests: number("Complete requests:")? as u64,
-        requests_per_second: number("Requests per second:")?,
-        failed: failed as u64,
-        causes: BTreeMap::new(),
-        latency_ms_mean: number("Time per request:"),
-        latency_ms_p99: number("99%")?,
-        void: Vec::new(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn abs_report_is_read() {
-        let said = "Time taken for tests:   2.000 seconds\nComplete requests:      40000\nFailed requests:        1\n\
-                    Non-2xx responses:      2\nRequests per second:    20000.12 [#/sec] (mean)\n\
-                    Time per request:       1.500 [ms] (mean)\nTime per request:       0.050 [ms] (mean, across all)\n\
-                    \x20 50%      1\n  99%      4\n 100%      9 (longest request)\n";
-        let figures = parse_ab(said).unwrap();
-        assert_eq!((figures.requests, figures.failed), (40_000, 3));
-        assert_eq!((figures.latency_ms_mean, figures.latency_ms_p99), (Some(1.5), 4.0));
-        assert_eq!(parse_ab("ab: Connection refused\n"), None);
-    }
-
-    #[test]
-    fn our_own_figures_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("load.json");
-        let text = "{\"responses\":7,\"errors\":1,\"rate\":3.5,\"void\":[\"lag\"],\"statuses\":{\"200\":6,\"502\":1},\
-                    \"failures\":{\"unanswered\":2},\
-                    \"latency\":{\"mean_ns\":2e6,\"quantiles_ns\":{\"p50\":1,\"p99\":5000000}},\"more\":0}";
-        fs::write(&file, text).unwrap();
-        let figures = read_holdfast(&file).unwrap();
-        assert_eq!((figures.requests, figures.failed, figures.latency_ms_p99), (7, 1, 5.0));
-        assert_eq!(figures.void, ["lag"]);
-        let causes: Vec<_> = figures.causes.iter().map(|(cause, count)| (cause.as_str(), *count)).collect();
-        assert_eq!(causes, [("502", 1), ("unanswered", 2)]);
-        fs::write(&file, "{}").unwrap();
-        assert!(read_holdfast(&file).is_err());
+impl From<client::Figures> for Figures {
+    fn from(told: client::Figures) -> Self {
+        Self {
+            requests: told.requests,
+            requests_per_second: told.requests_per_second,
+            failed: told.failed,
+            causes: told.causes,
+            latency_ms_mean: told.latency.mean,
+            latency_ms_p99: told.latency.p99.unwrap_or_default(),
+            void: told.void,
+        }
     }
 }

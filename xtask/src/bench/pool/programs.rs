@@ -2,9 +2,9 @@
 //! what they did is read elsewhere.
 
 use super::super::arms::{answers, nginx_main, nginx_only};
-use super::super::process::{Started, placed};
 use super::plan::{Arm, Server};
 use anyhow::{Context as _, Result};
+use lab::stage::process::{Started, placed};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -97,7 +97,7 @@ fn start_nginx(program: &Path, name: &str, text: &str, home: &Path, core: Option
     fs::write(&conf, text)?;
     let mut command = placed(core, program);
     command.arg("-p").arg(home).arg("-e").arg("stderr").arg("-c").arg(&conf);
-    Started::new(name, &mut command, home.join(format!("{name}.out")))
+    Ok(Started::new(name, &mut command, home.join(format!("{name}.out")))?)
 }
 
 /// The same text for nginx and Holdfast, but for what makes an arm unpooled: nginx 1.22 is so without a word, and

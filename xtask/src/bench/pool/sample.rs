@@ -1,15 +1,14 @@
 //! One arm under one load, in a process of its own in a network namespace of its own, so that it begins without a socket
 //! and leaves none behind. `cargo xtask bench pool` starts it with a [`Spec`] and reads its [`Sample`].
 
-use super::super::again::in_namespace;
-use super::super::process::{
-    Busiest, Cores, Cpu, Started, Threads, cpu_of_tree, pause, raise_descriptors, tree, wait_without_reaping,
-};
 use super::census::{Count, Ports};
 use super::clients::{Figures, Tool};
 use super::plan::{Arm, Load};
 use super::programs::{self, AtOrigin, GATEWAY_PORT, ORIGIN_PORT, Paths, Placement};
 use anyhow::{Context as _, Result, bail};
+use lab::stage::namespace::in_namespace;
+use lab::stage::process::{Started, pause, raise_descriptors, wait_without_reaping};
+use lab::stage::usage::{Busiest, Cores, Cpu, Threads, cpu_of_ended_ns, cpu_of_tree, tree};
 use serde::{Deserialize, Serialize};
 use sockdiag::{Census, Counters, Settings};
 use std::fs;
@@ -83,8 +82,6 @@ const DESCRIPTORS_WANTED: u64 = 20_000;
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// A client that has not ended this long after its time is stuck.
 const CLIENT_LATE_SECONDS_MAX: u64 = 30;
-/// A tick of the clock in /proc/PID/stat, in microseconds.
-const TICK_US: f64 = 10_000.0;
 
 /// Has the sample measured in a namespace.
 pub(super) fn measure_apart(spec: &Spec) -> Result<Sample> {
@@ -269,12 +266,12 @@ fn watch(
         }
     }
     // The times of threads that have ended are in the process's ticks alone, until it is waited for.
-    let ended = cpu_of_tree(client.id());
+    let ended_ns = cpu_of_ended_ns(client.id());
     client.wait()?;
     let (Some(first), Some(last)) = (first, last) else { bail!("the load was over before anybody had looked twice") };
     Ok(Watched {
         looks,
-        client_us: (ended.user_ticks + ended.system_ticks) as f64 * TICK_US,
+        client_us: ended_ns as f64 / 1e3,
         client: last.client.busiest_since(&first.client),
         proxy: last.proxy.busiest_since(&first.proxy),
         origin: last.origin.busiest_since(&first.origin),

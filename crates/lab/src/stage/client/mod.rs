@@ -9,7 +9,7 @@ mod wrk;
 pub use ab::parse_ab;
 pub use ours::parse_load;
 pub use siege::parse_siege;
-pub use wrk::{WRK_SCRIPT, parse_wrk};
+pub use wrk::{WRK_SCRIPT, WrkFigures, parse_wrk};
 
 use super::StageError;
 use super::programs::Words;
