@@ -134,10 +134,14 @@ fn escape(text: &str) -> String {
         // Within a word an underscore is only itself, and names of figures are full of them.
         let is_inner = c == '_' && before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
         // Brackets by themselves are only brackets, and the spread of every figure stands in them; before one of these they link.
-        let links = c == ']' && rest.peek().is_some_and(|next| matches!(next, '(' | '[' | ':'));
+        let next = rest.peek().copied();
+        let links = c == ']' && (matches!(next, Some('(' | '[')) || next == Some(':') && escaped.starts_with('['));
         // A paragraph must not begin as a list, a heading or a quote would. A number before a full stop does that, too.
         let begins = escaped.is_empty() && matches!(c, '#' | '+' | '-' | '=');
-        let numbers = matches!(c, '.' | ')') && !escaped.is_empty() && escaped.bytes().all(|b| b.is_ascii_digit());
+        let numbers = matches!(c, '.' | ')')
+            && next.is_none_or(char::is_whitespace)
+            && !escaped.is_empty()
+            && escaped.bytes().all(|byte| byte.is_ascii_digit());
         let acts = matches!(c, '\\' | '`' | '*' | '_' | '<' | '>' | '|' | '&' | '~') && !is_inner;
         if acts || links || begins || numbers {
             escaped.push('\\');
@@ -158,7 +162,8 @@ mod tests {
         assert_eq!(escape("a | <b> *c* `d` [e](f) _g_"), "a \\| \\<b\\> \\*c\\* \\`d\\` [e\\](f) \\_g\\_");
         assert_eq!(escape("# no heading\nno second line"), "\\# no heading no second line");
         assert_eq!(escape("1. no list"), "1\\. no list");
-        assert_eq!(escape("0.5 [0.4–0.6]"), "0\\.5 [0.4–0.6]");
+        assert_eq!(escape("[no]: definition"), "[no\\]: definition");
+        assert_eq!(escape("0.5 [0.4–0.6]: so"), "0.5 [0.4–0.6]: so");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::figure;
 use crate::{Record, Sample};
-use report::{Cell, Figure};
+use report::{Cell, Figure, Unit};
 use std::collections::BTreeSet;
 
 /// One arm with its samples, in the order of their rounds.
@@ -82,13 +82,15 @@ impl<'a> Arm<'a> {
         self.samples.iter().filter_map(|sample| sample.figures.get(name).copied()).collect()
     }
 
-    /// Median and spread over the rounds; a dash in words where no sample has it.
+    /// Median and spread over the rounds; a dash in words where no sample has it. A unit that is a name is left to the heading:
+    /// three times in each cell it would hide the numbers.
     pub(super) fn cell(&self, name: &str) -> Cell {
         let values = self.values(name);
         if values.is_empty() {
             return "–".into();
         }
         let (unit, factor) = figure::unit(name);
+        let unit = if matches!(unit, Unit::Of(_)) { Unit::of("") } else { unit };
         let values: Vec<f64> = values.into_iter().map(|value| value * factor).collect();
         // The same in every round: nothing to spread.
         match values.split_first() {

@@ -126,8 +126,8 @@ fn cpu(arms: &Arms<'_>) -> Section {
 fn memory(arms: &Arms<'_>) -> Section {
     let mut section = Section::new("Memory and descriptors");
     for (title, prefix) in [
-        ("Resident memory at most, by process", "rss_mb_max"),
-        ("Resident memory at the end, by process", "rss_mb"),
+        ("Resident memory at most, by process, MB", "rss_mb_max"),
+        ("Resident memory at the end, by process, MB", "rss_mb"),
         ("Open descriptors, by process", "descriptors"),
         ("Samples in which a process died", "died"),
     ] {
