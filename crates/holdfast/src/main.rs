@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod files;
 mod instance;
+mod lab;
 mod load;
 mod nginx;
 mod output;
@@ -36,6 +37,10 @@ mod exit {
     pub(crate) const THRESHOLD: u8 = 3;
     /// `load`: the generator was the bottleneck, so the figures say nothing about the target.
     pub(crate) const VOID: u8 = 4;
+    /// `lab`: something that is claimed fails.
+    pub(crate) const CLAIM_FAILS: u8 = 3;
+    /// `lab`: nothing that is claimed fails, but something is undecided, void, or was not run.
+    pub(crate) const CLAIM_OPEN: u8 = 4;
     /// It ran, and says that something will hurt: warnings of `doctor`, a chain that does not carry what `plan` was asked.
     pub(crate) const WARNINGS: u8 = 3;
     /// It ran, and says that something is broken: errors of `doctor`, a measurement that contradicts `plan`.

@@ -97,7 +97,7 @@ pub(crate) fn verdict_json(prepared: &Prepared) {
 }
 
 /// Whether to write colours: only to a terminal, and not where `NO_COLOR` is set to anything (<https://no-color.org>).
-fn colours(is_terminal: bool) -> bool {
+pub(crate) fn colours(is_terminal: bool) -> bool {
     is_terminal
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb")

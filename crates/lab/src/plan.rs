@@ -220,6 +220,12 @@ fn hosts(experiment: &Experiment, arm: &Arm, network: NetworkKind) -> Vec<Staged
 }
 
 impl Experiment {
+    /// What a sample takes at least: idle time, warm-up, and the longest load. Loads that count requests are not in it.
+    pub fn seconds_per_sample(&self) -> f64 {
+        let load = self.loads.iter().filter_map(|load| load.seconds).fold(0.0, f64::max);
+        load + self.method.warm_up + self.method.idle
+    }
+
     /// The host of a process: the one it names, or the only one. `None` where neither is there.
     pub fn host_of_process(&self, host: Option<&str>) -> Option<String> {
         match host {

@@ -113,7 +113,7 @@ fn what_is_unknown_missing_or_out_of_bounds_is_refused() {
 }
 
 #[test]
-fn names_that_lead_nowhere_or_are_taken_are_refused() {
+fn names_that_lead_nowhere_are_refused() {
     is_said(
         "host = \"proxy\"\nprogram",
         "host = \"poxy\"\nprogram",
@@ -145,6 +145,10 @@ fn names_that_lead_nowhere_or_are_taken_are_refused() {
     );
     is_said("without = [\"proxy\"]", "without = [\"prox\"]", "\"prox\"]", "there is no process \"prox\"", "`proxy`");
     is_said("programs = { proxy", "programs = { porxy", "porxy", "there is no process \"porxy\"", "`proxy`");
+}
+
+#[test]
+fn names_that_are_taken_or_cannot_be_names_are_refused() {
     let twin = "[[arm]]\nname = \"pooled\"\nvalues = { pool = \"x\" }\n";
     is_said(
         END,
@@ -416,4 +420,14 @@ proptest! {
             Err(said) => prop_assert!(said.starts_with("small.toml:"), "{}", said),
         }
     }
+}
+
+#[test]
+fn the_experiment_of_the_guide_is_sound_and_its_slip_is_told_as_the_guide_says() {
+    let guide = include_str!("../../../docs/guide/lab.md");
+    let text = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an experiment");
+    let parse = |text: &str| Experiment::parse(text, "page-size.toml", &mut |_| Err(String::new()));
+    parse(text).unwrap_or_else(|refused| panic!("{refused}"));
+    let refused = parse(&text.replace("request.origin", "request.orgin")).map(|_| ()).expect_err("a slip");
+    assert!(guide.contains(&refused.to_string()), "{refused}");
 }

@@ -5,7 +5,7 @@ mod man;
 mod origin;
 mod serve;
 
-use crate::{demo, doctor, load, plan, watch};
+use crate::{demo, doctor, lab, load, plan, watch};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -26,8 +26,8 @@ Exit codes:
   0  done, or ended as asked
   1  refused or failed; the reason stands on standard error
   2  the command line could not be understood
-  3  load: a threshold was not met; plan: the chain does not carry what is wanted; doctor: warnings
-  4  load: void, as the generator was the bottleneck; doctor: errors
+  3  load: a threshold was not met; plan: the chain does not carry what is wanted; doctor: warnings; lab: a claim fails
+  4  load: void, as the generator was the bottleneck; doctor: errors; lab: a claim is undecided or void
 
 Environment:
   NO_COLOR  if set and not empty, nothing is coloured; output that is no terminal never is";
@@ -43,6 +43,7 @@ enum Command {
     Watch(Box<watch::Args>),
     Doctor(doctor::Args),
     Plan(plan::Args),
+    Lab(Box<lab::Args>),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -65,6 +66,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Watch(args) => watch::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),
         Command::Man(args) => man::run(&args, &Cli::command()),
     }

@@ -188,10 +188,8 @@ pub(super) fn program(process: &Process, path: &Path) -> Option<Fault> {
 
 /// What a whole run takes at least.
 fn duration(experiment: &Experiment, faults: &mut Vec<Fault>) {
-    let load = experiment.loads.iter().filter_map(|load| load.seconds).fold(0.0, f64::max);
-    let method = experiment.method;
-    let sample = load + method.warm_up + method.idle;
-    let samples = f64::from(method.rounds) * experiment.arms.len() as f64;
+    let sample = experiment.seconds_per_sample();
+    let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64;
     if sample * samples > DURATION_SECONDS_MAX {
         let hours = sample * samples / 3600.0;
         let what = format!("{samples} samples of {sample} s are {hours:.0} hours");

@@ -1,0 +1,228 @@
+//! `holdfast lab list`, `show` and `check`: what there is, and what it says. Nothing is started.
+
+use super::{load, load_file, named, printable};
+use crate::output::{self, Output};
+use crate::{exit, report};
+use ::lab::experiment::{Arm, Claim, Order};
+use ::lab::plan::{self, Content, Site, Staged};
+use ::lab::{Adaptation, Experiment, Loaded, shipped};
+use ::report::{Cell, Document, Section, Severity, Table};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    output: Output,
+}
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct ShowArgs {
+    /// An experiment that comes with the program, or a file
+    #[arg(value_name = "NAME|FILE")]
+    experiment: String,
+    /// Print the text of the experiment file instead, to begin one of your own with
+    #[arg(long, conflicts_with_all = ["arm", "json", "html"])]
+    source: bool,
+    /// Print what is started in this arm instead: every command line and file with its templates filled in
+    #[arg(long, value_name = "ARM", conflicts_with_all = ["json", "html"])]
+    arm: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    /// Experiment files
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+pub(super) fn list(args: &ListArgs) -> Result<u8, String> {
+    let mut table = Table::new("Experiments", &["name", "what", "arms", "takes", "--quick"]);
+    for shipped in shipped::ALL {
+        let Loaded { experiment, .. } = shipped.load().map_err(|refused| super::refusal(&refused))?;
+        let quick = experiment.adapted(&Adaptation { quick: true, ..Adaptation::default() })?;
+        let cells = [experiment.name.clone(), experiment.title.clone(), experiment.arms.len().to_string()];
+        let cells = cells.into_iter().chain([takes(&experiment), takes(&quick)]).map(Cell::Text);
+        table = table.row(cells.collect());
+    }
+    let note = "`holdfast lab show NAME` says what one does, `holdfast lab run NAME` runs it.";
+    let section = Section::new("What comes with the program").table(table).note(Severity::Note, note);
+    args.output.emit(&document("Experiments").section(section)).map_err(named)?;
+    Ok(exit::OK)
+}
+
+fn document(title: &str) -> Document {
+    Document::new(title, &format!("holdfast lab {}", env!("CARGO_PKG_VERSION")))
+}
+
+/// About how long a run takes.
+fn takes(experiment: &Experiment) -> String {
+    /// Making the network, starting and ending processes.
+    const BESIDE_S: f64 = 2.0;
+    let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64;
+    let seconds = (experiment.seconds_per_sample() + BESIDE_S) * samples;
+    let counted = experiment.loads.iter().any(|load| load.requests.is_some());
+    let more = if counted { " and its requests" } else { "" };
+    if seconds < 120.0 { format!("{seconds:.0} s{more}") } else { format!("{:.0} min{more}", seconds / 60.0) }
+}
+
+pub(super) fn show(args: &ShowArgs) -> Result<u8, String> {
+    let loaded = load(&args.experiment)?;
+    if args.source {
+        report::print(source(&args.experiment).map_err(named)?.as_bytes());
+        return Ok(exit::OK);
+    }
+    if let Some(arm) = &args.arm {
+        report::print(printable(&started(&loaded, arm)?).as_bytes());
+        return Ok(exit::OK);
+    }
+    args.output.emit(&described(&loaded.experiment)).map_err(named)?;
+    Ok(exit::OK)
+}
+
+fn source(word: &str) -> Result<String, String> {
+    match shipped::find(word) {
+        Some(shipped) => Ok(shipped.text.to_owned()),
+        None => std::fs::read_to_string(word).map_err(|error| format!("{word}: {error}")),
+    }
+}
+
+fn described(experiment: &Experiment) -> Document {
+    let method = experiment.method;
+    let order = match method.order {
+        Order::Mirrored => "forward in one round, backward in the next",
+        Order::Random => "drawn anew for each round from the seed",
+    };
+    let mut about = Section::new("About");
+    for paragraph in experiment.about.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
+        about = about.note(Severity::Note, paragraph.replace('\n', " "));
+    }
+    let mut arms = Table::new("Arms", &["arm", "differs in"]);
+    for arm in &experiment.arms {
+        arms = arms.row(vec![arm.name.clone().into(), difference(arm).into()]);
+    }
+    let mut processes = Table::new("Processes", &["process", "host", "program"]);
+    for process in &experiment.processes {
+        let host = experiment.host_of_process(process.host.as_deref()).unwrap_or_default();
+        processes = processes.row(vec![process.name.clone().into(), host.into(), process.program.clone().into()]);
+    }
+    for load in &experiment.loads {
+        let host = experiment.host_of_load(load.host.as_deref()).unwrap_or_default();
+        let program = format!("{:?} {}", load.program, load.arguments.join(" ")).to_lowercase();
+        processes = processes.row(vec![load.name().to_owned().into(), host.into(), program.into()]);
+    }
+    let mut claims = Table::new("Claims", &["claim", "figure", "bound"]);
+    for claim in &experiment.claims {
+        claims = claims.row(vec![claim.says.clone().into(), claim.figure.clone().into(), bound(claim).into()]);
+    }
+    document(&experiment.title)
+        .fact("name", experiment.name.clone())
+        .fact("rounds", format!("{}, arms {order}", method.rounds))
+        .fact("takes", takes(experiment))
+        .section(about)
+        .section(Section::new("What is compared").table(arms).table(processes))
+        .section(Section::new("What is claimed").table(claims))
+}
+
+/// What sets an arm apart, in the words of its file.
+fn difference(arm: &Arm) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(arm.without.iter().map(|name| format!("no {name}")));
+    parts.extend(arm.programs.iter().map(|(process, program)| format!("{process} is {program}")));
+    parts.extend(arm.confs.iter().map(|(process, conf)| format!("{process} reads {conf}")));
+    parts.extend(arm.values.iter().map(|(name, value)| format!("{name} = \"{}\"", value.replace('\n', " "))));
+    let sysctls = arm.sysctls.iter();
+    let sysctls = sysctls.flat_map(|(host, settings)| settings.iter().map(move |(name, value)| (host, name, value)));
+    parts.extend(sysctls.map(|(host, name, value)| format!("{name} = {value} on {host}")));
+    parts.extend(arm.descriptors.iter().map(|(process, limit)| format!("{limit} descriptors for {process}")));
+    parts.extend(arm.url.iter().map(|url| format!("asks {url}")));
+    parts.extend((!arm.arguments.is_empty()).then(|| format!("load with {}", arm.arguments.join(" "))));
+    printable(&parts.join("; "))
+}
+
+fn bound(claim: &Claim) -> String {
+    let between = match &claim.against {
+        Some(against) => format!("{} against {against}: ", claim.of),
+        None => format!("{}: ", claim.of),
+    };
+    let said = [
+        ("at least", "×", claim.times_at_least),
+        ("at most", "×", claim.times_at_most),
+        ("at least", "+", claim.more_at_least),
+        ("at most", "+", claim.more_at_most),
+        ("at least", "", claim.value_at_least),
+        ("at most", "", claim.value_at_most),
+    ];
+    let said = said.into_iter().filter_map(|(which, sign, bound)| Some(format!("{which} {sign}{}", bound?)));
+    let shown = if claim.observed { " (shown, not claimed)" } else { "" };
+    format!("{between}{}{shown}", said.collect::<Vec<_>>().join(", "))
+}
+
+/// Every command line and file of an arm.
+fn started(loaded: &Loaded, arm: &str) -> Result<String, String> {
+    let Loaded { experiment, places } = loaded;
+    let site = Site { folder: Path::new("/sample"), network: experiment.network.kind, places };
+    let staged: Staged = plan::staged(experiment, arm, site).map_err(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        named(faults.join("\n"))
+    })?;
+    let mut text = String::new();
+    for host in &staged.hosts {
+        let addresses: Vec<String> = host.addresses.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "# host {}: {}", host.name, addresses.join(", "));
+        for (name, value) in &host.sysctls {
+            let _ = writeln!(text, "#   {name} = {value}");
+        }
+    }
+    for process in &staged.processes {
+        let _ = writeln!(text, "\n# process {} on {}, {}", process.name, process.host, process.place);
+        let conf = process.conf.as_ref().map(|conf| format!(" [{}]", conf.display())).unwrap_or_default();
+        let _ = writeln!(text, "{:?}{conf} {}", process.program, process.arguments.join(" "));
+        add_files(&mut text, &process.files);
+    }
+    for load in &staged.loads {
+        let _ = writeln!(text, "\n# load {} on {}, {}", load.name, load.host, load.place);
+        let _ = writeln!(text, "{:?} {} {}", load.program, load.arguments.join(" "), load.url);
+        add_files(&mut text, &load.files);
+    }
+    Ok(text)
+}
+
+fn add_files(text: &mut String, files: &[plan::StagedFile]) {
+    for file in files {
+        let _ = writeln!(text, "\n## {}", file.path.display());
+        let _ = match &file.content {
+            Content::Text(content) => writeln!(text, "{}", content.trim_end()),
+            Content::Fill(bytes) => writeln!(text, "({bytes} × x)"),
+        };
+    }
+}
+
+pub(super) fn check(args: &CheckArgs) -> Result<u8, String> {
+    let mut refused = false;
+    for file in &args.files {
+        match load_file(file) {
+            Ok(Loaded { experiment, .. }) => {
+                let sound = format!(
+                    "{}: sound: {} arms, {} rounds, {} claims, takes {}\n",
+                    file.display(),
+                    experiment.arms.len(),
+                    experiment.method.rounds,
+                    experiment.claims.len(),
+                    takes(&experiment)
+                );
+                output::print(&sound).map_err(named)?;
+            }
+            Err(text) => {
+                report::say(&text);
+                refused = true;
+            }
+        }
+    }
+    Ok(if refused { exit::FAILED } else { exit::OK })
+}

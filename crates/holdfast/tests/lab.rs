@@ -1,0 +1,157 @@
+//! `holdfast lab` as people type it: what comes with the program, files with slips, a run on the loopback, and its record
+//! reported again.
+
+use lab::Record;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn lab(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.arg("lab").args(arguments).current_dir(folder).env("XDG_CACHE_HOME", folder).env("NO_COLOR", "1");
+    command.output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// An origin of ours under a load of ours, with a page of 100 bytes and one of 20,000.
+const SIZES: &str = r#"
+name = "sizes"
+title = "Two pages"
+about = "A small one and a large one."
+
+[method]
+rounds = 2
+warm_up = 0.2
+look = 0.1
+
+[network]
+kind = "loopback"
+
+[[process]]
+name = "origin"
+program = "holdfast"
+arguments = ["origin", "--listen", "{{here}}:28491"]
+ready = { tcp = "{{here}}:28491" }
+
+[[load]]
+url = "http://{{here}}:28491/bytes/{{bytes}}"
+arguments = ["-c", "2"]
+seconds = 0.5
+
+[[arm]]
+name = "small"
+values = { bytes = "100" }
+
+[[arm]]
+name = "large"
+values = { bytes = "20000" }
+
+[[claim]]
+says = "nothing fails"
+figure = "failed"
+of = "small"
+value_at_most = 0
+"#;
+
+#[test]
+fn what_comes_with_the_program_is_listed_shown_and_sound() {
+    let folder = folder();
+    let list = lab(&["list"], folder.path());
+    assert!(list.status.success(), "{}", text(&list.stderr));
+    for shipped in lab::shipped::ALL {
+        assert!(text(&list.stdout).contains(shipped.name), "{}", text(&list.stdout));
+        let shown = lab(&["show", shipped.name], folder.path());
+        assert!(shown.status.success() && text(&shown.stdout).contains("What is claimed"), "{}", text(&shown.stderr));
+    }
+    let source = lab(&["show", "keepalive-states", "--source"], folder.path());
+    assert!(text(&source.stdout).contains("[[arm]]"));
+    let schema = lab(&["schema"], folder.path());
+    assert_eq!(text(&schema.stdout), lab::schema::text());
+    let unknown = lab(&["show", "keepalive-state"], folder.path());
+    assert_eq!(unknown.status.code(), Some(1));
+    let said = "holdfast lab: there is no experiment \"keepalive-state\": did you mean `keepalive-states`?\n";
+    assert_eq!(text(&unknown.stderr), said);
+}
+
+#[test]
+fn a_file_with_slips_is_refused_with_line_column_and_hint() {
+    let folder = folder();
+    let file = folder.path().join("sizes.toml");
+    fs::write(&file, SIZES).expect("there is room");
+    let sound = lab(&["check", "sizes.toml"], folder.path());
+    let said = "sizes.toml: sound: 2 arms, 2 rounds, 1 claims, takes 11 s\n";
+    assert_eq!((sound.status.code(), text(&sound.stdout).as_str()), (Some(0), said), "{}", text(&sound.stderr));
+    let started = lab(&["show", "sizes.toml", "--arm", "large"], folder.path());
+    assert!(text(&started.stdout).contains("http://127.77.0.1:28491/bytes/20000"), "{}", text(&started.stdout));
+
+    fs::write(&file, SIZES.replace("rounds = 2", "ruonds = 2").replace("{{bytes}}", "{{\\u001b}}"))
+        .expect("there is room");
+    let refused = lab(&["check", "sizes.toml"], folder.path());
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains("sizes.toml:7:1: unknown key \"ruonds\" in [method]") && said.contains("`rounds`"), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+    assert_eq!(lab(&["check"], folder.path()).status.code(), Some(2));
+}
+
+/// The only file with this ending.
+fn ending(folder: &Path, with: &str) -> PathBuf {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut found = entries.filter(|path| path.extension().is_some_and(|extension| extension == with));
+    found.next().unwrap_or_else(|| panic!("no {with} in {}", folder.display()))
+}
+
+#[test]
+fn a_run_leaves_its_record_from_which_the_report_is_made_again() {
+    let folder = folder();
+    fs::write(folder.path().join("sizes.toml"), SIZES).expect("there is room");
+    let ran = lab(&["run", "sizes.toml", "--seed", "7", "--order", "random", "--out", "results"], folder.path());
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(4), "two rounds decide nothing: {said}{}", text(&ran.stdout));
+    assert!(said.contains("sizes: 2 rounds of 2 arms, seed 7"), "{said}");
+    let results = folder.path().join("results");
+    let file = ending(&results, "json");
+    let record = Record::read(&file).expect("a record");
+    assert_eq!((record.partial.as_ref(), record.seed, record.samples.len()), (None, 7, 4));
+    assert!(record.command.ends_with("lab run sizes.toml --seed 7 --order random --out results"), "{}", record.command);
+    let turns = lab::schedule::turns(2, 2, lab::experiment::Order::Random, 7);
+    let order: Vec<&str> = turns.iter().map(|turn| record.experiment.arms[turn.arm].name.as_str()).collect();
+    let taken: Vec<&str> = record.samples.iter().map(|sample| sample.arm.as_str()).collect();
+    assert_eq!(taken, order);
+    assert!(record.samples.iter().all(|sample| sample.figures["requests"] > 0.0), "{record:?}");
+    assert!(text(&ran.stdout).contains("2 rounds, and no verdict below 6"), "{}", text(&ran.stdout));
+    let page = fs::read_to_string(ending(&results, "html")).expect("a page");
+    assert!(page.contains("Two pages"));
+
+    let file = file.to_str().expect("text");
+    let again = lab(&["report", file, "--markdown", "again.md"], folder.path());
+    assert_eq!((again.status.code(), again.stdout), (Some(4), ran.stdout), "{}", text(&again.stderr));
+    let markdown = fs::read_to_string(ending(&results, "md")).expect("Markdown");
+    assert_eq!(fs::read_to_string(folder.path().join("again.md")).expect("Markdown"), markdown);
+    let json = lab(&["report", file, "--json"], folder.path());
+    assert!(serde_json::from_slice::<report::Document>(&json.stdout).is_ok());
+}
+
+#[test]
+fn what_cannot_be_run_is_said_with_the_line_of_its_process() {
+    let folder = folder();
+    let dies = SIZES.replace("\"origin\", \"--listen\"", "\"origin\", \"--no-such-flag\"");
+    fs::write(folder.path().join("sizes.toml"), dies).expect("there is room");
+    let ran = lab(&["run", "sizes.toml", "--out", "results"], folder.path());
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("sizes.toml:14:1") && said.contains("--no-such-flag"), "{said}");
+    let record = Record::read(&ending(&folder.path().join("results"), "json")).expect("a record");
+    assert!(record.partial.is_some() && record.samples.is_empty());
+    let arm = lab(&["run", "sizes.toml", "--arm", "smal"], folder.path());
+    assert_eq!(text(&arm.stderr), "holdfast lab: sizes has no arm \"smal\": did you mean `small`?\n");
+    let only = lab(&["run", "sizes.toml", "--only", "huge"], folder.path());
+    assert_eq!(text(&only.stderr), "holdfast lab: no arm has \"huge\" in its name: there are small, large\n");
+}
