@@ -284,7 +284,9 @@ impl Seen {
         }
         remarks.extend(self.ceilings());
         remarks.extend(self.died.iter().map(|(name, why)| format!("{name} died: {why}")));
-        if self.clients.iter().all(|client| client.figures.requests == 0) {
+        // Tunnels that are only held exchange nothing, and nothing fails.
+        let in_vain = |told: &client::Figures| told.requests == 0 && (told.failed > 0 || told.attempts == 0);
+        if self.clients.iter().all(|client| in_vain(&client.figures)) {
             remarks.push("no request was answered".to_owned());
         }
         if let Some(looking) = figures.get("cores.looking").filter(|looking| **looking > LOOKING_CORES_MAX) {
