@@ -152,7 +152,7 @@ fn new_record(args: &Args, experiment: Experiment, began: &Began) -> Record {
         control: args.control,
         seed: args.seed.unwrap_or_else(|| began.seed()),
         began: began.text.clone(),
-        fingerprint: vec![("holdfast".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
+        fingerprint: Vec::new(),
         absent: Vec::new(),
         partial: None,
         samples: Vec::new(),
