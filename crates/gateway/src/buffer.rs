@@ -7,6 +7,9 @@ use std::io::{self, IoSlice};
 /// large response must not pin its memory.
 const RECYCLED_BYTES_MAX: usize = 64 * 1024;
 
+/// A buffer grows by whole numbers of these, so that many small parts do not move it as often.
+const GROWTH_BYTES: usize = 1024;
+
 /// Bytes that wait for room in a socket.
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
@@ -34,7 +37,7 @@ impl Spill {
     pub(crate) fn write(&mut self, stream: &Stream, parts: &[&[u8]]) -> io::Result<usize> {
         if !self.is_empty() {
             for part in parts {
-                self.bytes.extend_from_slice(part);
+                self.keep(part);
             }
             return self.flush(stream);
         }
@@ -51,7 +54,7 @@ impl Spill {
         for part in parts {
             let rest = part.get(skip..).unwrap_or_default();
             skip -= part.len() - rest.len();
-            self.bytes.extend_from_slice(rest);
+            self.keep(rest);
         }
         Ok(sent)
     }
@@ -59,7 +62,7 @@ impl Spill {
     /// Writes a part that something follows at once, which the kernel may wait for before it sends a segment.
     pub(crate) fn write_more(&mut self, stream: &Stream, part: &[u8]) -> io::Result<usize> {
         let sent = if self.is_empty() { stream.write(&[IoSlice::new(part)], true)? } else { 0 };
-        self.bytes.extend_from_slice(part.get(sent..).unwrap_or_default());
+        self.keep(part.get(sent..).unwrap_or_default());
         Ok(sent)
     }
 
@@ -71,8 +74,22 @@ impl Spill {
     /// Takes parts behind what waits, and writes nothing.
     pub(crate) fn hold(&mut self, parts: &[&[u8]]) {
         for part in parts {
-            self.bytes.extend_from_slice(part);
+            self.keep(part);
         }
+    }
+
+    /// Takes a part behind what waits, with hardly more memory than that takes: the budget was asked for so many bytes, and a
+    /// buffer that doubles would be far beyond them.
+    fn keep(&mut self, part: &[u8]) {
+        if self.bytes.capacity() - self.bytes.len() < part.len() {
+            if self.sent > 0 {
+                self.bytes.drain(..self.sent);
+                self.sent = 0;
+            }
+            let needed = (self.bytes.len() + part.len()).next_multiple_of(GROWTH_BYTES);
+            self.bytes.reserve_exact(needed - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(part);
     }
 
     /// Writes what waits, so many bytes of it at most.
@@ -105,5 +122,23 @@ pub(crate) fn recycle(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > RECYCLED_BYTES_MAX {
         *buffer = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_has_hardly_more_memory_than_waits_in_it() {
+        let mut spill = Spill::default();
+        let mut waited_most = 0;
+        for (length, sent) in [(1, 0), (190_000, 0), (65_536, 100_000), (4096, 0), (10, 150_000), (190_000, 0)] {
+            spill.hold(&[&vec![b'x'; length]]);
+            waited_most = waited_most.max(spill.len());
+            let held = spill.held_bytes();
+            assert!(held < waited_most + GROWTH_BYTES, "{held} for {waited_most}");
+            spill.sent += sent;
+        }
     }
 }

@@ -204,6 +204,15 @@ fn live_sockets_and_log_causes_are_in_every_form_of_the_report() {
     assert_eq!(places("log-ports-exhausted"), (log, Value::from(1)));
 }
 
+/// Whether no thread of the process runs or can be woken: a signal reaches one after the other.
+fn threads_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 /// A process that is ended with the test.
 struct Ended(Child);
 
@@ -229,6 +238,7 @@ fn a_server_in_another_namespace_is_looked_at_there() {
         let address = address.unwrap_or_else(|| panic!("{line:?}"));
         // Stopped, it accepts nobody; a queue of one holds two.
         nix::sys::signal::kill(support::pid(origin.0.id()), nix::sys::signal::Signal::SIGSTOP).expect("it runs");
+        until("all of it has stopped", || threads_stopped(origin.0.id()));
         let waiting = [(); 2].map(|()| TcpStream::connect(address).expect("there is room"));
         there = Some((origin, address, waiting));
     });
@@ -239,7 +249,7 @@ fn a_server_in_another_namespace_is_looked_at_there() {
     let conf = written(&folder, "nginx.conf", &conf);
     let pid = origin.0.id().to_string();
     let mut text = String::new();
-    until("it has stopped, and its queue is full", || {
+    until("its queue is seen to be full", || {
         let found = doctor(&["-c", &conf, "--pid", &pid]);
         text = String::from_utf8_lossy(&found.stdout).into_owned();
         text.contains(&format!("{conf}:3:14: error: the accept queue of {address} is full now"))

@@ -150,9 +150,9 @@ fn those_that_never_read_do_not_hurt_the_others() {
 #[test]
 fn what_keeps_a_websocket_from_being_opened_is_named() {
     let origin = origin(origin::Options::default());
-    let record = run(of(&origin, "/page", 3, 50)).record;
+    let record = run(of(&origin, "/page", 3, 1_000)).record;
     assert_eq!((record.statuses.get(&200), record.failed(), record.established), (Some(&3), 3, 0));
-    let record = run(of(&origin, "/upgrade", 3, 50)).record;
+    let record = run(of(&origin, "/upgrade", 3, 1_000)).record;
     assert_eq!(record.bad_handshakes, 3, "101 without Sec-WebSocket-Accept");
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_eq!(run(options(nobody, "/", 2, 50)).record.failed_by(Cause::Refused), 2);
