@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Options of `cargo xtask bench load`.
 #[derive(clap::Args)]
@@ -196,6 +197,9 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// A generator that has not ended so long after its time is stuck: siege waits for its slowest answers.
+const LATE_MAX: Duration = Duration::from_mins(1);
+
 /// Runs a generator to its end, and reads its times before they are gone.
 fn measure(
     tool: &Tool,
@@ -207,7 +211,11 @@ fn measure(
 ) -> Result<Sample> {
     let output = home.join(format!("{}.out", tool.name));
     let mut started = Started::new(tool.name, command, output.clone())?;
+    let late = Instant::now() + Duration::from_secs(u64::from(seconds)) + LATE_MAX;
     while !wait_without_reaping(started.id())? {
+        if Instant::now() > late {
+            bail!("{} does not come to its end", tool.name);
+        }
         pause();
     }
     let cpu: Cpu = cpu_of_tree(started.id());
