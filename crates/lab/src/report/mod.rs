@@ -132,12 +132,7 @@ fn against(record: &Record, arms: &Arms<'_>) -> Option<Section> {
         Table::new("Remarks, with the number of samples in which they were made", &["arm", "samples", "remark"]);
     for arm in arms.iter() {
         let of_arm = record.samples.iter().filter(|sample| sample.arm == arm.name);
-        let mut remarks: BTreeMap<&str, usize> = BTreeMap::new();
-        for remark in of_arm.flat_map(|sample| &sample.remarks) {
-            *remarks.entry(remark).or_default() += 1;
-        }
-        let mut remarks: Vec<_> = remarks.into_iter().collect();
-        remarks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let remarks = alike(of_arm.flat_map(|sample| &sample.remarks).map(String::as_str));
         let left_out = remarks.len().saturating_sub(REMARKS_MAX);
         for (remark, count) in remarks.into_iter().take(REMARKS_MAX) {
             table = table.row(vec![arm.name.into(), count.to_string().into(), remark.into()]);
@@ -155,6 +150,27 @@ fn against(record: &Record, arms: &Arms<'_>) -> Option<Section> {
 
 /// Of one arm: remarks with numbers in them differ from sample to sample, and nobody reads a hundred of them.
 const REMARKS_MAX: usize = 12;
+
+/// Remarks that differ in what stands in parentheses alone are one, with the parentheses of the first; most frequent first.
+fn alike<'a>(remarks: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
+    let mut kinds: BTreeMap<&str, (&str, usize, bool)> = BTreeMap::new();
+    for remark in remarks {
+        let kind = remark.split_once(" (").map_or(remark, |(kind, _)| kind);
+        let (first, count, differ) = kinds.entry(kind).or_insert((remark, 0, false));
+        *count += 1;
+        *differ |= *first != remark;
+    }
+    let worded = |(kind, (first, count, differ)): (&str, (&str, usize, bool))| {
+        let text = match first.strip_prefix(kind).and_then(|rest| rest.strip_prefix(" (")) {
+            Some(details) if differ => format!("{kind} (in the first of them: {details}"),
+            _ => first.to_owned(),
+        };
+        (text, count)
+    };
+    let mut remarks: Vec<(String, usize)> = kinds.into_iter().map(worded).collect();
+    remarks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    remarks
+}
 
 /// Each text once, with how often it came where that was more than once.
 fn counted<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -180,4 +196,16 @@ fn order(record: &Record) -> Section {
         table = table.row(vec![(round + 1).to_string().into(), order.join(", ").into()]);
     }
     Section::new("Order").table(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remarks_that_differ_in_their_numbers_are_one() {
+        let remarks = ["none", "proxy (90 %)", "proxy (95 %)", "ports (all)", "ports (all)", "proxy (91 %)"];
+        let expected = [("proxy (in the first of them: 90 %)", 3), ("ports (all)", 2), ("none", 1)];
+        assert_eq!(alike(remarks.into_iter()), expected.map(|(text, count)| (text.to_owned(), count)));
+    }
 }
