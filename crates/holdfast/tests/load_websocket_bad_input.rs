@@ -68,7 +68,7 @@ fn opening(then: impl Fn(&mut TcpStream) + Send + 'static) -> String {
 /// Three connections of which none becomes a WebSocket, with the cause in the summary and an exit code that says so.
 #[track_caller]
 fn expect_cause(url: &str, words: &str) {
-    let times = ["--hold", "600ms", "--timeout", "200ms", "--connect-timeout", "200ms"];
+    let times = ["--hold", "1500ms", "--timeout", "1s", "--connect-timeout", "1s"];
     let output = load(&[&["-q", "-c", "3", "-t", "1"], times.as_slice(), &[url]].concat());
     let said = text(&output.stdout);
     assert!(said.contains(&format!("failed      3: {words}")), "no `{words}` in {said}{}", text(&output.stderr));

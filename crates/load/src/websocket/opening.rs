@@ -88,23 +88,31 @@ impl Worker {
             return;
         };
         let fired = self.reactor.take_deadline_fired(connection.task);
-        let read = stream.read_with(READ_BYTES, |bytes| {
-            self.record.bytes_received += bytes.len() as u64;
-            handshake.bytes.extend_from_slice(bytes);
-        });
-        let begun = !handshake.bytes.is_empty();
-        connection.stream = Some(stream);
-        let answer = match read {
-            Ok(Read::Data(())) => self.take_answer(&handshake),
-            Ok(Read::NotReady) if fired => {
-                Answer::Failed(Failure::Cause(if begun { Cause::ReadTimeout } else { Cause::Silent }))
-            }
-            Ok(Read::NotReady) => Answer::NotYet,
-            Ok(Read::Closed) => {
-                Answer::Failed(Failure::Cause(if begun { Cause::ClosedEarly } else { Cause::ClosedUnanswered }))
-            }
-            Err(_) => Answer::Failed(Failure::Cause(if begun { Cause::ResetEarly } else { Cause::ResetUnanswered })),
+        let answer = loop {
+            let read = stream.read_with(READ_BYTES, |bytes| {
+                self.record.bytes_received += bytes.len() as u64;
+                handshake.bytes.extend_from_slice(bytes);
+            });
+            let begun = !handshake.bytes.is_empty();
+            let cause = match read {
+                // A FIN that came with the bytes is not told again, so what is readable is read to its end.
+                Ok(Read::Data(())) => match self.take_answer(&handshake) {
+                    Answer::NotYet => continue,
+                    decided => break decided,
+                },
+                Ok(Read::NotReady) if fired && begun => Cause::ReadTimeout,
+                Ok(Read::NotReady) if fired => Cause::Silent,
+                Ok(Read::NotReady) => break Answer::NotYet,
+                Ok(Read::Closed) if begun => Cause::ClosedEarly,
+                Ok(Read::Closed) => Cause::ClosedUnanswered,
+                Err(_) if begun => Cause::ResetEarly,
+                Err(_) => Cause::ResetUnanswered,
+            };
+            break Answer::Failed(Failure::Cause(cause));
         };
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.stream = Some(stream);
+        }
         match answer {
             Answer::NotYet => {
                 if let Some(connection) = self.connections.get_mut(slot) {
