@@ -99,13 +99,21 @@ fn process(pid: u32) -> Option<Process> {
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn our_own_sockets_are_seen_with_their_queue() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
         let waiting: Vec<_> = (0..3).map(|_| TcpStream::connect(address).expect("it listens")).collect();
-        let live = look(std::process::id(), &[]).expect("we may look at ourselves");
+        // Others open and close sockets meanwhile, so that a single look may be of a moment in between.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let live = loop {
+            let live = look(std::process::id(), &[]).expect("we may look at ourselves");
+            if live.towards(address).is_some_and(|seen| seen.established == 3) || Instant::now() > deadline {
+                break live;
+            }
+        };
         let seen = live.listeners.iter().find(|seen| seen.address == address).expect("it is ours");
         assert_eq!((seen.queue, seen.granted.is_some()), (3, true));
         assert!(live.towards(address).is_some_and(|seen| seen.established == 3), "{:?}", live.destinations);
