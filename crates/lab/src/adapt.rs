@@ -55,6 +55,7 @@ impl Experiment {
         let method = &mut self.method;
         method.rounds = quick.rounds.unwrap_or(method.rounds);
         method.warm_up = quick.warm_up.unwrap_or(method.warm_up);
+        method.look = quick.look.unwrap_or(method.look);
         method.idle = quick.idle.unwrap_or(method.idle);
         for load in &mut self.loads {
             // A load has the one or the other, and keeps it so.

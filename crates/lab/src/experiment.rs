@@ -111,6 +111,9 @@ pub struct Quick {
     /// Instead of the method's.
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub warm_up: Option<f64>,
+    /// Instead of the method's.
+    #[schemars(range(min = LOOK_SECONDS_MIN, max = LOOK_SECONDS_MAX))]
+    pub look: Option<f64>,
     /// Instead of the loads'.
     #[schemars(range(min = 0.1, max = SECONDS_MAX))]
     pub seconds: Option<f64>,

@@ -4,17 +4,17 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 /// A moment, in UTC.
-pub(super) struct Began {
+pub(crate) struct Began {
     /// As in RFC 3339, whole seconds.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// As names of files begin: `2026-11-22T0701Z`.
-    pub(super) stem: String,
+    pub(crate) stem: String,
     microsecond: u32,
 }
 
 impl Began {
     /// This moment.
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let now = OffsetDateTime::now_utc();
         let second = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
         let minute = format_description!("[year]-[month]-[day]T[hour][minute]Z");
@@ -23,7 +23,7 @@ impl Began {
     }
 
     /// A seed that differs from run to run. Whoever wants the same order again gives the one that is printed.
-    pub(super) fn seed(&self) -> u64 {
+    pub(crate) fn seed(&self) -> u64 {
         u64::from(self.microsecond)
     }
 }

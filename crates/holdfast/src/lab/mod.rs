@@ -1,7 +1,9 @@
 //! `holdfast lab`: reads experiments, runs them, and reports what they showed. What an experiment is, how it is run and how it is
 //! judged are `::lab`'s; here are the command line, the files, and what is said meanwhile.
 
-mod began;
+pub(crate) mod began;
+pub(crate) mod prepared;
+pub(crate) mod progress;
 mod reported;
 mod run;
 mod show;
@@ -73,7 +75,7 @@ fn named(message: impl std::fmt::Display) -> String {
 }
 
 /// The experiment of that name, or in that file.
-fn load(word: &str) -> Result<Loaded, String> {
+pub(crate) fn load(word: &str) -> Result<Loaded, String> {
     if let Some(shipped) = shipped::find(word) {
         return shipped.load().map_err(|refused| refusal(&refused));
     }
@@ -90,7 +92,7 @@ fn refusal(refused: &Refused) -> String {
 }
 
 /// Text of files and programs without what could steer the terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let is_shown = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
     text.chars().map(|letter| if is_shown(letter) { letter } else { '\u{FFFD}' }).collect()
 }

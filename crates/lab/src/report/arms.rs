@@ -1,28 +1,33 @@
 //! A record sorted by arm: the samples that count, those that do not, and figures over the rounds. Used by every part of the
-//! report.
+//! report, and by whoever else tells of a record.
 
 use crate::figure;
 use crate::{Record, Sample};
 use report::{Cell, Figure, Unit};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One arm with its samples, in the order of their rounds.
-pub(super) struct Arm<'a> {
-    pub(super) name: &'a str,
+pub struct Arm<'a> {
+    /// As the experiment calls it.
+    pub name: &'a str,
     /// Those that count.
-    pub(super) samples: Vec<&'a Sample>,
-    /// Rounds of those that do not, with the reason.
-    pub(super) void: Vec<(u32, &'a str)>,
+    pub samples: Vec<&'a Sample>,
+    /// Rounds of those that do not, from 0, with the reason.
+    pub void: Vec<(u32, &'a str)>,
 }
 
 /// All arms of which there are samples, in the experiment's order.
-pub(super) struct Arms<'a> {
+pub struct Arms<'a> {
     pub(super) record: &'a Record,
     arms: Vec<Arm<'a>>,
 }
 
+/// A process whose busiest thread ran or waited for a core for at least this share of the time was what everybody waited for.
+const BUSY_SHARE: f64 = 0.85;
+
 impl<'a> Arms<'a> {
-    pub(super) fn of(record: &'a Record) -> Self {
+    /// Sorts it.
+    pub fn of(record: &'a Record) -> Self {
         let arms = record.experiment.arms.iter().map(|arm| {
             let of_arm = || record.samples.iter().filter(|sample| sample.arm == arm.name);
             let mut samples: Vec<&Sample> = of_arm().filter(|sample| sample.void.is_none()).collect();
@@ -34,11 +39,13 @@ impl<'a> Arms<'a> {
         Self { record, arms }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arm<'a>> {
+    /// In the experiment's order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arm<'a>> {
         self.arms.iter()
     }
 
-    pub(super) fn as_slice(&self) -> &[Arm<'a>] {
+    /// The same as a slice.
+    pub fn as_slice(&self) -> &[Arm<'a>] {
         &self.arms
     }
 
@@ -57,7 +64,7 @@ impl<'a> Arms<'a> {
     }
 
     /// Processes and loads, in the experiment's order; the loads first, since that is the way of a request.
-    pub(super) fn processes(&self) -> Vec<&'a str> {
+    pub fn processes(&self) -> Vec<&'a str> {
         let experiment = &self.record.experiment;
         let loads = experiment.loads.iter().map(crate::experiment::Load::name);
         let processes = experiment.processes.iter().rev().map(|process| process.name.as_str());
@@ -78,8 +85,39 @@ impl<'a> Arms<'a> {
 
 impl<'a> Arm<'a> {
     /// The figure of each round that has it.
-    pub(super) fn values(&self, name: &str) -> Vec<f64> {
+    pub fn values(&self, name: &str) -> Vec<f64> {
         self.samples.iter().filter_map(|sample| sample.figures.get(name).copied()).collect()
+    }
+
+    /// The figure over that of another arm, within each round that both have: 1 where they are the same.
+    pub fn over(&self, other: &Self, name: &str) -> Vec<f64> {
+        let of = |sample: &Sample| sample.figures.get(name).copied();
+        let ratios = self.samples.iter().filter_map(|sample| {
+            let same = other.samples.iter().find(|known| known.round == sample.round)?;
+            let (value, base) = (of(sample)?, of(same)?);
+            (base > 0.0).then_some(value / base)
+        });
+        ratios.collect()
+    }
+
+    /// Which processes were the bottleneck, and in how many samples. `None` where none was, or nobody looked.
+    pub fn bottleneck(&self) -> Option<String> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for sample in &self.samples {
+            let busy = sample.figures.iter().filter(|(_, share)| **share >= BUSY_SHARE);
+            for process in busy.filter_map(|(name, _)| name.strip_prefix("busiest.")) {
+                *counts.entry(process).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let all = self.samples.len();
+        let words = counts.into_iter().map(|(process, count)| match count {
+            count if count == all => process.to_owned(),
+            count => format!("{process} in {count} of {all}"),
+        });
+        let words: Vec<String> = words.collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// Median and spread over the rounds; a dash in words where no sample has it. A unit that is a name is left to the heading:
@@ -102,7 +140,7 @@ impl<'a> Arm<'a> {
     }
 
     /// The median over the rounds.
-    pub(super) fn median(&self, name: &str) -> Option<f64> {
+    pub fn median(&self, name: &str) -> Option<f64> {
         stats::Summary::of(&self.values(name)).map(|summary| summary.median)
     }
 

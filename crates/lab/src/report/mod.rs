@@ -2,7 +2,7 @@
 //! Whoever has a record can make it again. It judges nothing (the verdicts come in), and writes nothing: the caller renders it as
 //! text, Markdown, JSON or HTML.
 
-mod arms;
+pub mod arms;
 mod ceiling;
 mod charts;
 mod tables;

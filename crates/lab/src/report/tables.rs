@@ -2,7 +2,7 @@
 
 use super::arms::{Arm, Arms};
 use report::{Cell, Figure, Section, Severity, Table, Unit};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// All tables; what was not measured has none.
 pub(super) fn sections(arms: &Arms<'_>) -> Vec<Section> {
@@ -20,7 +20,7 @@ fn throughput(arms: &Arms<'_>) -> Section {
     table.columns.extend(shown.iter().map(|name| name.trim_start_matches("latency_ms.").to_owned()));
     table.columns.extend(["requests", "failed"].map(str::to_owned));
     let causes = arms.named("failed.");
-    let bottlenecks = arms.iter().any(|arm| bottleneck(arm).is_some());
+    let bottlenecks = arms.iter().any(|arm| arm.bottleneck().is_some());
     if bottlenecks {
         table.columns.push("bottleneck".to_owned());
     }
@@ -29,7 +29,7 @@ fn throughput(arms: &Arms<'_>) -> Section {
         row.extend(shown.iter().map(|figure| arm.cell(figure)));
         row.extend([arm.cell("requests"), arm.cell("failed")]);
         if bottlenecks {
-            row.push(bottleneck(arm).unwrap_or_default().into());
+            row.push(arm.bottleneck().unwrap_or_default().into());
         }
         table = table.row(row);
     }
@@ -53,41 +53,12 @@ fn name(arm: &Arm<'_>) -> Cell {
 
 /// The figure over that of another arm, within each round.
 fn over(arm: &Arm<'_>, other: &Arm<'_>, figure: &str) -> Cell {
-    let of = |sample: &crate::Sample| sample.figures.get(figure).copied();
-    let ratios = arm.samples.iter().filter_map(|sample| {
-        let same = other.samples.iter().find(|known| known.round == sample.round)?;
-        let (value, base) = (of(sample)?, of(same)?);
-        (base > 0.0).then_some(100.0 * value / base)
-    });
-    let ratios: Vec<f64> = ratios.collect();
-    match ratios.as_slice() {
+    let percent: Vec<f64> = arm.over(other, figure).iter().map(|ratio| 100.0 * ratio).collect();
+    match percent.as_slice() {
         [] => "–".into(),
         _ if std::ptr::eq(arm, other) => Figure::exact(100.0, Unit::Percent).into(),
-        ratios => Figure::sampled(ratios, Unit::Percent).into(),
+        percent => Figure::sampled(percent, Unit::Percent).into(),
     }
-}
-
-/// A process whose busiest thread ran or waited for a core for at least this share of the time was what everybody waited for.
-const BUSY_SHARE: f64 = 0.85;
-
-/// Which processes were the bottleneck, and in how many samples. `None` where none was, or nobody looked.
-fn bottleneck(arm: &Arm<'_>) -> Option<String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for sample in &arm.samples {
-        let busy = sample.figures.iter().filter(|(_, share)| **share >= BUSY_SHARE);
-        for process in busy.filter_map(|(name, _)| name.strip_prefix("busiest.")) {
-            *counts.entry(process).or_default() += 1;
-        }
-    }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let all = arm.samples.len();
-    let words = counts.into_iter().map(|(process, count)| match count {
-        count if count == all => process.to_owned(),
-        count => format!("{process} in {count} of {all}"),
-    });
-    let words: Vec<String> = words.collect();
-    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// Figures of each load, where there are several.

@@ -50,16 +50,17 @@ pub fn again_as_root() -> Option<Command> {
     if rustix::process::geteuid().is_root() || std::env::var_os(INSIDE).is_some() {
         return None;
     }
+    // The names of namespaces stand below /run, which is root's: here it is ours.
+    let prepared = "mount -t tmpfs tmpfs /run && ip link set lo up";
     let mut may = Command::new("unshare");
-    may.args(["--user", "--map-root-user", "--net", "--mount", "true"]);
+    may.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", prepared]);
     let may = may.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !may.is_ok_and(|status| status.success()) {
         return None;
     }
     let mut again = Command::new("unshare");
     again.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c"]);
-    // The names of namespaces stand below /run, which is root's: here it is ours.
-    again.args(["mount -t tmpfs tmpfs /run && ip link set lo up && exec \"$@\"", "sh"]);
+    again.args([&format!("{prepared} && exec \"$@\""), "sh"]);
     again.arg(std::env::current_exe().ok()?).args(std::env::args_os().skip(1)).env(INSIDE, "1");
     Some(again)
 }

@@ -84,6 +84,9 @@ pub enum Event<'a> {
     WarmingUp(f64),
     /// What counts.
     Loading,
+    /// A look at what counts, while it runs: seconds since it began, and numbers by the names of the record's series, as
+    /// `sockets.PROBE.STATE`. One each `look` seconds at most. Rates and latencies are the load's to tell, at its end.
+    Looked(f64, &'a BTreeMap<String, f64>),
     /// A sample is in the record.
     Taken(&'a Sample),
 }

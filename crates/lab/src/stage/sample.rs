@@ -105,7 +105,7 @@ impl<'a> Stage<'a> {
         if method.warm_up > 0.0 {
             tell(Event::WarmingUp(method.warm_up));
             let mut loads = self.start_loads(Some(Amount::Seconds(method.warm_up)))?;
-            self.watch(&mut loads)?;
+            self.watch(&mut loads, &mut |_| ())?;
             Self::read_loads(loads)?;
         }
         tell(Event::Loading);
@@ -114,7 +114,8 @@ impl<'a> Stage<'a> {
         let before = self.read();
         let mut loads = self.start_loads(None)?;
         self.next = Instant::now() + FIRST_LOOK;
-        self.watch(&mut loads)?;
+        let seconds = |look: &Look| look.at.saturating_duration_since(before.at).as_secs_f64();
+        self.watch(&mut loads, &mut |look| tell(Event::Looked(seconds(look), &look.numbers)))?;
         let after = self.read();
         // Later than the load, so in no average of it; what processes tell is told to the end.
         self.look(&[], true)?;
@@ -158,8 +159,8 @@ impl<'a> Stage<'a> {
         Ok(Loading { started, load, late: Instant::now() + time, cpu_ns: None })
     }
 
-    /// Looks on until all loads have ended.
-    fn watch(&mut self, loads: &mut [Loading<'_>]) -> Result<(), StageError> {
+    /// Looks on until all loads have ended; `looked` is shown each look.
+    fn watch(&mut self, loads: &mut [Loading<'_>], looked: &mut dyn FnMut(&Look)) -> Result<(), StageError> {
         loop {
             for loading in loads.iter_mut().filter(|loading| loading.cpu_ns.is_none()) {
                 if loading.started.has_ended()? {
@@ -173,19 +174,22 @@ impl<'a> Stage<'a> {
             if loads.iter().all(|loading| loading.cpu_ns.is_some()) {
                 return Ok(());
             }
-            self.step(loads)?;
+            if let Some(look) = self.step(loads)? {
+                looked(look);
+            }
         }
     }
 
     /// A look if one is due, otherwise a short pause.
-    fn step(&mut self, loads: &[Loading<'_>]) -> Result<(), StageError> {
+    fn step(&mut self, loads: &[Loading<'_>]) -> Result<Option<&Look>, StageError> {
         self.taking.stop.check()?;
         self.check_processes()?;
         if Instant::now() < self.next {
             pause();
-            return Ok(());
+            return Ok(None);
         }
-        self.look(loads, false)
+        self.look(loads, false)?;
+        Ok(self.looks.last())
     }
 
     fn look(&mut self, loads: &[Loading<'_>], asked: bool) -> Result<(), StageError> {
