@@ -124,21 +124,21 @@ impl Counters {
     }
 }
 
-/// `/proc/net/sockstat` and `sockstat6`: what sockets there are, by the kernel's own books.
+/// `/proc/net/sockstat` and `sockstat6`: what sockets there are, by the kernel's own books. What these do not say is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SocketUse {
     /// TCP sockets of IPv4 that are not TIME_WAIT, bound or connected.
-    pub tcp: u64,
+    pub tcp: Option<u64>,
     /// The same of IPv6.
-    pub tcp6: u64,
+    pub tcp6: Option<u64>,
     /// Sockets that no process holds any more, of both families.
-    pub orphans: u64,
+    pub orphans: Option<u64>,
     /// TIME_WAIT sockets, of both families.
-    pub time_waits: u64,
+    pub time_waits: Option<u64>,
     /// TCP sockets allocated, in any state, of the whole machine.
-    pub allocated: u64,
+    pub allocated: Option<u64>,
     /// Memory of TCP in pages, of the whole machine.
-    pub memory_pages: u64,
+    pub memory_pages: Option<u64>,
 }
 
 impl SocketUse {
@@ -163,15 +163,9 @@ impl SocketUse {
 }
 
 /// `TCP: inuse 5 orphan 0`: the number behind the name, in the line of the group.
-fn field(text: &str, group: &str, name: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(group)?.strip_prefix(':')).unwrap_or_default();
-    let mut words = line.split_ascii_whitespace();
-    while let Some(word) = words.next() {
-        if word == name {
-            return words.next().and_then(|value| value.parse().ok()).unwrap_or(0);
-        }
-    }
-    0
+fn field(text: &str, group: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(group)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().skip_while(|word| *word != name).nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -212,7 +206,14 @@ IpExt: 0
     fn the_books_of_sockets_are_read() {
         let text = "sockets: used 290\nTCP: inuse 15 orphan 1 tw 28 alloc 17 mem 4\nUDP: inuse 3 mem 2\n";
         let found = SocketUse::parse(text, "TCP6: inuse 2\nUDP6: inuse 1\n");
-        let expected = SocketUse { tcp: 15, tcp6: 2, orphans: 1, time_waits: 28, allocated: 17, memory_pages: 4 };
+        let expected = SocketUse {
+            tcp: Some(15),
+            tcp6: Some(2),
+            orphans: Some(1),
+            time_waits: Some(28),
+            allocated: Some(17),
+            memory_pages: Some(4),
+        };
         assert_eq!(found, expected);
         assert_eq!(SocketUse::parse("", "TCP6"), SocketUse::default());
     }
@@ -221,6 +222,6 @@ IpExt: 0
     fn this_kernel_has_them() {
         let counters = Counters::read().expect("/proc is there");
         assert!(counters.active_opens.is_some() && counters.listen_overflows.is_some());
-        assert!(SocketUse::read().expect("/proc is there").allocated > 0);
+        assert!(SocketUse::read().expect("/proc is there").allocated > Some(0));
     }
 }

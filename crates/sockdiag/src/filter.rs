@@ -73,11 +73,25 @@ pub struct FilterError {
     pub problem: String,
 }
 
+/// What names in a filter stand for, which files of the system say. `()` knows none.
+pub trait Names {
+    /// The inode of a control group's directory.
+    fn cgroup(&mut self, _path: &str) -> Option<u64> {
+        None
+    }
+
+    /// The port of a service, such as `https`.
+    fn service(&mut self, _name: &str) -> Option<u16> {
+        None
+    }
+}
+
+impl Names for () {}
+
 impl Filter {
     /// Parses ss's words: `state time-wait dport = :10000`, `( dst 10.0.0.0/8 or sport gt :1024 ) and not process nginx`.
-    /// `cgroup` finds the inode of a control group's directory, which is not to be had without a file system.
-    pub fn parse(words: &str, cgroup: &mut dyn FnMut(&str) -> Option<u64>) -> Result<Self, FilterError> {
-        words::parse(words, cgroup)
+    pub fn parse(words: &str, names: &mut dyn Names) -> Result<Self, FilterError> {
+        words::parse(words, names)
     }
 
     /// Whether the socket passes; `owner` is the process that holds it, where one is known.

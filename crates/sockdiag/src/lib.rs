@@ -25,11 +25,14 @@ mod census;
 mod compact;
 mod counters;
 mod destroyed;
+mod dump;
 mod filter;
 mod namespace;
 mod netlink;
 mod owners;
 mod proc_net;
+#[cfg(test)]
+mod scripted;
 mod settings;
 mod socket;
 
@@ -37,7 +40,7 @@ pub use census::{Census, Question, Source, Summary};
 pub use compact::Compact;
 pub use counters::{Counters, SocketUse};
 pub use destroyed::{DestroyEvents, Destroyed, Drained};
-pub use filter::{Compare, Filter, FilterError, Side, Test};
+pub use filter::{Compare, Filter, FilterError, Names, Side, Test};
 pub use namespace::Namespace;
 pub use netlink::{REPLY_BYTES, Reply, parse_replies};
 pub use owners::{Owner, Owners};
@@ -68,9 +71,6 @@ pub enum Error {
     /// The replies did not end in time.
     #[error("the kernel's replies did not end within {0:?}")]
     TooSlow(std::time::Duration),
-    /// Sockets changed under the dump each time it was tried.
-    #[error("the sockets changed during each of {0} dumps, which the kernel marked as inconsistent")]
-    Interrupted(u32),
 }
 
 impl Error {

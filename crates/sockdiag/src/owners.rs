@@ -4,13 +4,14 @@
 //! This is where ss spends its time. A descriptor of `/proc` costs some 2 µs, nearly all of it in the kernel's lookup of a path.
 //! So where there are many, the kernel is asked by [`iterator`], at some 0.1 µs each, if it has that and lets us. Otherwise no path
 //! is built but the descriptor's number, no name is allocated, and nothing is asked twice. Since Linux 6.2 the size of the folder
-//! is the number of its descriptors; then numbers are tried from 0 until as many were found, which spares listing the folder,
-//! where the kernel looks up each descriptor for the first of two times.
+//! is the number of its descriptors; then numbers are tried from 0 until as many were found, and only what lies behind is listed,
+//! since for a list the kernel looks up each descriptor a first time. As a rule nothing lies behind. But a process that opens and
+//! closes meanwhile fills numbers ahead of us, which count as others would, and without the list those others would be lost.
 
 mod btf;
 mod iterator;
 
-use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat, readlinkat_raw, stat};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat_raw, seek, stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs;
@@ -36,6 +37,8 @@ pub struct Owners {
     processes: Vec<Owner>,
     index: Index,
     refused: u32,
+    /// Further descriptors were not read.
+    is_cut: bool,
 }
 
 /// Where in a sorted table the inodes of each equal part of their range begin. Inodes are handed out one after the other, so the
@@ -52,6 +55,9 @@ struct Index {
 /// From so many descriptors on the kernel is asked by a program of ours: to read its types and to have it checked takes some 5 ms
 /// the first time, as much as some thousands of descriptors in `/proc`.
 const DESCRIPTORS_MANY: u64 = 10_000;
+
+/// Four million sockets with their holders, 32 MB, are what a table has at most; holders of further ones are not known.
+const HELD_MAX: usize = 1 << 22;
 
 /// Entries for each part of an [`Index`]: one line of the processor's cache.
 const PART_ENTRIES: usize = 8;
@@ -84,8 +90,9 @@ impl Owners {
 
     fn by_paths(pids: &[u32]) -> Self {
         let mut owners = Self::default();
+        let mut listing = vec![MaybeUninit::uninit(); LISTING_BYTES];
         for pid in pids {
-            owners.scan_process(*pid);
+            owners.scan_process(*pid, &mut listing);
         }
         owners.sealed()
     }
@@ -159,6 +166,11 @@ impl Owners {
         self.held.is_empty()
     }
 
+    /// Whether more sockets are held than a table has room for, so that the holders of some are not known.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// Processes that may not be looked into.
     pub fn refused(&self) -> u32 {
         self.refused
@@ -176,7 +188,7 @@ impl Owners {
     }
 
     /// A process that has gone meanwhile holds nothing; one that may not be looked into is counted.
-    fn scan_process(&mut self, pid: u32) {
+    fn scan_process(&mut self, pid: u32, listing: &mut [MaybeUninit<u8>]) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = match openat(CWD, format!("/proc/{pid}/fd"), flags, Mode::empty()) {
             Ok(folder) => folder,
@@ -188,51 +200,70 @@ impl Owners {
         };
         let process = self.processes.len() as u32;
         let before = self.held.len();
-        let descriptors = fstat(&folder).map_or(0, |status| status.st_size);
         // Before Linux 6.2 the size is 0, as it is for a process without descriptors.
-        if descriptors <= 0 || !self.try_numbers(&folder, process, descriptors as u64) {
-            self.held.truncate(before);
-            // Its user may open the folder; what is in there takes all rights that the process has, too.
-            if let Err(Errno::ACCESS | Errno::PERM) = self.list(&folder, process) {
-                self.refused += 1;
-            }
+        let descriptors = fstat(&folder).map_or(0, |status| u64::try_from(status.st_size).unwrap_or(0));
+        // Its user may open the folder; what is in there takes all rights that the process has, too.
+        if let Err(Errno::ACCESS | Errno::PERM) = self.scan_folder(&folder, process, descriptors, listing) {
+            self.refused += 1;
         }
         if self.held.len() > before {
             self.processes.push(Owner { pid, name: name_of(pid) });
         }
     }
 
-    /// Tries numbers until so many descriptors were found; whether that succeeded.
-    fn try_numbers(&mut self, folder: &OwnedFd, process: u32, descriptors: u64) -> bool {
+    /// By number as long as descriptors are missing from those that there were at the beginning, and the others by listing.
+    fn scan_folder(
+        &mut self,
+        folder: &OwnedFd,
+        process: u32,
+        descriptors: u64,
+        listing: &mut [MaybeUninit<u8>],
+    ) -> Result<(), Errno> {
+        let untried = self.try_numbers(folder, process, descriptors)?;
+        // Behind `.` and `..`, descriptor n stands at n + 2 (`proc_readfd_common()` in `fs/proc/fd.c`).
+        seek(folder, SeekFrom::Start(u64::from(untried) + 2))?;
+        self.list(folder, process, listing)
+    }
+
+    /// Tries numbers until so many descriptors were found, or none for long; the first number that was not tried.
+    fn try_numbers(&mut self, folder: &OwnedFd, process: u32, descriptors: u64) -> Result<u32, Errno> {
         let (mut found, mut gap) = (0, 0);
         let mut number: u32 = 0;
-        while found < descriptors {
+        while found < descriptors && gap < GAP_MAX {
             match read_socket_link(folder, number) {
                 Ok(inode) => {
                     (found, gap) = (found + 1, 0);
-                    self.held.extend(inode.map(|inode| (inode, process)));
+                    self.hold(inode, process);
                 }
-                Err(Errno::NOENT) if gap < GAP_MAX => gap += 1,
-                Err(_) => return false,
+                Err(Errno::NOENT) => gap += 1,
+                Err(error) => return Err(error),
             }
             number += 1;
         }
-        true
+        Ok(number)
     }
 
     /// A descriptor that is closed meanwhile is none; another error ends it.
-    fn list(&mut self, folder: &OwnedFd, process: u32) -> Result<(), Errno> {
-        let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
-        let mut entries = RawDir::new(folder.as_fd(), &mut buffer);
+    fn list(&mut self, folder: &OwnedFd, process: u32, listing: &mut [MaybeUninit<u8>]) -> Result<(), Errno> {
+        let mut entries = RawDir::new(folder.as_fd(), listing);
         while let Some(entry) = entries.next() {
             let Some(number) = entry?.file_name().to_str().ok().and_then(|name| name.parse().ok()) else { continue };
             match read_socket_link(folder, number) {
-                Ok(inode) => self.held.extend(inode.map(|inode| (inode, process))),
+                Ok(inode) => self.hold(inode, process),
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    fn hold(&mut self, inode: Option<u32>, process: u32) {
+        let Some(inode) = inode else { return };
+        if self.held.len() < HELD_MAX {
+            self.held.push((inode, process));
+        } else {
+            self.is_cut = true;
+        }
     }
 }
 
@@ -335,8 +366,25 @@ mod tests {
 
         let folder = openat(CWD, "/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let mut listed = Owners::default();
-        listed.list(&folder, 0).unwrap();
+        listed.list(&folder, 0, &mut [MaybeUninit::uninit(); 4096]).unwrap();
         assert!(listed.held.contains(&(inode, 0)));
+    }
+
+    /// What a process opens and closes while it is looked into is counted in place of what it holds all the time.
+    #[test]
+    fn descriptors_behind_those_that_came_meanwhile_are_found() {
+        let listeners: Vec<_> = (0..40).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let folder = openat(CWD, "/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        // As if there had been so few descriptors at first: all others came since, or lie behind those that did.
+        for descriptors in [0, 1, 2, 10, 30, 10_000] {
+            let mut owners = Owners::default();
+            owners.scan_folder(&folder, 0, descriptors, &mut [MaybeUninit::uninit(); 4096]).unwrap();
+            for listener in &listeners {
+                let inode = inode_of(listener);
+                let times = owners.held.iter().filter(|(held, _)| *held == inode).count();
+                assert_eq!(times, 1, "of {descriptors} at first");
+            }
+        }
     }
 
     fn inode_of(socket: &impl std::os::fd::AsRawFd) -> u32 {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 /// What limits connections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,7 +25,12 @@ pub struct Settings {
 impl Settings {
     /// As they are now.
     pub fn read() -> Self {
-        let text = |name: &str| fs::read_to_string(format!("/proc/sys/net/{name}")).unwrap_or_default();
+        Self::read_below(Path::new("/proc/sys/net"))
+    }
+
+    /// From the files of such a folder.
+    fn read_below(folder: &Path) -> Self {
+        let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
         let number = |name: &str| text(name).trim().parse().ok();
         Self {
             somaxconn: number("core/somaxconn"),
@@ -34,6 +40,18 @@ impl Settings {
             tw_buckets_max: number("ipv4/tcp_max_tw_buckets"),
             fin_timeout_s: number("ipv4/tcp_fin_timeout"),
         }
+    }
+
+    /// Those that could not be read, by the kernel's names: what follows from them cannot be told.
+    pub fn unknown(&self) -> Vec<&'static str> {
+        let known = [
+            ("net.core.somaxconn", self.somaxconn.is_some()),
+            ("net.ipv4.ip_local_port_range", self.port_range.is_some()),
+            ("net.ipv4.tcp_tw_reuse", self.tw_reuse.is_some()),
+            ("net.ipv4.tcp_max_tw_buckets", self.tw_buckets_max.is_some()),
+            ("net.ipv4.tcp_fin_timeout", self.fin_timeout_s.is_some()),
+        ];
+        known.into_iter().filter(|(_, known)| !known).map(|(name, _)| name).collect()
     }
 
     /// Ports that `connect()` can choose from, for one pair of addresses and one remote port.
@@ -82,5 +100,20 @@ mod tests {
         assert_eq!(parse_port_range("9 8"), None);
         assert_eq!(parse_port_list("\n"), []);
         assert_eq!(Settings::default().ports_usable(), None);
+    }
+
+    #[test]
+    fn what_a_folder_lacks_is_unknown_and_not_zero() {
+        let folder = std::env::temp_dir().join(format!("holdfast-settings-{}", std::process::id()));
+        fs::create_dir_all(folder.join("ipv4")).unwrap();
+        fs::write(folder.join("ipv4/ip_local_port_range"), "1024\t65535\n").unwrap();
+        fs::write(folder.join("ipv4/tcp_max_tw_buckets"), "no number\n").unwrap();
+        let settings = Settings::read_below(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((settings.ports_usable(), settings.tw_buckets_max), (Some(64_512), None));
+        let unknown =
+            ["net.core.somaxconn", "net.ipv4.tcp_tw_reuse", "net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_fin_timeout"];
+        assert_eq!(settings.unknown(), unknown);
+        assert_eq!(Settings::read_below(Path::new("/nonexistent")), Settings::default());
     }
 }

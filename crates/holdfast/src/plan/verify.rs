@@ -202,7 +202,7 @@ fn look(proxies: &[Server], hops: &[SocketAddr]) -> Result<Round, String> {
         let words = format!(
             "state established ( ( dst {address} and dport = :{port} ) or ( src {address} and sport = :{port} ) )"
         );
-        let filter = Filter::parse(&words, &mut |_| None).map_err(|error| error.to_string())?;
+        let filter = Filter::parse(&words, &mut ()).map_err(|error| error.to_string())?;
         let question = Question { filter: Some(&filter), tcp_info: false, ..Question::default() };
         let mut used = std::collections::BTreeSet::new();
         census

@@ -6,6 +6,7 @@ mod configured;
 pub(crate) mod exporter;
 mod log;
 pub(crate) mod model;
+mod names;
 mod plain;
 mod report;
 mod sampler;
@@ -20,11 +21,11 @@ use exporter::{Bound, Exporter};
 use model::log_file::Format;
 use model::metrics;
 use model::tally::PORTS_MAX;
+use names::SystemNames;
 use sampler::{Sampler, Wanted};
 use sockdiag::{Filter, Namespace};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::os::linux::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,7 +85,8 @@ struct WatchArgs {
 const FILTER_WORDS: &str = "\
 Filter:
   state time-wait dport = :10000               ss's words mean what they mean to ss
-  '( dst 10.0.0.0/8 or sport gt :1024 )'       and, or, not, parentheses
+  '( dst 10.0.0.0/8 or sport gt :1024 )'       and, or, not, parentheses; left to right, as in ss
+  dport = :https                               a service of /etc/services
   port = :80   addr 10.0.0.1                   either end
   process nginx   pid 4711   cgroup /web       who holds it
 
@@ -171,19 +173,7 @@ fn parse_filter(words: &[String]) -> Result<Option<Filter>, String> {
     if words.trim().is_empty() {
         return Ok(None);
     }
-    Filter::parse(&words, &mut cgroup_inode).map(Some).map_err(|error| format!("in the filter, {error}"))
-}
-
-/// The inode of a control group's directory, by which sockets name their group. The path is absolute or below the
-/// mount point.
-fn cgroup_inode(name: &str) -> Option<u64> {
-    // Sockets name groups of the unified hierarchy, which stands in a folder of its own beside hierarchies of the older kind.
-    const MOUNTED: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-    let inode = |path: &str| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir).map(|found| found.st_ino());
-    if MOUNTED.iter().any(|mounted| name.starts_with(mounted)) {
-        return inode(name);
-    }
-    MOUNTED.iter().find_map(|mounted| inode(&format!("{mounted}/{}", name.trim_matches('/'))))
+    Filter::parse(&words, &mut SystemNames).map(Some).map_err(|error| format!("in the filter, {error}"))
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

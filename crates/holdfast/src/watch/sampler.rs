@@ -22,6 +22,9 @@ pub(super) struct Wanted {
 /// Between two times that destroy events are taken: the queue holds ten times what comes meanwhile at 60,000 closes a second.
 const EVENTS_REST: Duration = Duration::from_millis(20);
 
+/// Listeners that are told from connections when they die, 16 bytes each: a megabyte.
+const LISTENER_COOKIES_MAX: usize = 65_536;
+
 /// Looks at the kernel again and again.
 #[derive(Debug)]
 pub(super) struct Sampler {
@@ -145,7 +148,9 @@ impl Sampler {
             self.census
                 .for_each(&question, |socket| {
                     found.insert(socket.local.port());
-                    cookies.insert(socket.cookie);
+                    if cookies.len() < LISTENER_COOKIES_MAX {
+                        cookies.insert(socket.cookie);
+                    }
                 })
                 .map_err(|error| format!("the listeners cannot be read: {error}"))?;
             self.memory.listens_on(found.clone(), cookies);

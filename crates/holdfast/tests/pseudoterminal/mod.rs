@@ -9,16 +9,23 @@ use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+/// What the terminal has.
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
+
 /// The program on a terminal of its own, and all that it wrote there.
 pub(crate) struct Live {
     child: Child,
     terminal: File,
+    /// What a person sees.
+    screen: vt100::Parser,
     pub(crate) written: String,
 }
 
+#[allow(dead_code, reason = "each test file uses its part")]
 impl Live {
     pub(crate) fn start(subcommand: &str, arguments: &[&str]) -> Self {
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).expect("a pseudoterminal");
         let end = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         // A session of its own, whose terminal is this one and not that of whoever runs the tests.
@@ -31,7 +38,22 @@ impl Live {
             .stderr(end())
             .spawn()
             .expect("util-linux is installed");
-        Self { child, terminal: File::from(pty.master), written: String::new() }
+        let screen = vt100::Parser::new(ROWS, COLUMNS, 0);
+        Self { child, terminal: File::from(pty.master), screen, written: String::new() }
+    }
+
+    /// The lines of the screen, without the spaces at their ends.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.screen.screen().rows(0, COLUMNS).map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Reads until the screen is as `seen` wants it.
+    pub(crate) fn wait_until(&mut self, what: &str, seen: impl Fn(&[String]) -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !seen(&self.lines()) {
+            assert!(Instant::now() < deadline, "{what}:\n{}", self.lines().join("\n"));
+            self.read();
+        }
     }
 
     /// Reads until the text was written since the last key.
@@ -49,7 +71,9 @@ impl Live {
         if poll(&mut watched, PollTimeout::from(100_u8)).expect("polled") > 0 {
             let mut bytes = [0; 4096];
             let length = self.terminal.read(&mut bytes).unwrap_or(0);
-            self.written += &String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
+            let bytes = bytes.get(..length).unwrap_or_default();
+            self.screen.process(bytes);
+            self.written += &String::from_utf8_lossy(bytes);
         }
     }
 

@@ -1,7 +1,8 @@
 //! ss's filter words (man page ss(8), and `misc/ssfilter.y` of iproute2 for what it leaves out), and a few of our own: `port`
-//! and `addr` for either end, `state` and `exclude` anywhere, `process`, `pid`, `cgroup`.
+//! and `addr` for either end, `state` and `exclude` anywhere, `process`, `pid`. As in ss, `and` and `or` are taken from left to
+//! right, and neither binds closer than the other.
 
-use super::{Compare, Filter, FilterError, Side, Test};
+use super::{Compare, Filter, FilterError, Names, Side, Test};
 use crate::{State, StateSet};
 use std::net::IpAddr;
 
@@ -10,14 +11,14 @@ const WORDS_MAX: usize = 512;
 /// Parentheses and negations within each other: the parser calls itself for each.
 const DEPTH_MAX: usize = 32;
 
-pub(super) fn parse(text: &str, cgroup: &mut dyn FnMut(&str) -> Option<u64>) -> Result<Filter, FilterError> {
+pub(super) fn parse(text: &str, names: &mut dyn Names) -> Result<Filter, FilterError> {
     let words = split(text);
     if words.len() > WORDS_MAX {
         return Err(problem(format!("a filter has at most {WORDS_MAX} words, not {}", words.len())));
     }
-    let mut parser = Parser { words: &words, at: 0, depth: 0, cgroup };
+    let mut parser = Parser { words: &words, at: 0, depth: 0, names };
     let states = parser.leading_states()?;
-    let rest = (parser.at < words.len()).then(|| parser.either()).transpose()?;
+    let rest = (parser.at < words.len()).then(|| parser.expression()).transpose()?;
     if let Some(word) = parser.peek() {
         return Err(problem(format!("`{word}` was not expected here")));
     }
@@ -74,7 +75,7 @@ struct Parser<'a> {
     words: &'a [&'a str],
     at: usize,
     depth: usize,
-    cgroup: &'a mut dyn FnMut(&str) -> Option<u64>,
+    names: &'a mut dyn Names,
 }
 
 impl<'a> Parser<'a> {
@@ -101,7 +102,7 @@ impl<'a> Parser<'a> {
             if self.takes(&["state"]) {
                 let more = parse_states(self.next("a state")?)?;
                 states = Some(states.unwrap_or(StateSet::NONE).union(more));
-            } else if self.takes(&["exclude"]) {
+            } else if self.takes(&["exclude", "excl"]) {
                 let fewer = parse_states(self.next("a state")?)?;
                 states = Some(states.unwrap_or(StateSet::ALL).without(fewer));
             } else {
@@ -119,26 +120,21 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn either(&mut self) -> Result<Filter, FilterError> {
+    fn expression(&mut self) -> Result<Filter, FilterError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(problem(format!("more than {DEPTH_MAX} parentheses or negations within each other")));
         }
-        let mut left = self.both()?;
-        while self.takes(&["or", "||", "|"]) {
-            left = Filter::Or(Box::new(left), Box::new(self.both()?));
-        }
-        self.depth -= 1;
-        Ok(left)
-    }
-
-    fn both(&mut self) -> Result<Filter, FilterError> {
         let mut left = self.negated()?;
         loop {
+            if self.takes(&["or", "||", "|"]) {
+                left = Filter::Or(Box::new(left), Box::new(self.negated()?));
+                continue;
+            }
             // As in ss, two tests side by side must both pass.
             let joined = self.takes(&["and", "&&", "&"]);
-            let ends = self.peek().is_none_or(|word| matches!(word, ")" | "or" | "||" | "|"));
-            if !joined && ends {
+            if !joined && self.peek().is_none_or(|word| word == ")") {
+                self.depth -= 1;
                 return Ok(left);
             }
             left = Filter::And(Box::new(left), Box::new(self.negated()?));
@@ -151,7 +147,7 @@ impl<'a> Parser<'a> {
             negations += 1;
         }
         let inner = if self.takes(&["("]) {
-            let inner = self.either()?;
+            let inner = self.expression()?;
             if !self.takes(&[")"]) {
                 return Err(problem("a `)` is missing".to_owned()));
             }
@@ -172,7 +168,7 @@ impl<'a> Parser<'a> {
             "dst" => return self.net(Side::Remote),
             "addr" => return self.net(Side::Either),
             "state" => Test::State(parse_states(self.next("a state")?)?),
-            "exclude" => Test::State(StateSet::ALL.without(parse_states(self.next("a state")?)?)),
+            "exclude" | "excl" => Test::State(StateSet::ALL.without(parse_states(self.next("a state")?)?)),
             "pid" => {
                 self.takes(&["=", "=="]);
                 let word = self.next("a process id")?;
@@ -183,10 +179,11 @@ impl<'a> Parser<'a> {
                 Test::Process(self.next("the name of a process")?.to_owned())
             }
             "cgroup" => {
-                self.takes(&["=", "=="]);
+                let compare = self.compare();
                 let word = self.next("a control group")?;
-                let inode = (self.cgroup)(word);
-                Test::Cgroup(inode.ok_or_else(|| problem(format!("there is no control group `{word}`")))?)
+                let inode =
+                    self.names.cgroup(word).ok_or_else(|| problem(format!("there is no control group `{word}`")))?;
+                return equal_or_not(compare, Filter::Test(Test::Cgroup(inode)), word);
             }
             _ => {
                 return Err(problem(format!(
@@ -207,12 +204,13 @@ impl<'a> Parser<'a> {
         Compare::Equal
     }
 
-    /// `OP [HOST]:PORT`, or the port alone.
+    /// `OP :PORT`, or the port alone; a number, or a service by its name.
     fn port(&mut self, side: Side) -> Result<Filter, FilterError> {
         let compare = self.compare();
         let word = self.next("a port")?;
-        let (_, digits) = word.rsplit_once(':').unwrap_or(("", word));
-        let port = digits.parse().map_err(|_| problem(format!("`{word}` is no port: write `:80`")))?;
+        let named = word.strip_prefix(':').unwrap_or(word);
+        let port = named.parse().ok().or_else(|| self.names.service(named));
+        let port = port.ok_or_else(|| problem(format!("`{word}` is no port: write `:80`")))?;
         Ok(Filter::Test(Test::Port(side, compare, port)))
     }
 
@@ -220,12 +218,16 @@ impl<'a> Parser<'a> {
     fn net(&mut self, side: Side) -> Result<Filter, FilterError> {
         let compare = self.compare();
         let word = self.next("an address")?;
-        let test = Filter::Test(parse_net(side, word)?);
-        match compare {
-            Compare::Equal => Ok(test),
-            Compare::NotEqual => Ok(Filter::Not(Box::new(test))),
-            _ => Err(problem(format!("addresses have no order: `{word}` can only be `=` or `!=`"))),
-        }
+        let test = parse_net(side, word, self.names)?;
+        equal_or_not(compare, test, word)
+    }
+}
+
+fn equal_or_not(compare: Compare, test: Filter, word: &str) -> Result<Filter, FilterError> {
+    match compare {
+        Compare::Equal => Ok(test),
+        Compare::NotEqual => Ok(Filter::Not(Box::new(test))),
+        _ => Err(problem(format!("addresses and groups have no order: `{word}` can only be `=` or `!=`"))),
     }
 }
 
@@ -238,7 +240,7 @@ const COMPARISONS: [(Compare, &[&str]); 6] = [
     (Compare::Below, &["<", "lt"]),
 ];
 
-fn parse_net(side: Side, word: &str) -> Result<Test, FilterError> {
+fn parse_net(side: Side, word: &str, names: &mut dyn Names) -> Result<Filter, FilterError> {
     let wrong = || problem(format!("`{word}` is no address: write 10.0.0.0/8, 10.0.0.1:80, 2001:db8::/32 or [::1]:80"));
     let (host, port) = if let Some(inner) = word.strip_prefix('[') {
         let (host, rest) = inner.split_once(']').ok_or_else(wrong)?;
@@ -253,12 +255,13 @@ fn parse_net(side: Side, word: &str) -> Result<Test, FilterError> {
     };
     let port = match port {
         None | Some("" | "*") => None,
-        Some(port) => Some(port.parse().map_err(|_| wrong())?),
+        Some(port) => Some(port.parse().ok().or_else(|| names.service(port)).ok_or_else(wrong)?),
     };
     let (host, prefix) = host.split_once('/').map_or((host.as_str(), None), |(host, prefix)| (host, Some(prefix)));
-    if host.is_empty() || host == "*" {
-        // Any address with this port.
-        return port.map(|port| Test::Port(side, Compare::Equal, port)).ok_or_else(wrong);
+    if matches!(host, "" | "*" | "any" | "all" | "default") {
+        // Any address, and perhaps with this port; a port of at least 0 is any.
+        let (compare, port) = port.map_or((Compare::AtLeast, 0), |port| (Compare::Equal, port));
+        return Ok(Filter::Test(Test::Port(side, compare, port)));
     }
     let address: IpAddr = host.parse().map_err(|_| wrong())?;
     let longest = if address.is_ipv4() { 32 } else { 128 };
@@ -267,17 +270,17 @@ fn parse_net(side: Side, word: &str) -> Result<Test, FilterError> {
         return Err(wrong());
     }
     // IPv4 in its IPv6 form is meant as IPv4, since sockets are shown so.
-    Ok(match address.to_canonical() {
+    Ok(Filter::Test(match address.to_canonical() {
         plain @ IpAddr::V4(_) if longest == 128 && prefix >= 96 => Test::Net(side, plain, prefix - 96, port),
         _ => Test::Net(side, address, prefix, port),
-    })
+    }))
 }
 
 fn parse_states(word: &str) -> Result<StateSet, FilterError> {
     let listen = StateSet::of(&[State::Listen, State::Close]);
     let bucket = StateSet::of(&[State::SynRecv, State::TimeWait]);
     let one = |state| Ok(StateSet::of(&[state]));
-    match word {
+    match word.to_ascii_lowercase().as_str() {
         "all" => Ok(StateSet::ALL),
         "connected" => Ok(StateSet::ALL.without(listen)),
         "synchronized" => Ok(StateSet::ALL.without(listen).without(StateSet::of(&[State::SynSent]))),
@@ -285,18 +288,18 @@ fn parse_states(word: &str) -> Result<StateSet, FilterError> {
         "big" => Ok(StateSet::ALL.without(bucket)),
         "established" => one(State::Established),
         "syn-sent" => one(State::SynSent),
-        "syn-recv" => one(State::SynRecv),
+        "syn-recv" | "syn-rcv" => one(State::SynRecv),
         "fin-wait-1" => one(State::FinWait1),
         "fin-wait-2" => one(State::FinWait2),
         "time-wait" => one(State::TimeWait),
-        "closed" | "unconnected" => one(State::Close),
+        "close" | "closed" | "unconnected" => one(State::Close),
         "close-wait" => one(State::CloseWait),
         "last-ack" => one(State::LastAck),
         "listen" | "listening" => one(State::Listen),
         "closing" => one(State::Closing),
-        name => State::from_name(name).map(|state| StateSet::of(&[state])).ok_or_else(|| {
+        _ => State::from_name(word).map(|state| StateSet::of(&[state])).ok_or_else(|| {
             problem(format!(
-                "`{name}` is no state; known are established, syn-sent, syn-recv, fin-wait-1, fin-wait-2, time-wait, closed, \
+                "`{word}` is no state; known are established, syn-sent, syn-recv, fin-wait-1, fin-wait-2, time-wait, closed, \
                  close-wait, last-ack, listening, closing, all, connected, synchronized, bucket, big"
             ))
         }),
@@ -309,12 +312,25 @@ mod tests {
     use crate::{Owner, Socket};
     use proptest::prelude::*;
 
+    /// One group and one service.
+    struct Two;
+
+    impl Names for Two {
+        fn cgroup(&mut self, path: &str) -> Option<u64> {
+            (path == "/web").then_some(42)
+        }
+
+        fn service(&mut self, name: &str) -> Option<u16> {
+            (name == "ndmp").then_some(10_000)
+        }
+    }
+
     fn filter(words: &str) -> Filter {
-        parse(words, &mut |name| (name == "/web").then_some(42)).unwrap_or_else(|error| panic!("{words}: {error}"))
+        parse(words, &mut Two).unwrap_or_else(|error| panic!("{words}: {error}"))
     }
 
     fn refusal(words: &str) -> String {
-        parse(words, &mut |_| None).expect_err(words).problem
+        parse(words, &mut ()).expect_err(words).problem
     }
 
     fn socket(state: State, local: &str, remote: &str) -> Socket {
@@ -332,6 +348,15 @@ mod tests {
             "state established state time-wait",
             "exclude established",
             "state TIME_WAIT",
+            "state Time-Wait",
+            "excl established",
+            "dport = :ndmp",
+            "dst 10.2.3.4:ndmp",
+            "dst any",
+            "dst all:10000",
+            // From left to right, as ss takes it: ( dport or sport ) and dport.
+            "sport = :1 or sport = :40000 and dport = :10000",
+            "cgroup != /web or dport = :10000",
             "state bucket",
             "dport=:10000",
             "dport 10000",
@@ -360,6 +385,9 @@ mod tests {
             "not state time-wait",
             "process nginx",
             "dport = :10000 sport = :1",
+            "dport = :10000 or sport = :1 and sport = :2",
+            "dst any:1",
+            "cgroup != /web",
         ] {
             assert!(!passes(words), "{words}: {:?}", filter(words));
         }
@@ -387,11 +415,13 @@ mod tests {
         assert!(refusal("dprt = :80").starts_with("`dprt` is no test; known are sport"));
         assert!(refusal("state tim-wait").starts_with("`tim-wait` is no state"));
         assert_eq!(refusal("dport = :http"), "`:http` is no port: write `:80`");
+        assert_eq!(refusal("dport = 10.0.0.1:80"), "`10.0.0.1:80` is no port: write `:80`");
+        assert!(refusal("dst 10.0.0.1:http").starts_with("`10.0.0.1:http` is no address"));
         assert_eq!(refusal("( dport = :80"), "a `)` is missing");
         assert_eq!(refusal("dport = :80 )"), "`)` was not expected here");
         assert_eq!(refusal("dport ="), "a port is missing at the end");
         assert_eq!(refusal("state time-wait and"), "a test is missing after `and`");
-        assert!(refusal("dst > 10.0.0.1").starts_with("addresses have no order"));
+        assert!(refusal("dst > 10.0.0.1").starts_with("addresses and groups have no order"));
         assert!(refusal("dst 10.0.0.0/33").starts_with("`10.0.0.0/33` is no address"));
         assert_eq!(refusal("cgroup /gone"), "there is no control group `/gone`");
         assert!(refusal("").starts_with("a filter has at least one word"));
@@ -402,7 +432,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_words_panic(words in "[ ()!=<>&|:a-z0-9./*\\[\\]-]{0,60}") {
-            if let Ok(filter) = parse(&words, &mut |_| Some(1)) {
+            if let Ok(filter) = parse(&words, &mut Two) {
                 let _ = (filter.encode(), filter.states());
             }
         }
@@ -411,7 +441,7 @@ mod tests {
         fn no_order_of_known_words_panics(words in prop::collection::vec(prop::sample::select(vec![
             "(", ")", "not", "and", "or", "dport", "=", ":80", "state", "listen", "dst", "10.0.0.0/8", "exclude", "pid", "1",
         ]), 0..20)) {
-            if let Ok(filter) = parse(&words.join(" "), &mut |_| None) {
+            if let Ok(filter) = parse(&words.join(" "), &mut ()) {
                 let _ = (filter.encode(), filter.states());
             }
         }

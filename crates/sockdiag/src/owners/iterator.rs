@@ -16,8 +16,8 @@ pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const TYPES_BYTES_MAX: u64 = 64 << 20;
 /// Read at a time: 8,192 sockets.
 const READ_BYTES: usize = 64 * 1024;
-/// Four million descriptors, eight times what a large machine has: beyond that, `/proc` is no better.
-const FOUND_MAX: usize = 1 << 22;
+/// As many as a table of [`super::Owners`] has room for; beyond that, `/proc` is no worse.
+const FOUND_MAX: usize = super::HELD_MAX;
 /// The first namespace of processes (`PROC_PID_INIT_INO`), in which they have the kernel's own numbers. In others they have further
 /// ones, which the program does not tell.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";

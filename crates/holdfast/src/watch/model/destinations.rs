@@ -53,7 +53,9 @@ impl Destinations {
     /// case its sockets were accepted.
     pub(crate) fn count(&mut self, socket: &Socket, settings: &Settings, listening: impl Fn(u16) -> bool) {
         let port = socket.local.port();
-        if matches!(socket.state, State::Listen | State::Close) || !settings.is_ephemeral(port) || listening(port) {
+        // Where the range is not known, every port is taken for a chosen one that nobody listens on.
+        let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
+        if matches!(socket.state, State::Listen | State::Close) || !is_chosen || listening(port) {
             return;
         }
         let pair = (socket.local.ip(), socket.remote);
@@ -155,6 +157,14 @@ mod tests {
                 "{tw_reuse} {remote}"
             );
         }
+    }
+
+    #[test]
+    fn where_the_range_is_not_known_sockets_are_counted_and_free_ports_are_not_told() {
+        let settings = Settings::default();
+        let rows = counted(3, 4, "10.0.0.2:10000", &settings).finish(&settings, None);
+        let row = rows.iter().find(|row| row.remote.port() == 10_000).unwrap();
+        assert_eq!((row.used, row.time_wait, row.free, row.exhausted_in_s), (3, 4, None, None));
     }
 
     #[test]

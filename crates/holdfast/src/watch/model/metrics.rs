@@ -152,6 +152,8 @@ impl Page {
             self.value(name, "by=\"counters\"", counted as f64);
             self.value(name, "by=\"seen\"", seen as f64);
         }
+        self.metric("holdfast_passed_over_total", "counter", "Connections that a look missed and those beside it saw.");
+        self.value("holdfast_passed_over_total", "", sum.passed_over as f64);
         self.metric("holdfast_event_overruns_total", "counter", "Times that the kernel's queue of events was full.");
         self.value("holdfast_event_overruns_total", "", sum.overruns as f64);
     }

@@ -121,6 +121,7 @@ pub(crate) struct Gathering<'a> {
     look: Look<'a>,
     tally: Tally,
     listeners: Vec<Listener>,
+    listeners_unshown: u64,
     destinations: Destinations,
     piles: Piles,
     present: Present,
@@ -131,6 +132,7 @@ impl<'a> Gathering<'a> {
         Self {
             tally: Tally::of_ports(look.ports),
             listeners: Vec::new(),
+            listeners_unshown: 0,
             destinations: Destinations::default(),
             piles: Piles::default(),
             present: Present::default(),
@@ -144,6 +146,8 @@ impl<'a> Gathering<'a> {
             if self.listeners.len() < LISTENERS_MAX {
                 let process = process_of(self.look.owners, socket.inode);
                 self.listeners.push(Listener::of(socket, process, self.look.asked, self.look.from_proc));
+            } else {
+                self.listeners_unshown += 1;
             }
             return;
         }
@@ -166,9 +170,10 @@ impl<'a> Gathering<'a> {
         let look = self.look;
         let listening = &memory.listening;
         memory.closers.look_ends(counted.attempt_fails.unwrap_or(0), |port| listening.contains(&port));
-        self.present.seal();
+        self.present.seal(memory.present.as_ref());
         let deaths = std::mem::take(&mut memory.deaths);
-        let missed = memory.present.as_ref().filter(|_| look.is_whole).and_then(|before| {
+        let is_accounted = look.is_whole && !self.present.is_cut();
+        let missed = memory.present.as_ref().filter(|before| is_accounted && !before.is_cut()).and_then(|before| {
             let missed = between(before, &self.present, &deaths, counted, self.present.grown_since(before))?;
             memory.missed.add(&missed);
             Some((missed, memory.missed))
@@ -183,7 +188,18 @@ impl<'a> Gathering<'a> {
         };
         note(self.destinations.unshown(), "sockets towards further destinations are counted and not shown");
         note(memory.closers.unplaced(), "closes were too many to be placed");
+        note(self.listeners_unshown, "further listeners are not shown");
         note(u64::from(look.owners.map_or(0, Owners::refused)), "processes may not be looked into");
+        let unknown = look.settings.unknown();
+        if !unknown.is_empty() {
+            notes.push(format!("not known here, nor what follows from it: {}", unknown.join(", ")));
+        }
+        if self.present.is_cut() {
+            notes.push("there are too many connections to tell which of them came and went".to_owned());
+        }
+        if look.owners.is_some_and(Owners::is_cut) {
+            notes.push("more sockets are held than are looked up; who holds the others is not known".to_owned());
+        }
         let causes = self.piles.by_cause().collect();
         let named = |pile: Pile| (pile, process_of(look.owners, pile.inode));
         let listeners = listeners::finish(self.listeners, &memory.listeners);
@@ -214,6 +230,7 @@ fn process_of(owners: Option<&Owners>, inode: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::model::piles::PILES_MAX;
     use crate::watch::model::tests::socket;
 
     fn look(settings: &Settings, elapsed_s: Option<f64>) -> Look<'_> {
@@ -268,5 +285,41 @@ mod tests {
         assert_eq!((picture.closes.this_side, picture.closes.sum()), (1, 1));
         assert_eq!((picture.destinations.len(), picture.destinations[0].growth_per_s), (1, 0.5));
         assert_eq!((picture.piles.len(), picture.piles[0].0.cause), (1, Cause::NotRead));
+    }
+
+    #[test]
+    fn a_million_sockets_are_counted_to_the_last_one_in_tables_that_do_not_grow_with_them() {
+        const SOCKETS: u32 = 1_000_000;
+        /// Sockets towards each destination, so that there are more of these than are told apart.
+        const EACH: u32 = 100;
+        let settings = Settings { port_range: Some(40_000..=40_999), tw_reuse: Some(0), ..Settings::default() };
+        let mut memory = Memory::default();
+        let mut gathering = Gathering::begin(look(&settings, None));
+        let states = [State::Established, State::TimeWait, State::CloseWait, State::Established];
+        for number in 0..SOCKETS {
+            let [_, a, b, c] = (number / EACH).to_be_bytes();
+            let local = ([10, 0, 0, 1], 40_000 + (number % EACH) as u16);
+            let state = states[number as usize % states.len()];
+            // A FIN is a byte in the queue of CLOSE_WAIT, and none that waits.
+            let waiting = u32::from(state != State::TimeWait) + number / (SOCKETS / 2);
+            let socket = Socket {
+                state,
+                cookie: u64::from(number) + 1,
+                inode: number + 1,
+                recv_queue: waiting,
+                ..Socket::between(local.into(), ([11, a, b, c], 80).into())
+            };
+            gathering.add(&socket, &mut memory);
+        }
+        assert_eq!(gathering.present.len(), 750_000, "8 bytes each, which is all that grows");
+        let picture = gathering.finish(&mut memory, &Counters::default());
+        let counts: Vec<_> = picture.tally.all.present().collect();
+        assert_eq!(counts, [(State::Established, 500_000), (State::TimeWait, 250_000), (State::CloseWait, 250_000)]);
+        assert_eq!((picture.destinations.len(), picture.piles.len()), (4096, PILES_MAX));
+        let shown: u32 = picture.destinations.iter().map(|row| row.used + row.time_wait).sum();
+        let unshown = format!("{} sockets towards further destinations are counted and not shown", SOCKETS - shown);
+        assert!(picture.notes.contains(&unshown), "{:?}", picture.notes);
+        let piled: u64 = picture.causes.iter().map(|(_, sockets, _)| sockets).sum();
+        assert_eq!(piled, 625_000, "{:?}", picture.causes);
     }
 }

@@ -107,11 +107,12 @@ fn destinations(picture: &Picture) -> Table {
             ),
             Cell::maybe(destination.free.map(u64::from)),
             Cell::number(growth, if growth == 0.0 { "0".to_owned() } else { format!("{growth:+.1}") }),
-            destination.exhausted_in_s.map_or_else(
-                || Cell::number(f64::NEG_INFINITY, "never".to_owned()),
+            match (destination.free, destination.exhausted_in_s) {
+                (None, _) => Cell::unknown(),
+                (_, None) => Cell::number(f64::NEG_INFINITY, "never".to_owned()),
                 // Sorted by need: the soonest is the largest.
-                |seconds| Cell::number(-seconds, duration(seconds)),
-            ),
+                (_, Some(seconds)) => Cell::number(-seconds, duration(seconds)),
+            },
         ]
     };
     Table {
@@ -204,6 +205,7 @@ fn what_was_missed(sum: &Missed) -> Vec<(&'static str, Cell, String)> {
     vec![
         ("opened, in all", Cell::count(sum.opened), share(sum.opens_seen_percent())),
         ("  seen at a look", Cell::count(sum.opens_seen), String::new()),
+        ("  passed over by one", Cell::count(sum.passed_over), "there before it and after it".to_owned()),
         ("  seen dying before one", Cell::count(sum.opens_seen_dying), String::new()),
         ("closed, in all", Cell::count(sum.closed), share(sum.closes_seen_percent())),
         ("events lost", Cell::count(sum.overruns), "times that the kernel's queue was full".to_owned()),

@@ -29,7 +29,15 @@ pub(crate) fn picture() -> Picture {
         cause: Cause::PeerWindowZero,
         inode: 1,
     };
-    let missed = Missed { opened: 100, opens_seen: 40, opens_seen_dying: 59, closed: 80, closes_seen: 80, overruns: 0 };
+    let missed = Missed {
+        opened: 100,
+        opens_seen: 40,
+        passed_over: 0,
+        opens_seen_dying: 59,
+        closed: 80,
+        closes_seen: 80,
+        overruns: 0,
+    };
     Picture {
         time: "2026-11-22T00:00:00Z".to_owned(),
         seconds: 2.0,

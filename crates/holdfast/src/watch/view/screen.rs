@@ -242,13 +242,27 @@ impl Screen {
         }
         let sort = self.sort.and_then(|column| self.page.table(&self.picture).headings.get(column).copied());
         let sort = sort.map_or_else(String::new, |heading| format!("by {heading}  "));
-        let filter = if self.filter.is_empty() { String::new() } else { format!("only {}  ", self.filter) };
+        // The keys stay readable: a filter that is too long for the line gives way.
+        let room = usize::from(area.width).saturating_sub(sort.chars().count() + KEYS.len());
+        let filter = if self.filter.is_empty() { String::new() } else { shortened(&self.filter, room) };
         let note = self.picture.notes.first().map_or(self.page.explanation(), String::as_str);
-        vec![
-            Line::from(note).style(Modifier::DIM),
-            Line::from(format!("{sort}{filter}? help  / filter  s sort  r reverse  p pause  q quit")),
-        ]
+        vec![Line::from(note).style(Modifier::DIM), Line::from(format!("{sort}{filter}{KEYS}"))]
     }
+}
+
+/// What stands at the end of the last line.
+const KEYS: &str = "? help  / filter  s sort  r reverse  p pause  q quit";
+
+/// `only WORDS  ` within so many columns, of which the words that do not fit are left out; nothing where none would fit.
+fn shortened(words: &str, columns: usize) -> String {
+    let whole = format!("only {words}  ");
+    if whole.chars().count() <= columns {
+        return whole;
+    }
+    let Some(kept) = columns.checked_sub("only …  ".chars().count()).filter(|kept| *kept > 0) else {
+        return String::new();
+    };
+    format!("only {}…  ", words.chars().take(kept).collect::<String>())
 }
 
 const HELP: &str = "\

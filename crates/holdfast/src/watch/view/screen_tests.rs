@@ -103,6 +103,16 @@ fn a_filter_is_typed_refused_and_taken() {
     assert_eq!(shown.press(KeyCode::Enter), Asks::Filter("dport = :80".to_owned()));
     shown.screen.filter_taken();
     shown.has("only dport = :80  ? help");
+    // A long one gives way, so that the keys stay on the line.
+    shown.screen.filter = "( dst 10.0.0.0/8 or sport gt :1024 ) and not port = :22".to_owned();
+    shown.press(KeyCode::Char('s'));
+    let last = shown.lines()[23].clone();
+    assert!(
+        last.starts_with("by state  only ( ds")
+            && last.ends_with("…  ? help  / filter  s sort  r reverse  p pause  q quit"),
+        "{last}"
+    );
+    shown.screen.filter = "dport = :80".to_owned();
     // Escape leaves it as it was.
     shown.press(KeyCode::Char('/'));
     shown.press(KeyCode::Char('x'));
