@@ -3,7 +3,6 @@
 
 use crate::configuration::Configuration;
 use crate::go_transport::GoTransport;
-use crate::kernel::PORTS_DEFAULT;
 use crate::live::Live;
 use std::collections::BTreeMap;
 
@@ -58,6 +57,8 @@ pub struct Setting {
 pub struct System {
     /// Values of sysctls by name, as `/proc/sys` shows them.
     pub sysctls: BTreeMap<String, String>,
+    /// Sysctls that were asked for and are not there: a namespace lacks some, and a container may hide all.
+    pub unknown: Vec<&'static str>,
     /// Memory that processes here may have in bytes: the cgroup's limit or the machine's size.
     pub memory_bytes: Option<u64>,
     /// Processors that `worker_processes auto` counts.
@@ -77,17 +78,17 @@ impl System {
         parse_numbers(self.sysctls.get(name)?)
     }
 
-    /// How many ports `connect()` chooses from: the range, or the shipped one where it is not known, less what is reserved.
-    pub fn ports(&self) -> u64 {
+    /// How many ports `connect()` chooses from: the range less what is reserved; `None` where the range is not known.
+    pub fn ports(&self) -> Option<u64> {
         let range = self.numbers("net.ipv4.ip_local_port_range");
         let (first, last) = match range.as_deref() {
             Some([first, last]) if first <= last => (*first, *last),
-            _ => (u64::from(PORTS_DEFAULT.0), u64::from(PORTS_DEFAULT.1)),
+            _ => return None,
         };
         let reserved =
             self.sysctls.get("net.ipv4.ip_local_reserved_ports").map(|text| parse_ports(text)).unwrap_or_default();
         let within = |(from, to): &(u64, u64)| (*to.min(&last) + 1).saturating_sub(*from.max(&first));
-        (last - first + 1).saturating_sub(reserved.iter().map(within).sum())
+        Some((last - first + 1).saturating_sub(reserved.iter().map(within).sum()))
     }
 }
 
@@ -186,9 +187,9 @@ mod tests {
             let reserved = ("net.ipv4.ip_local_reserved_ports".to_owned(), reserved.to_owned());
             System { sysctls: [range, reserved].into(), ..System::default() }.ports()
         };
-        assert_eq!(of("32768\t60999", ""), 28_232);
-        assert_eq!(of("1024 65535", "1000-1033,8080,x"), 64_512 - 11);
-        assert_eq!((of("9 8", ""), System::default().ports()), (28_232, 28_232));
+        assert_eq!(of("32768\t60999", ""), Some(28_232));
+        assert_eq!(of("1024 65535", "1000-1033,8080,x"), Some(64_512 - 11));
+        assert_eq!((of("9 8", ""), System::default().ports()), (None, None));
     }
 
     #[test]

@@ -10,9 +10,10 @@ use sockdiag::{Settings, Socket, State};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// Destinations that are told apart; a server that has more of them is a forward proxy, of which the first tell as much.
+/// Destinations that are told apart beside those that the configuration names; a server that has more of them is a forward proxy,
+/// of which the first tell as much. What is towards further ones is counted.
 const DESTINATIONS_MAX: usize = 4096;
-/// Listeners that are told apart.
+/// Listeners that are told apart; further ones are counted.
 const LISTENERS_MAX: usize = 1024;
 
 /// What was seen at one look.
@@ -34,6 +35,8 @@ pub struct Live {
     pub unread: Pile,
     /// Its sockets with bytes that a peer has not acknowledged.
     pub unsent: Pile,
+    /// Its listeners, and its sockets towards destinations, beyond those that are told apart.
+    pub unshown: u64,
     /// Connections that its namespace refused for full accept queues, since it began.
     pub listen_overflows: Option<u64>,
     /// Connections that got no TIME_WAIT for want of buckets, since its namespace began.
@@ -96,6 +99,8 @@ pub struct Process {
     pub used: u64,
     /// Its soft limit.
     pub limit: Option<u64>,
+    /// Its hard limit, up to which it may raise that by itself.
+    pub hard_limit: Option<u64>,
 }
 
 /// Sockets in whose queue bytes wait.
@@ -156,17 +161,27 @@ impl Live {
 
 /// Counts sockets one by one.
 #[derive(Debug)]
-struct Tally {
+struct Tally<'a> {
     live: Live,
     destinations: HashMap<(IpAddr, SocketAddr), (Destination, bool)>,
-    settings: Settings,
-    /// Ports that somebody listens on: connections there were accepted, whatever their number.
-    listening: HashSet<u16>,
+    look: Look<'a>,
 }
 
-impl Tally {
-    fn new(settings: Settings, listening: HashSet<u16>) -> Self {
-        Self { live: Live::default(), destinations: HashMap::new(), settings, listening }
+/// What is known before the sockets come.
+#[derive(Debug, Clone, Copy)]
+struct Look<'a> {
+    settings: &'a Settings,
+    /// Ports that somebody listens on: connections there were accepted, whatever their number.
+    listening: &'a HashSet<u16>,
+    /// Addresses that the configuration names, whose TIME_WAIT count although no socket is held towards them now.
+    peers: &'a [SocketAddr],
+    /// Whether the sockets come from `/proc`, which does not tell of granted backlogs.
+    from_proc: bool,
+}
+
+impl<'a> Tally<'a> {
+    fn new(look: Look<'a>) -> Self {
+        Self { live: Live::default(), destinations: HashMap::new(), look }
     }
 
     /// `is_ours`: whether a process of the server holds it.
@@ -177,14 +192,16 @@ impl Tally {
         }
         *self.live.states.entry(socket.state).or_default() += 1;
         if socket.state == State::Listen {
-            if self.live.listeners.len() < LISTENERS_MAX {
-                self.live.listeners.push(Listener {
-                    address: socket.local,
-                    queue: u64::from(socket.recv_queue),
-                    granted: Some(u64::from(socket.send_queue)).filter(|granted| *granted > 0),
-                    drops: socket.memory.map_or(0, |memory| u64::from(memory.drops)),
-                });
+            if self.live.listeners.len() >= LISTENERS_MAX {
+                self.live.unshown += 1;
+                return;
             }
+            self.live.listeners.push(Listener {
+                address: socket.local,
+                queue: u64::from(socket.recv_queue),
+                granted: (!self.look.from_proc).then(|| u64::from(socket.send_queue)),
+                drops: socket.memory.map_or(0, |memory| u64::from(memory.drops)),
+            });
             return;
         }
         if is_ours {
@@ -192,11 +209,16 @@ impl Tally {
             self.live.unsent.count(socket, u64::from(socket.send_queue));
         }
         let port = socket.local.port();
-        if socket.remote.port() == 0 || !self.settings.is_ephemeral(port) || self.listening.contains(&port) {
+        let settings = self.look.settings;
+        // Where the range is not known, every port is taken for a chosen one that nobody listens on.
+        let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
+        if socket.remote.port() == 0 || !is_chosen || self.look.listening.contains(&port) {
             return;
         }
         let key = (socket.local.ip(), socket.remote);
-        if self.destinations.len() >= DESTINATIONS_MAX && !self.destinations.contains_key(&key) {
+        let is_full = self.destinations.len() >= DESTINATIONS_MAX;
+        if is_full && !self.destinations.contains_key(&key) && !self.look.peers.contains(&socket.remote) {
+            self.live.unshown += u64::from(is_ours);
             return;
         }
         let nothing = || {
@@ -224,17 +246,16 @@ impl Tally {
         } += 1;
     }
 
-    /// `peers`: addresses that the configuration names, whose TIME_WAIT count although no socket is held towards them now.
-    fn finish(self, peers: &[SocketAddr]) -> Live {
-        let mut live = self.live;
+    fn finish(self) -> Live {
+        let Self { mut live, destinations, look } = self;
         let kept =
-            self.destinations.into_values().filter(|(destination, held)| *held || peers.contains(&destination.remote));
+            destinations.into_values().filter(|(destination, held)| *held || look.peers.contains(&destination.remote));
         live.destinations = kept.map(|(destination, _)| destination).collect();
         live.destinations
             .sort_by_key(|destination| (std::cmp::Reverse(destination.used()), destination.remote, destination.local));
         live.listeners.sort_by_key(|listener| listener.address);
         live.listeners.dedup_by_key(|listener| listener.address);
-        live.ports = self.settings.ports_usable().map(u64::from);
+        live.ports = look.settings.ports_usable().map(u64::from);
         live
     }
 }
@@ -255,7 +276,9 @@ mod tests {
     #[test]
     fn sockets_are_summed_by_what_they_are_to_the_server() {
         let settings = Settings { port_range: Some(40_000..=40_999), ..Settings::default() };
-        let mut tally = Tally::new(settings, HashSet::from([8080]));
+        let listening = HashSet::from([8080]);
+        let look = Look { settings: &settings, listening: &listening, peers: &[], from_proc: false };
+        let mut tally = Tally::new(look);
         let peer = "10.0.0.9:3000";
         tally.count(&socket(State::Established, "10.0.0.1:40001", peer, 9000), true);
         tally.count(&socket(State::CloseWait, "10.0.0.1:40002", peer, 0), true);
@@ -264,12 +287,34 @@ mod tests {
         tally.count(&socket(State::Established, "10.0.0.1:8080", "10.0.0.2:5", 0), true);
         tally.count(&socket(State::TimeWait, "10.0.0.1:40005", "10.0.0.7:1", 0), false);
         tally.count(&socket(State::Listen, "0.0.0.0:8080", "0.0.0.0:0", 3), true);
-        let live = tally.finish(&[]);
+        let live = tally.finish();
         let seen = live.towards(peer.parse().expect("an address")).expect("seen");
         assert_eq!((seen.established, seen.close_wait, seen.time_wait, seen.used()), (1, 1, 1, 3));
         assert_eq!(live.destinations.len(), 1, "nobody here holds a connection to the other");
         assert_eq!((live.unread.sockets, live.unread.bytes), (1, 9000));
         assert_eq!(live.listener(8080, None).map(|listener| listener.queue), Some(3));
-        assert_eq!((live.ports, live.in_state(State::TimeWait)), (Some(1000), 2));
+        assert_eq!((live.ports, live.in_state(State::TimeWait), live.unshown), (Some(1000), 2, 0));
+    }
+
+    #[test]
+    fn peers_of_the_configuration_are_counted_however_many_destinations_there_are() {
+        let settings = Settings { port_range: Some(40_000..=40_999), ..Settings::default() };
+        let (listening, peer) = (HashSet::new(), "10.255.0.1:3000");
+        let peers = [peer.parse().expect("an address")];
+        let mut tally = Tally::new(Look { settings: &settings, listening: &listening, peers: &peers, from_proc: true });
+        // A scan from this host, of which nothing but TIME_WAIT is left, and a server that calls many.
+        for host in 0..5000_u32 {
+            let remote = format!("10.{}.{}.1:80", host >> 8, host & 255);
+            tally.count(&socket(State::TimeWait, "10.0.0.1:40000", &remote, 0), false);
+        }
+        tally.count(&socket(State::TimeWait, "10.0.0.1:40001", peer, 0), false);
+        tally.count(&socket(State::Established, "10.0.0.1:40001", "10.254.0.1:80", 0), true);
+        for port in 1..=LISTENERS_MAX + 3 {
+            tally.count(&socket(State::Listen, &format!("0.0.0.0:{port}"), "0.0.0.0:0", 0), true);
+        }
+        let live = tally.finish();
+        assert_eq!(live.towards(peers[0]).map(|seen| seen.time_wait), Some(1));
+        assert_eq!((live.destinations.len(), live.unshown), (1, 4), "a connection and three listeners");
+        assert_eq!(live.listeners.first().map(|listener| listener.granted), Some(None), "/proc does not tell");
     }
 }

@@ -37,7 +37,8 @@ pub fn read(pid: Option<u32>) -> Result<System, String> {
         }
         None => "/proc/self".to_owned(),
     };
-    let mut system = System { descriptors: descriptors(&process), memory_bytes: memory(&process), ..System::default() };
+    let mut system =
+        System { descriptors: descriptor_limits(&process).0, memory_bytes: memory(&process), ..System::default() };
     system.cpus = std::thread::available_parallelism().ok().map(|cpus| cpus.get() as u64);
     let elsewhere = pid.filter(|_| !same_network(&process));
     for name in SYSCTLS {
@@ -46,8 +47,9 @@ pub fn read(pid: Option<u32>) -> Result<System, String> {
             None => sysctl(name),
             Some(pid) => sockdiag::Namespace::Pid(pid).run(|| sysctl(name)).ok().flatten(),
         };
-        if let Some(text) = text {
-            system.sysctls.insert(name.to_owned(), text);
+        match text {
+            Some(text) => drop(system.sysctls.insert(name.to_owned(), text)),
+            None => system.unknown.push(name),
         }
     }
     Ok(system)
@@ -63,11 +65,12 @@ fn same_network(process: &str) -> bool {
     process == "/proc/self" || (of(process).is_some() && of(process) == of("/proc/self"))
 }
 
-/// The soft limit of a process, by its folder in /proc.
-pub(crate) fn descriptors(process: &str) -> Option<u64> {
-    let limits = fs::read_to_string(format!("{process}/limits")).ok()?;
-    let line = limits.lines().find(|line| line.starts_with("Max open files"))?;
-    line.split_whitespace().nth(3)?.parse().ok()
+/// The soft and the hard limit of a process, by its folder in /proc.
+pub(crate) fn descriptor_limits(process: &str) -> (Option<u64>, Option<u64>) {
+    let limits = fs::read_to_string(format!("{process}/limits")).unwrap_or_default();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default();
+    let mut words = line.split_whitespace().skip(3).map(|word| word.parse().ok());
+    (words.next().flatten(), words.next().flatten())
 }
 
 /// The least of the machine's memory and the limits of the control groups around the process.
@@ -104,7 +107,8 @@ mod tests {
     fn this_machine_has_memory_processors_and_descriptors() {
         let system = read(None).expect("our own process is there");
         assert!(system.memory_bytes > Some(1 << 20) && system.cpus > Some(0) && system.descriptors > Some(2));
-        assert!(system.number("fs.file-max").is_some());
+        assert!(system.number("fs.file-max").is_some() && !system.unknown.contains(&"fs.file-max"));
+        assert_eq!(system.sysctls.len() + system.unknown.len(), SYSCTLS.len());
         assert_eq!(read(Some(std::process::id())).expect("the same").number("fs.nr_open"), system.number("fs.nr_open"));
     }
 

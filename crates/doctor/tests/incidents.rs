@@ -3,14 +3,16 @@
 
 mod disk;
 
+use doctor::live::Listener;
 use doctor::log::Log;
-use doctor::{Dialect, Expected, Facts, System, facts, rules};
+use doctor::{Dialect, Expected, Facts, Live, System, facts, rules};
 use serde::Deserialize;
+use sockdiag::State;
 use std::collections::BTreeSet;
 
 /// Of all incidents, in percent.
 const FOUND_PERCENT_MIN: usize = 95;
-const INCIDENTS_MIN: usize = 25;
+const INCIDENTS_MIN: usize = 55;
 
 #[derive(Deserialize)]
 struct Corpus {
@@ -40,6 +42,30 @@ struct Incident {
     concurrency: Option<u64>,
     rate: Option<f64>,
     go_transport: Option<String>,
+    /// The limit of the server's process, where it is not a shell's.
+    descriptors: Option<u64>,
+    /// What `ss` showed of the server: a listener with queue, granted backlog and drops.
+    listener: Option<(u64, u64, u64)>,
+    /// Its connections that the peers had closed.
+    close_wait: Option<u64>,
+}
+
+impl Incident {
+    fn live(&self) -> Option<Live> {
+        let listener = self.listener.map(|(queue, granted, drops)| Listener {
+            address: ([0, 0, 0, 0], 80).into(),
+            queue,
+            granted: Some(granted),
+            drops,
+        });
+        let states = self.close_wait.map(|count| (State::CloseWait, count));
+        let seen = listener.is_some() || states.is_some();
+        seen.then(|| Live {
+            listeners: listener.into_iter().collect(),
+            states: states.into_iter().collect(),
+            ..Live::default()
+        })
+    }
 }
 
 /// A host as it comes: four processors, 8 GB, the kernel's own settings.
@@ -52,7 +78,7 @@ fn host() -> System {
         ("fs.nr_open", "1048576"),
     ];
     let sysctls = sysctls.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    System { sysctls, memory_bytes: Some(8 << 30), cpus: Some(4), descriptors: Some(1024) }
+    System { sysctls, memory_bytes: Some(8 << 30), cpus: Some(4), descriptors: Some(1024), ..System::default() }
 }
 
 fn found(incident: &Incident) -> Vec<String> {
@@ -61,7 +87,7 @@ fn found(incident: &Incident) -> Vec<String> {
     let facts = Facts {
         dialect: if incident.target == "nginx-1.22" { Dialect::Nginx1_22 } else { Dialect::Nginx1_31 },
         configuration: Some(configuration),
-        system: host(),
+        system: System { descriptors: incident.descriptors.or(Some(1024)), ..host() },
         settings: facts::parse_settings("/etc/sysctl.conf", &incident.sysctl),
         expected: Expected {
             requests_per_second: incident.rate,
@@ -71,7 +97,7 @@ fn found(incident: &Incident) -> Vec<String> {
             go_transport: incident.go_transport.as_ref().map(|text| text.parse().expect("understood")),
             ..Expected::default()
         },
-        live: None,
+        live: incident.live(),
     };
     let mut log = Log::default();
     for line in incident.log.lines() {

@@ -129,31 +129,20 @@ fn the_sockets_of_a_running_process_are_evidence() {
     assert_eq!(found.status.code(), Some(4));
 }
 
-/// What SARIF 2.1.0's schema requires of a log, a run, its tool, its rules and its results, as far as ours has these parts.
+/// Against the schema as OASIS published it, and for what no schema can say: that each result's rule is listed, and each once.
 fn assert_is_sarif(log: &Value) {
-    let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    let each = |value: &Value| value.as_array().expect("an array").clone();
-    assert_eq!(log["version"], "2.1.0");
-    for run in each(&log["runs"]) {
-        let driver = &run["tool"]["driver"];
-        assert!(text(&driver["name"]), "{driver}");
-        let rules = each(&driver["rules"]);
+    let schema = include_str!("../../report/tests/fixtures/sarif-schema-2.1.0.json");
+    let schema: Value = serde_json::from_str(schema).expect("JSON");
+    let schema = jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema");
+    let objections: Vec<String> = schema.iter_errors(log).map(|error| error.to_string()).collect();
+    assert_eq!(objections, [""; 0], "{log}");
+    for run in log["runs"].as_array().expect("an array") {
+        let rules: Vec<&Value> = run["tool"]["driver"]["rules"].as_array().expect("an array").iter().collect();
         for (at, rule) in rules.iter().enumerate() {
-            assert!(text(&rule["id"]) && text(&rule["fullDescription"]["text"]), "{rule}");
-            assert!(!rules[..at].contains(rule), "rules are unique: {rule}");
+            assert!(rules[..at].iter().all(|other| other["id"] != rule["id"]), "rules are unique: {rule}");
         }
-        for result in each(&run["results"]) {
-            assert!(text(&result["message"]["text"]), "{result}");
-            assert!(["none", "note", "warning", "error"].map(Value::from).contains(&result["level"]), "{result}");
+        for result in run["results"].as_array().expect("an array") {
             assert!(rules.iter().any(|rule| rule["id"] == result["ruleId"]), "{result}");
-            for location in each(&result["locations"]) {
-                let place = &location["physicalLocation"];
-                let uri = place["artifactLocation"]["uri"].as_str().expect("a URI");
-                assert!(uri.bytes().all(|byte| byte.is_ascii_graphic()), "{uri}");
-                for number in ["startLine", "startColumn"] {
-                    assert!(place["region"][number].as_u64() >= Some(1), "{place}");
-                }
-            }
         }
     }
 }

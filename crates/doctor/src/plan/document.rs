@@ -1,6 +1,6 @@
 //! A plan as a document: the verdict first, then every limit with its sum, then what each host carries.
 
-use super::{Chain, Limit, Plan, cheapest, limits};
+use super::{Chain, Limit, Plan, Ports, cheapest, limits};
 use report::{Document, Figure, Outcome, Section, Severity, Table, Unit, Verdict};
 use std::fmt::Write as _;
 
@@ -94,6 +94,13 @@ fn hosts_section(chain: &Chain) -> Section {
 /// What was not given was not checked, and silence about it would read as "enough".
 fn unchecked(chain: &Chain) -> Section {
     let mut section = Section::new("Not checked");
+    // The last tier opens no connections; a range has to be taken for every other, given or not.
+    let opening = chain.tiers.split_last().map(|(_, opening)| opening).unwrap_or_default();
+    for tier in opening.iter().filter(|tier| tier.ports == Ports::default()) {
+        let count = Figure::exact(tier.ports.count() as f64, Unit::of("ports"));
+        let text = format!("{}: {count}, the range that kernels ship, whatever the hosts have", tier.name);
+        section = section.note(Severity::Note, text);
+    }
     for tier in &chain.tiers {
         let given = [
             ("descriptors", tier.descriptors.is_some()),

@@ -38,7 +38,8 @@ mod tests {
     #[test]
     fn it_fires_near_the_limit_and_not_far_from_it() {
         let of = |used, limit| {
-            let live = Some(Live { processes: vec![Process { pid: 7, used, limit }], ..Live::default() });
+            let live =
+                Some(Live { processes: vec![Process { pid: 7, used, limit, hard_limit: limit }], ..Live::default() });
             fired(&check(&Facts { live, ..Facts::default() }))
         };
         assert_eq!((of(1000, Some(1024)), of(200, Some(1024)), of(1000, None)), (1, 0, 0));

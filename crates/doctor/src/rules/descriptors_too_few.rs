@@ -19,7 +19,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     // worker_connections counts both sockets of a proxied connection, so descriptors beyond it are never needed but for
     // listeners, logs and files.
     if connections <= allowed {
-        return too_high(facts, limit).into_iter().chain(host_too_few(facts, connections)).collect();
+        let others = [
+            too_high(facts, limit).or_else(|| not_in_force(facts, limit)),
+            none_for_files(facts, limit, connections),
+            host_too_few(facts, connections),
+        ];
+        return others.into_iter().flatten().collect();
     }
     let said = configuration.events("worker_connections");
     let evidence = said.map_or_else(
@@ -41,6 +46,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     }]
 }
 
+/// Of whose limits the evidence tells; workers are alike.
+const PROCESSES_SHOWN: usize = 3;
+
 /// A limit that the kernel refuses, so that nginx goes on with the old one and an alert in its log.
 fn too_high(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     let (limit, nr_open) = (limit?, facts.system.number("fs.nr_open")?);
@@ -58,6 +66,56 @@ fn too_high(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
         side_effect: "Every process on the host may be given as many.".to_owned(),
         undo: format!("sysctl -w fs.nr_open={nr_open}"),
         ..finding(NAME, Severity::Warning, "worker_rlimit_nofile is more than the kernel allows".to_owned())
+    })
+}
+
+/// A limit that no process of the running server has: refused by the hard limit, or not in force yet.
+fn not_in_force(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
+    let (limit, live, configuration) = (limit?, facts.live.as_ref()?, facts.configuration.as_ref()?);
+    let directive = configuration.main("worker_rlimit_nofile")?;
+    let has = live.processes.iter().filter_map(|process| process.limit).max().filter(|has| *has < limit)?;
+    let mut evidence = vec![quoted(configuration, directive.span, &format!("worker_rlimit_nofile {limit};"))];
+    evidence.extend(live.processes.iter().take(PROCESSES_SHOWN).map(|process| {
+        let shown = |limit: Option<u64>| limit.map_or_else(|| "unknown".to_owned(), |limit| limit.to_string());
+        let (soft, hard) = (shown(process.limit), shown(process.hard_limit));
+        format!("process {}: soft limit {soft}, hard limit {hard}", process.pid)
+    }));
+    Some(Finding {
+        place: Some(configuration.place(directive.span)),
+        why: "Only root may raise a limit beyond the hard one; for anybody else the line fails with an alert in the log, and the workers go on \
+              with what they have. Workers that are older than the line have the old limit, too."
+            .to_owned(),
+        evidence,
+        arithmetic: format!("{limit} > {has}"),
+        fix: format!("# in the service's unit, where the server does not start as root:\nLimitNOFILE={limit}\n# then a restart"),
+        side_effect: "A worker can hold more sockets, and their kernel memory of some 4 KB each.".to_owned(),
+        undo: "The line removed, and a restart.".to_owned(),
+        ..finding(NAME, Severity::Warning, format!("no process of the server has the {limit} descriptors it is configured for"))
+    })
+}
+
+/// A limit that somebody chose, of which connections leave nothing for files. Where nobody chose one, Debian's own numbers do.
+fn none_for_files(facts: &Facts, limit: Option<u64>, connections: u64) -> Option<Finding> {
+    let (limit, configuration) = (limit?, facts.configuration.as_ref()?);
+    let directive = configuration.main("worker_rlimit_nofile")?;
+    // Two of worker_connections make a proxied one, whose response may take a temporary file beside the two sockets; a static one has
+    // a file for each. The former is the least.
+    let needed = connections.saturating_add(connections / 2);
+    let wanted = connections.saturating_mul(2);
+    (limit < needed).then(|| Finding {
+        place: Some(configuration.place(directive.span)),
+        why: "Responses that are buffered in temporary files, static files, logs and the cache take descriptors beside the sockets. When \
+              connections have them all, opening a file fails with \"Too many open files\", and so do accept() and connect()."
+            .to_owned(),
+        evidence: vec![
+            quoted(configuration, directive.span, &format!("worker_rlimit_nofile {limit};")),
+            format!("worker_connections is {connections}"),
+        ],
+        arithmetic: format!("{connections} sockets + {} temporary files = {needed} > {limit}", connections / 2),
+        fix: format!("worker_rlimit_nofile {wanted};"),
+        side_effect: "None until they are used; an open file costs some 1 KB of kernel memory.".to_owned(),
+        undo: format!("worker_rlimit_nofile {limit}; and a restart."),
+        ..finding(NAME, Severity::Note, format!("{connections} connections leave few of {limit} descriptors for files"))
     })
 }
 
@@ -88,6 +146,7 @@ fn host_too_few(facts: &Facts, connections: u64) -> Option<Finding> {
 mod tests {
     use super::super::fixture::{facts, fired, with_sysctl};
     use super::*;
+    use crate::live::{Live, Process};
 
     fn of(main: &str, events: &str) -> usize {
         fired(&check(&facts(&format!("{main}\nevents {{ {events} }}\nhttp {{}}\n"))))
@@ -98,9 +157,22 @@ mod tests {
         assert_eq!(of("", "worker_connections 10000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 65535;", "worker_connections 100000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 2000000;", "worker_connections 1024;"), 1, "beyond fs.nr_open");
+        assert_eq!(of("worker_rlimit_nofile 16384;", "worker_connections 16384;"), 1, "none is left for files");
         let small =
-            facts("worker_processes 4; worker_rlimit_nofile 65536;\nevents { worker_connections 65536; }\nhttp {}\n");
+            facts("worker_processes 4; worker_rlimit_nofile 131072;\nevents { worker_connections 65536; }\nhttp {}\n");
         assert_eq!(fired(&check(&with_sysctl(small, "fs.file-max", "100000"))), 1);
+    }
+
+    #[test]
+    fn it_fires_where_no_running_process_has_the_limit_and_not_where_a_worker_does() {
+        let of = |limits: [u64; 2]| {
+            let mut facts = facts("worker_rlimit_nofile 65536;\nevents { worker_connections 4096; }\nhttp {}\n");
+            let processes = limits.map(|limit| Process { pid: 7, used: 9, limit: Some(limit), hard_limit: Some(4096) });
+            facts.live = Some(Live { processes: processes.into(), ..Live::default() });
+            fired(&check(&facts))
+        };
+        // The master keeps the limit it was started with.
+        assert_eq!((of([1024, 4096]), of([1024, 65_536])), (1, 0));
     }
 
     #[test]

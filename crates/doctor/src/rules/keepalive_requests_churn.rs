@@ -25,9 +25,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             said.map_or(Some(REQUESTS_DEFAULT), |directive| number(directive, 0)).unwrap_or(REQUESTS_DEFAULT).max(1);
         let closes = facts.expected.requests_per_second.map(|rate| rate / requests as f64);
         let waiting = closes.map(|closes| (closes * TIME_WAIT_SECONDS as f64).ceil() as u64);
-        let ports = facts.system.ports().saturating_mul(group.peers());
+        let ports = facts.system.ports().map(|ports| ports.saturating_mul(group.peers()));
         // A quarter of the ports in TIME_WAIT leaves no room for a burst.
-        let many = waiting.is_some_and(|waiting| waiting > ports / 4);
+        let many = waiting.zip(ports).is_some_and(|(waiting, ports)| waiting > ports / 4);
         if !many && (said.is_none() || requests >= REQUESTS_FEW) {
             continue;
         }
@@ -39,7 +39,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                 .to_owned(),
             evidence: vec![quoted(configuration, at.span, &format!("keepalive_requests is {requests}"))],
             arithmetic: waiting.map_or_else(String::new, |waiting| {
-                format!("{} requests/s / {requests} x {TIME_WAIT_SECONDS} s = {waiting} in TIME_WAIT, of {ports} ports", facts.expected.requests_per_second.unwrap_or(0.0))
+                let rate = facts.expected.requests_per_second.unwrap_or(0.0);
+                let of = ports.map_or_else(String::new, |ports| format!(", of {ports} ports"));
+                format!("{rate} requests/s / {requests} x {TIME_WAIT_SECONDS} s = {waiting} in TIME_WAIT{of}")
             }),
             fix: "keepalive_requests 100000;".to_owned(),
             side_effect: "A connection lives longer, up to keepalive_time (1h); memory that nginx allocates for it is freed later."

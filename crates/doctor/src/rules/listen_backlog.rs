@@ -6,12 +6,14 @@ use crate::facts::Facts;
 use report::{Finding, Severity};
 
 pub(super) const NAME: &str = "listen-backlog";
+const SYSCTL: &str = "net.core.somaxconn";
 /// nginx's own default on Linux.
 const BACKLOG_DEFAULT: u64 = 511;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
-    let somaxconn = facts.system.number("net.core.somaxconn");
+    // What holds now, or after the next boot: the least of them is what a burst meets.
+    let (somaxconn, written) = least(facts);
     let mut findings = Vec::new();
     for listen in configuration.all("listen") {
         let asked =
@@ -38,7 +40,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             continue;
         };
         let mut evidence = vec![quoted(configuration, listen.directive.span, &format!("backlog {wanted}"))];
-        evidence.extend(somaxconn.map(|somaxconn| format!("net.core.somaxconn = {somaxconn}")));
+        evidence.extend(somaxconn.map(|somaxconn| format!("{SYSCTL} = {somaxconn}{written}")));
         findings.push(Finding {
             place: Some(configuration.place(listen.directive.span)),
             why: "Connections that arrive while the queue is full are dropped without a word. Their clients send the SYN again \
@@ -53,6 +55,13 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// The least value that the queue's limit has or will have, and where it is written if that is a file.
+fn least(facts: &Facts) -> (Option<u64>, String) {
+    let parsed = facts.values(SYSCTL).filter_map(|(place, value)| Some((value.trim().parse::<u64>().ok()?, place)));
+    let Some((value, place)) = parsed.min_by_key(|(value, _)| *value) else { return (None, String::new()) };
+    (Some(value), place.map_or_else(String::new, |(file, line, _)| format!(", by {file}:{line}")))
 }
 
 #[cfg(test)]
@@ -70,6 +79,11 @@ mod tests {
         assert_eq!(of("80", "128"), 1, "511 asked for, 128 granted: the founding report's case");
         assert_eq!(of("80 default_server backlog=8192", "4096"), 1);
         assert_eq!(of("80 backlog=128", "4096"), 1);
+        let mut next_boot = facts("events {}\nhttp { server { listen 80; } }\n");
+        next_boot.settings = crate::facts::parse_settings("/etc/sysctl.conf", "net.core.somaxconn = 128\n");
+        let findings = check(&next_boot);
+        assert_eq!(fired(&findings), 1);
+        assert!(findings[0].evidence[1].ends_with("= 128, by /etc/sysctl.conf:1"), "{findings:?}");
     }
 
     #[test]

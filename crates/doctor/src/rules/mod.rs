@@ -116,10 +116,16 @@ pub fn document(facts: &Facts, findings: Vec<Finding>, made_by: &str) -> Documen
         section = section.finding(finding);
     }
     let absent = if facts.configuration.is_some() { "" } else { "; no configuration was given" };
-    Document::new("Doctor", made_by)
+    let document = Document::new("Doctor", made_by)
         .fact("read as", facts.dialect.name())
         .fact("rules", format!("{}{absent}", RULES.len()))
-        .section(section)
+        .section(section);
+    let unknown = &facts.system.unknown;
+    // Silence of a rule that could not look would read as "in order".
+    if unknown.is_empty() {
+        return document;
+    }
+    document.fact("not known here", format!("{}; rules that need one say nothing about it", unknown.join(", ")))
 }
 
 /// A finding with its place; the other parts are for the rule to fill.
@@ -173,10 +179,21 @@ pub(crate) mod fixture {
     pub(crate) fn facts(text: &str) -> Facts {
         let loaded = conf::load(Path::new("nginx.conf"), Path::new("/etc/nginx"), None, &mut OneText(text.into()));
         assert!(loaded.is_ok(), "{:?}", loaded.diagnostics);
-        let sysctls =
-            [("net.core.somaxconn", "4096"), ("net.ipv4.tcp_rmem", "4096 131072 6291456"), ("fs.nr_open", "1048576")];
+        let sysctls = [
+            ("net.core.somaxconn", "4096"),
+            ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+            ("net.ipv4.ip_local_port_range", "32768 60999"),
+            ("net.ipv4.tcp_tw_reuse", "2"),
+            ("fs.nr_open", "1048576"),
+        ];
         let sysctls = sysctls.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let system = System { sysctls, memory_bytes: Some(8 << 30), cpus: Some(4), descriptors: Some(1024) };
+        let system = System {
+            sysctls,
+            memory_bytes: Some(8 << 30),
+            cpus: Some(4),
+            descriptors: Some(1024),
+            ..System::default()
+        };
         Facts { configuration: Some(Configuration::new(loaded)), system, ..Facts::default() }
     }
 

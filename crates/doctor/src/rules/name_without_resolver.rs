@@ -4,6 +4,7 @@ use super::{finding, quoted};
 use crate::configuration::{Configuration, Found, argument, is};
 use crate::facts::Facts;
 use crate::group::{host_of, is_address};
+use conf::tree::Directive;
 use report::{Finding, Severity};
 
 pub(super) const NAME: &str = "name-without-resolver";
@@ -38,13 +39,34 @@ fn is_looked_up(configuration: &Configuration, pass: &Found<'_>, target: &str) -
     if !authority.contains('$') {
         return is_foreign(configuration, authority);
     }
-    // What stands in a variable alone can be known: from `set`, and from `map`. The rest comes from the request.
-    let name = authority.trim_start_matches('$').trim_matches(['{', '}']);
-    let values = values(configuration, pass, name);
-    if !values.is_empty() && format!("${name}").len() >= authority.len().saturating_sub(2) {
-        return values.iter().any(|value| value.contains('$') || is_foreign(configuration, value));
+    match alone(authority.split(':').next().unwrap_or(authority)) {
+        Some(name) => may_be_foreign(configuration, pass, name, VARIABLES_MAX),
+        // Made of several parts, as a rule of the request's.
+        None => true,
     }
-    true
+}
+
+/// Variables that stand for one another: nobody writes more, and a ring of them ends.
+const VARIABLES_MAX: usize = 8;
+
+/// The variable's name if the text is nothing else.
+fn alone(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('$')?;
+    let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
+    (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')).then_some(name)
+}
+
+/// Whether the variable may be a name that is looked up. Its values are known if `set`, `map`, `split_clients` or `geo` give them; the
+/// rest comes from the request.
+fn may_be_foreign(configuration: &Configuration, pass: &Found<'_>, name: &str, variables: usize) -> bool {
+    let values = values(configuration, pass, name);
+    if values.is_empty() || variables == 0 {
+        return true;
+    }
+    values.iter().any(|value| match alone(value) {
+        Some(other) => may_be_foreign(configuration, pass, other, variables - 1),
+        None => value.contains('$') || is_foreign(configuration, value),
+    })
 }
 
 fn is_foreign(configuration: &Configuration, authority: &str) -> bool {
@@ -53,25 +75,28 @@ fn is_foreign(configuration: &Configuration, authority: &str) -> bool {
     configuration.upstream(authority).is_none() && !is_address(host_of(authority)) && !authority.starts_with("unix:")
 }
 
-/// What `set` and `map` give a variable.
+/// What `set` and the tables give a variable.
 fn values(configuration: &Configuration, pass: &Found<'_>, name: &str) -> Vec<String> {
-    let variable = format!("${name}");
     let server = pass.within.get(1).map(|server| server.span);
-    let sets = configuration.all("set").into_iter().filter(|set| {
-        argument(set.directive, 0).as_deref() == Some(&variable)
-            && set.within.get(1).map(|server| server.span) == server
-    });
+    let gives = |directive: &Directive, place| argument(directive, place).as_deref().and_then(alone) == Some(name);
+    let sets = configuration.all("set").into_iter();
+    let sets = sets.filter(|set| gives(set.directive, 0) && set.within.get(1).map(|server| server.span) == server);
     let mut values: Vec<String> = sets.filter_map(|set| argument(set.directive, 1)).collect();
-    for map in configuration.all("map") {
-        if argument(map.directive, 1).as_deref() == Some(&variable)
-            && let Some(block) = map.directive.block.as_deref()
+    for table in ["map", "split_clients", "geo"].into_iter().flat_map(|table| configuration.all(table)) {
+        let last = table.directive.args.len().saturating_sub(1);
+        if gives(table.directive, last)
+            && let Some(block) = table.directive.block.as_deref()
         {
-            let lines = block.directives.iter().filter(|line| !is(line, "hostnames") && !is(line, "volatile"));
+            let is_value = |line: &&Directive| !WORDS_OF_TABLES.iter().any(|word| is(line, word));
+            let lines = block.directives.iter().filter(is_value);
             values.extend(lines.filter_map(|line| argument(line, 0)).filter(|value| !value.is_empty()));
         }
     }
     values
 }
+
+/// Lines of `map` and `geo` that are no values.
+const WORDS_OF_TABLES: [&str; 7] = ["hostnames", "volatile", "include", "ranges", "proxy", "proxy_recursive", "delete"];
 
 #[cfg(test)]
 mod tests {
@@ -98,5 +123,20 @@ mod tests {
         assert_eq!(of("", "set $to api; proxy_pass http://$to;"), 0);
         assert_eq!(of("map $uri $to { default api; /x 127.0.0.1:2; }", "proxy_pass http://$to;"), 0);
         assert_eq!(of("", "proxy_pass http://api.example.com;"), 0, "looked up at load");
+        let canary = "upstream new { server 127.0.0.1:2; } split_clients $uri $share { 10% new; * api; }\n\
+                      map $http_x $to { default $share; new new; }";
+        assert_eq!(of(canary, "proxy_pass http://$to;"), 0, "one stands for the other");
+        assert_eq!(of(canary, "set $here ${to}; proxy_pass http://${here}:80;"), 0);
+    }
+
+    #[test]
+    fn it_fires_where_one_of_the_values_is_a_name_or_from_the_request() {
+        let share = |other: &str| {
+            format!("split_clients $uri $share {{ 10% {other}; * api; }} map $http_x $to {{ default $share; }}")
+        };
+        for other in ["new.example", "$host", "$http_x.example", "$to"] {
+            assert_eq!(of(&share(other), "proxy_pass http://$to;"), 1, "{other}");
+        }
+        assert_eq!(of("geo $to { default api; 10.0.0.0/8 inner.example; }", "proxy_pass http://$to;"), 1);
     }
 }

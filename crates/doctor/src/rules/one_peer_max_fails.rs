@@ -1,11 +1,16 @@
-//! Failure accounting for a group of one peer, which has nowhere else to go: the words are ignored.
+//! Failure accounting for a group of one peer, which has nowhere else to go: the words are ignored. But beside peers that are marked
+//! down nginx does count, and shuts out the only one that is left.
 
 use super::{finding, quoted};
-use crate::configuration::{argument, is};
+use crate::configuration::{Configuration, argument, is};
 use crate::facts::Facts;
+use conf::tree::Directive;
 use report::{Finding, Severity};
 
 pub(super) const NAME: &str = "one-peer-max-fails";
+
+/// Who writes one of these wants no failure to count, which is what a single peer has anyway.
+const UNCOUNTED: [&str; 3] = ["max_fails=0", "fail_timeout=0", "fail_timeout=0s"];
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -13,6 +18,11 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     for upstream in configuration.all("upstream") {
         let Some(block) = upstream.directive.block.as_deref() else { continue };
         let servers: Vec<_> = block.directives.iter().filter(|directive| is(directive, "server")).collect();
+        let up: Vec<_> = servers.iter().copied().filter(|server| !has(server, "down")).collect();
+        if let ([only], true) = (&up[..], servers.len() > 1) {
+            findings.extend(shut_out(configuration, only));
+            continue;
+        }
         let [only] = servers[..] else { continue };
         // A name may stand for several addresses, and each is a peer.
         let address = argument(only, 0).unwrap_or_default();
@@ -23,7 +33,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                 word.starts_with("max_fails=") || word.starts_with("fail_timeout=") || word.starts_with("slow_start=")
             })
             .collect();
-        if !is_one || ignored.is_empty() || ignored.iter().any(|word| word == "max_fails=0") {
+        if !is_one || ignored.is_empty() || UNCOUNTED.iter().any(|word| has(only, word)) {
             continue;
         }
         findings.push(Finding {
@@ -41,6 +51,32 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
+fn has(server: &Directive, word: &str) -> bool {
+    server.args.iter().skip(1).any(|argument| argument.text() == word)
+}
+
+/// The only peer that is not down, unless its failures are not counted.
+fn shut_out(configuration: &Configuration, only: &Directive) -> Option<Finding> {
+    let address = argument(only, 0)?;
+    // A name may stand for several addresses, and those for one another.
+    let is_one = address.starts_with("unix:") || address.starts_with(|c: char| c.is_ascii_digit() || c == '[');
+    if !is_one || UNCOUNTED.iter().any(|word| has(only, word)) {
+        return None;
+    }
+    Some(Finding {
+        place: Some(configuration.place(only.span)),
+        why: "With one server in the group nginx counts no failures, since there is nowhere else to go. With others beside it, though they \
+              are down, it does: after one failure the only peer is left out for ten seconds, and every request gets 502, \"no live \
+              upstreams while connecting to upstream\"."
+            .to_owned(),
+        evidence: vec![quoted(configuration, only.span, &format!("{address} is the only one that is not down"))],
+        fix: format!("server {address} max_fails=0;   # or without the lines that are down"),
+        side_effect: "A peer that fails gets every request still; there is no other.".to_owned(),
+        undo: "The line as it was, and a reload.".to_owned(),
+        ..finding(NAME, Severity::Warning, format!("one failure of {address} leaves no peer for ten seconds"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{fired, proxy};
@@ -53,6 +89,17 @@ mod tests {
         assert_eq!(of("server 127.0.0.1:1 max_fails=3; server 127.0.0.1:2;"), 0);
         assert_eq!(of("server api.example max_fails=3;"), 0);
         assert_eq!(of("server 127.0.0.1:1 max_fails=0;"), 0);
+        assert_eq!(of("server unix:/run/app.sock fail_timeout=0;"), 0);
         assert_eq!(of("server 127.0.0.1:1;"), 0);
+    }
+
+    #[test]
+    fn it_fires_where_all_others_are_down_and_not_where_one_is_up_or_failures_do_not_count() {
+        let of = |upstream: &str| fired(&check(&proxy(upstream, "")));
+        assert_eq!(of("server 172.17.0.2:9000; server 127.0.0.1 down;"), 1);
+        assert_eq!(of("server 172.17.0.2:9000 max_fails=0; server 127.0.0.1 down;"), 0);
+        assert_eq!(of("server 172.17.0.2:9000; server 172.17.0.3:9000; server 127.0.0.1 down;"), 0);
+        assert_eq!(of("server 172.17.0.2:9000; server 172.17.0.3:9000 backup;"), 0);
+        assert_eq!(of("server app.example; server 127.0.0.1 down;"), 0);
     }
 }

@@ -15,7 +15,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for destination in &live.destinations {
         let loopback = destination.local.is_loopback() && destination.remote.ip().is_loopback();
-        let reuses = reuse == Some(1) || (reuse == Some(2) && loopback);
+        // Where it is not known, ports in TIME_WAIT are not called taken.
+        let reuses = reuse.is_none_or(|reuse| reuse == 1 || (reuse == 2 && loopback));
         // Where they are handed out again after a second, those in TIME_WAIT are not gone.
         let gone = if reuses { destination.used() - destination.time_wait } else { destination.used() };
         if gone < ports.saturating_mul(4) / 5 {
@@ -47,6 +48,17 @@ mod tests {
     fn of(established: u64, time_wait: u64, reuse: &str) -> Vec<Finding> {
         let facts = with_sockets(proxy("server 10.0.0.9:3000;", ""), "10.0.0.9:3000", established, time_wait);
         check(&with_sysctl(facts, "net.ipv4.tcp_tw_reuse", reuse))
+    }
+
+    #[test]
+    fn where_tw_reuse_is_not_known_time_wait_is_not_counted_as_taken() {
+        let of = |established, time_wait| {
+            let facts = with_sockets(proxy("server 10.0.0.9:3000;", ""), "10.0.0.9:3000", established, time_wait);
+            let mut without = facts;
+            without.system.sysctls.remove("net.ipv4.tcp_tw_reuse");
+            fired(&check(&without))
+        };
+        assert_eq!((of(100, 27_000), of(27_000, 0)), (0, 1));
     }
 
     #[test]

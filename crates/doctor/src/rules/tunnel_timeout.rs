@@ -1,7 +1,7 @@
 //! Tunnels that are cut because nothing was said for a while: the timeout is not longer than the time between heartbeats.
 
 use super::{finding, quoted};
-use crate::configuration::seconds;
+use crate::configuration::{Found, is, seconds};
 use crate::facts::{Dialect, Facts};
 use report::{Finding, Severity};
 
@@ -12,7 +12,8 @@ const TIMEOUT_DEFAULT_SECONDS: u64 = 60;
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let mut findings = Vec::new();
-    for pass in configuration.all("proxy_pass").into_iter().filter(super::super::configuration::Found::upgrades) {
+    let passes: Vec<Found<'_>> = configuration.all("proxy_pass").into_iter().filter(Found::upgrades).collect();
+    for pass in &passes {
         let own = pass.inherited("tunnel_timeout").filter(|_| facts.dialect == Dialect::Holdfast);
         let said = own.or_else(|| pass.inherited("proxy_read_timeout"));
         let timeout = said.map_or(Some(TIMEOUT_DEFAULT_SECONDS), |directive| seconds(directive, 0));
@@ -27,7 +28,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             Some(heartbeat) if heartbeat >= timeout => {
                 format!("heartbeat every {heartbeat} s >= timeout of {timeout} s")
             }
-            None if said.is_none() => format!("heartbeat unknown, timeout of {timeout} s by default"),
+            None if said.is_none() && !is_elsewhere(pass, &passes) => {
+                format!("heartbeat unknown, timeout of {timeout} s by default")
+            }
             _ => continue,
         };
         let at = said.unwrap_or(pass.directive);
@@ -48,9 +51,19 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
+/// Whether the tunnels of this server are meant to be in another location: the fields were set for all of them further out, and there
+/// a timeout was chosen.
+fn is_elsewhere(pass: &Found<'_>, passes: &[Found<'_>]) -> bool {
+    let server = |pass: &Found<'_>| pass.within.iter().find(|block| is(block, "server")).map(|server| server.span);
+    let own = pass.within.last().and_then(|block| block.block.as_deref());
+    let sets_none = own.is_some_and(|own| !own.directives.iter().any(|directive| is(directive, "proxy_set_header")));
+    let chosen = |other: &Found<'_>| server(other) == server(pass) && other.inherited("proxy_read_timeout").is_some();
+    sets_none && passes.iter().any(chosen)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{fired, proxy};
+    use super::super::fixture::{facts, fired, proxy};
     use super::*;
     use crate::facts::Expected;
 
@@ -68,6 +81,23 @@ mod tests {
         assert_eq!(of("tunnel_timeout 1m;", Some(90)), 1);
         assert_eq!(of("tunnel_ping 60s;", None), 1, "as late as the timeout");
         assert_eq!(of("tunnel_ping off;", None), 1);
+    }
+
+    #[test]
+    fn it_does_not_where_the_fields_are_for_all_and_another_location_has_the_tunnels() {
+        let of = |server: &str, location: &str, live: &str| {
+            let fields = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+            let text = format!(
+                "events {{}}\nhttp {{ server {{ {} location / {{ {} proxy_pass http://127.0.0.1:1; }}\n\
+                 location /live {{ proxy_pass http://127.0.0.1:1; {live} }} }} }}\n",
+                server.replace("FIELDS", fields),
+                location.replace("FIELDS", fields)
+            );
+            fired(&check(&facts(&text)))
+        };
+        assert_eq!(of("FIELDS", "", "proxy_read_timeout 1d;"), 0);
+        assert_eq!(of("FIELDS", "", ""), 2, "no location was chosen");
+        assert_eq!(of("FIELDS", "FIELDS", "proxy_read_timeout 1d;"), 1, "it says so itself");
     }
 
     #[test]

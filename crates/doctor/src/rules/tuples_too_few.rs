@@ -11,11 +11,11 @@ use report::{Finding, Severity};
 pub(super) const NAME: &str = "tuples-too-few";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let (Some(configuration), Some(ports)) = (&facts.configuration, facts.system.ports()) else { return Vec::new() };
     let mut findings = Vec::new();
     for group in groups(configuration) {
         let Some((wanted, sum)) = wanted(facts, &group) else { continue };
-        let (ports, sources, peers) = (facts.system.ports(), sources(&group), group.peers());
+        let (sources, peers) = (sources(&group), group.peers());
         let tuples = ports.saturating_mul(sources).saturating_mul(peers);
         let (true, Some(at)) = (wanted > tuples, group.at()) else { continue };
         let mut evidence =
@@ -48,7 +48,8 @@ fn wanted(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
         return facts.expected.concurrency.map(|held| (held, format!("{held} at once")));
     }
     let rate = facts.expected.requests_per_second?;
-    let reuses = facts.system.number("net.ipv4.tcp_tw_reuse") == Some(1);
+    // A second or a minute, which is everything here: where it is not known nothing can be said.
+    let reuses = facts.system.number("net.ipv4.tcp_tw_reuse")? == 1;
     let seconds = if reuses { TIME_WAIT_REUSED_SECONDS } else { TIME_WAIT_SECONDS };
     let held = (rate * seconds as f64).ceil() as u64;
     Some((held, format!("{rate} requests/s x {seconds} s in TIME_WAIT = {held}")))

@@ -62,17 +62,17 @@ fn complete(
     at: &Directive,
     text: &str,
 ) -> Finding {
-    let ports = facts.system.ports();
+    let arithmetic = |ports: u64| {
+        let rate = ports / TIME_WAIT_SECONDS;
+        format!("{ports} ports / {TIME_WAIT_SECONDS} s = {rate} requests/s to one peer before connect() fails")
+    };
     Finding {
         place: Some(configuration.place(at.span)),
         why: "Each request opens a connection and closes it. Whoever closes first holds it in TIME_WAIT for a minute; the ports \
               towards one peer run out, and connecting costs more than the request."
             .to_owned(),
         evidence: vec![quoted(configuration, at.span, text)],
-        arithmetic: format!(
-            "{ports} ports / {TIME_WAIT_SECONDS} s = {} requests/s to one peer before connect() fails",
-            ports / TIME_WAIT_SECONDS
-        ),
+        arithmetic: facts.system.ports().map(arithmetic).unwrap_or_default(),
         fix,
         side_effect: "Idle connections stay open at the upstream, up to the number for each worker. A peer that closes idle ones \
                       sooner than we do can meet a request with its close: keep our keepalive_timeout below its own."
