@@ -6,7 +6,8 @@
 //! is built but the descriptor's number, no name is allocated, and nothing is asked twice. Since Linux 6.2 the size of the folder
 //! is the number of its descriptors; then numbers are tried from 0 until as many were found, and only what lies behind is listed,
 //! since for a list the kernel looks up each descriptor a first time. As a rule nothing lies behind. But a process that opens and
-//! closes meanwhile fills numbers ahead of us, which count as others would, and without the list those others would be lost.
+//! closes meanwhile fills numbers ahead of us, which count as others would, and without the list those others would be lost. Asking for
+//! the status behind a number (statx) instead of the link was tried and costs the same within a tenth: what takes the time is the lookup of the number.
 
 mod btf;
 mod iterator;

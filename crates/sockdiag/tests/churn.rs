@@ -7,15 +7,20 @@ use elsewhere::Elsewhere;
 use rustix::net::sockopt::set_socket_linger;
 use sockdiag::{Census, Owners, Question, Socket, SocketUse, State, Summary};
 use std::collections::HashSet;
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// Connections that stay, each with two sockets: both tests together need fewer than the 1,024 descriptors of a shell.
-const LASTING: usize = 100;
+/// Connections that stay, each with two sockets: all tests together need fewer than the 1,024 descriptors of a shell.
+const LASTING: usize = 50;
 /// Threads that open and close beside them.
 const CHURNING: usize = 3;
+/// Descriptors that these have at most: each as many connections as one of its rounds, with two ends, and a listener.
+const BELOW: usize = CHURNING * (2 * ROUND + 1);
+/// Connections that are opened before all of them are closed.
+const ROUND: usize = 24;
 /// Looks while they do.
 const LOOKS: usize = 40;
 
@@ -36,7 +41,7 @@ fn churn<'scope>(scope: &'scope Scope<'scope, '_>, ended: &'scope AtomicBool, op
     scope.spawn(move || {
         while !ended.load(Ordering::Relaxed) {
             let mut pairs = Vec::new();
-            for _ in 0..24 {
+            for _ in 0..ROUND {
                 let client = TcpStream::connect(address).expect("it listens");
                 set_socket_linger(&client, Some(Duration::ZERO)).expect("set");
                 pairs.push((client, listener.accept().expect("connected").0));
@@ -137,7 +142,10 @@ fn what_the_kernel_tells_twice_is_visited_once() {
 
 #[test]
 fn what_a_process_holds_all_the_time_is_found_however_much_it_opens_beside_it() {
+    // What comes and goes takes numbers below those that stay, so that it is met, and counted, before them.
+    let below: Vec<File> = (0..BELOW).map(|_| File::open("/dev/null").expect("it is there")).collect();
     let kept = lasting();
+    drop(below);
     let inodes: Vec<u32> = kept.iter().map(inode_of).collect();
     let (ended, opened) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
