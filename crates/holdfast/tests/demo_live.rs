@@ -18,11 +18,10 @@ fn after_the_view(written: &str) -> &str {
 }
 
 #[test]
-fn states_are_seen_while_it_runs_and_its_story_stands_on_the_terminal() {
+fn it_ends_by_itself_and_its_story_stands_on_the_terminal() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut live = Live::start("demo", &["--rounds", "1", "--requests", "1000"]);
+    let mut live = Live::start("demo", &["--rounds", "1", "--requests", "500"]);
     live.wait_for("requests/s");
-    live.wait_for("ESTABLISHED");
     let (status, written) = live.wait_for_the_end();
     assert_eq!(status, Some(0), "{written:?}");
     let story = after_the_view(&written);
@@ -30,9 +29,10 @@ fn states_are_seen_while_it_runs_and_its_story_stands_on_the_terminal() {
 }
 
 #[test]
-fn a_key_stops_it() {
+fn states_are_seen_while_it_runs_and_a_key_stops_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut live = Live::start("demo", &["--rounds", "50", "--seconds", "600"]);
+    // So many that somebody looks before they are over, however fast the machine is.
+    let mut live = Live::start("demo", &["--rounds", "50", "--requests", "50000", "--seconds", "600"]);
     live.wait_for("ESTABLISHED");
     live.press("q");
     let (status, written) = live.wait_for_the_end();
