@@ -1,172 +1,164 @@
-//! `holdfast demo`: the shortest way to see what the product is about. Starts the built-in origin and the gateway in front of
-//! it, without and with a pool, loads all of them in turn, and prints what that cost in requests/s, CPU and sockets. Not a
-//! benchmark (`cargo xtask bench` is one) and not the load generator. `Args` is a subcommand of `command`.
+//! `holdfast demo`: the shortest way to see what the product is about. It is `lab run pool-throughput --quick`, performed by the
+//! same code, with a live view, a bound on its time, and its figures in words. Not a benchmark (`cargo xtask bench` is one).
+//! `Args` is a subcommand of `command`.
 
-mod client;
-mod configuration;
-mod cpu;
-mod machine;
-mod measure;
-mod plan;
-pub(crate) mod server;
-mod signals;
-mod sockets;
-mod summary;
-mod text;
+mod live;
+mod pace;
+mod ports;
+mod screen;
+mod story;
 
+use crate::lab::began::Began;
+use crate::lab::prepared::{self, Prepared, Wanted};
+use crate::lab::progress::Progress;
+use crate::lab::{load, printable};
+use crate::output::{self, Output};
+use crate::terminal::Terminal;
 use crate::{exit, report};
-use machine::Machine;
-use measure::{Measured, Measuring, Stage};
-use plan::Plan;
-use signals::Signals;
-use std::io::IsTerminal as _;
-use summary::Report;
+use ::lab::judge::judge;
+use ::lab::stage::{Event, Stop};
+use ::lab::{Adaptation, Loaded, Record};
+use pace::Pace;
+use screen::Screen;
+use std::time::{Duration, Instant};
 
-/// Descriptors per connection of the load, in the process that has most: the gateway's two, and room for what ends.
-const DESCRIPTORS_PER_CONNECTION: u64 = 4;
-/// Descriptors that are no connections: listeners, event loops, /proc.
-const DESCRIPTORS_BESIDE: u64 = 128;
+/// What is performed.
+const EXPERIMENT: &str = "pool-throughput";
+/// Of the time of a demo: for judging and printing.
+const REPORT_TIME: Duration = Duration::from_secs(1);
 
-/// Measure what a gateway costs, without and with a connection pool
+/// Measure what a proxy costs, without and with a connection pool
 ///
-/// Starts an origin and the gateway in front of it on free ports of 127.0.0.1, loads them directly, through the gateway
-/// without upstream keepalive, and through the gateway with it, and prints requests/s, CPU per request, the bottleneck
-/// and the sockets by TCP state. Needs no configuration and no privileges, and ends by itself within 30 seconds.
+/// Performs the experiment `pool-throughput` in its quick form: an origin, nginx and Holdfast in front of it without and with
+/// upstream keepalive, and a load, started and ended in turn, round by round; and says what that cost in requests/s, CPU per
+/// request, connections and sockets. Needs no configuration and no privileges; arms whose programs are not there are named.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Load for so many seconds altogether; counting sockets takes some more
-    #[arg(long, default_value_t = 18, value_parser = clap::value_parser!(u32).range(1..=600))]
+    /// Begin no round that would end later than this; below 6 rounds there are figures, but no verdicts
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Load over so many connections at a time
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    connections: u32,
-    /// Print the result as JSON
+    /// At most so many rounds, instead of the experiment's
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// So many requests per sample, instead of the experiment's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    requests: Option<u64>,
+    /// Lines of progress on standard error instead of the live view, which needs a terminal
     #[arg(long)]
-    json: bool,
+    plain: bool,
+    /// Make no network namespaces: everything stands on this machine's loopback
+    #[arg(long)]
+    loopback: bool,
     #[command(flatten)]
-    child: server::ChildArgs,
+    output: Output,
 }
 
 const EXIT_CODES: &str = "\
-Exit codes:
-  0    all requests were answered
-  1    it could not be started, or requests failed; the reason stands on standard error
-  2    the command line could not be understood
-  129, 130, 143  ended early by SIGHUP, ctrl-C or SIGTERM";
+--json and --html have the whole report of `lab run`; `lab run pool-throughput` has more arms, and keeps its record.
 
-/// Why there is no result.
-enum Failure {
-    Interrupted,
-    Because(String),
-}
+Exit codes:
+  0  it was measured
+  1  it could not be, requests failed, or it was interrupted; the reason stands on standard error
+  2  the command line could not be understood";
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> u8 {
-    if let Some(code) = server::become_server(&args.child) {
-        return code;
-    }
-    let signals = match Signals::watch() {
-        Ok(signals) => signals,
-        Err(error) => {
-            report::say(&format!("holdfast: signals cannot be handled: {error}"));
-            return exit::FAILED;
-        }
-    };
-    match demonstrate(args, &signals) {
-        Ok(found) => present(&found, args.json),
-        Err(Failure::Interrupted) => {
-            report::say("holdfast: ended early; all that was started has been ended");
-            signals.exit_code()
-        }
-        Err(Failure::Because(message)) => {
-            report::say(&format!("holdfast: {message}"));
-            exit::FAILED
-        }
-    }
-}
-
-fn present(found: &Report, json: bool) -> u8 {
-    let text = if json {
-        let mut text = serde_json::to_string_pretty(found).expect("strings and finite numbers are always JSON");
-        text.push('\n');
-        text
-    } else {
-        text::render(found)
-    };
-    report::print(text.as_bytes());
-    match found.faults() {
-        0 => exit::OK,
-        faults => {
-            report::say(&format!("holdfast: {faults} requests failed; the reasons stand in the output of --json"));
-            exit::FAILED
-        }
-    }
-}
-
-fn demonstrate(args: &Args, signals: &Signals) -> Result<Report, Failure> {
-    let machine = Machine::read();
-    let plan = Plan::new(args.seconds, args.connections, machine.cores);
-    let mut warnings = machine.warnings(&plan);
-    warnings.extend(raise_descriptor_limit(args.connections));
-    let because = |message: String| Failure::Because(message);
-    let folder = tempfile::Builder::new().prefix("holdfast-demo-").tempdir();
-    let folder = folder.map_err(|error| because(format!("no temporary folder could be made: {error}")))?;
-    let stage = Stage::build(&plan, folder.path()).map_err(because)?;
-    let measured = measure_all(plan, &stage, signals);
-    stage.strike();
-    let found = Report::of(machine, &plan, warnings, &measured?);
-    found.ok_or_else(|| because("in one of the rows no request was completed".to_owned()))
-}
-
-fn measure_all(plan: Plan, stage: &Stage, signals: &Signals) -> Result<Measured, Failure> {
-    let mut measuring = Measuring::new(plan, stage, signals);
-    let mut samples = Vec::new();
-    let progress = Progress::new();
-    for round in 0..plan.rounds {
-        progress.show(&format!("round {} of {}", round + 1, plan.rounds));
-        for row in Plan::order(round) {
-            let sample = measuring.segment(round, row);
-            let sample = sample.map_err(|error| measuring_failed(&error))?;
-            samples.push(sample.ok_or(Failure::Interrupted)?);
-        }
-    }
-    let at_end = stage.all_sockets().map_err(|error| measuring_failed(&error))?;
-    Ok(Measured { samples, at_end })
-}
-
-fn measuring_failed(error: &std::io::Error) -> Failure {
-    Failure::Because(format!("measuring failed: {error}"))
-}
-
-/// The children inherit the limit.
-fn raise_descriptor_limit(connections: u32) -> Option<String> {
-    let wanted = u64::from(connections) * DESCRIPTORS_PER_CONNECTION + DESCRIPTORS_BESIDE;
-    let granted = reactor::raise_descriptor_limit(wanted).unwrap_or_default();
-    (granted < wanted).then(|| {
-        format!("{granted} descriptors are allowed (ulimit -n) and {wanted} may be wanted: connections may fail.")
+    demonstrate(args).unwrap_or_else(|message| {
+        report::say(&printable(&format!("holdfast demo: {message}")));
+        exit::FAILED
     })
 }
 
-/// A line on a terminal that is gone in the end.
-struct Progress {
-    is_terminal: bool,
+fn demonstrate(args: &Args) -> Result<u8, String> {
+    let begun = Instant::now();
+    if !args.loopback {
+        prepared::again_as_root()?;
+    }
+    let stop = Stop::when_interrupted().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let Loaded { experiment, places } = load(EXPERIMENT)?;
+    let how = Adaptation { quick: true, rounds: args.rounds, ..Adaptation::default() };
+    let mut experiment = experiment.adapted(&how)?;
+    for load in &mut experiment.loads {
+        load.requests = args.requests.or(load.requests);
+    }
+    ports::give_free(&mut experiment);
+    let rounds = experiment.method.rounds;
+    let wanted = Wanted { experiment, places, quick: true, control: false, seed: None, loopback: args.loopback };
+    let mut prepared = Prepared::new(wanted, &Began::now())?;
+    let time = Duration::from_secs(u64::from(args.seconds));
+    let mut watch = Watch { begun, pace: Pace::new(time.saturating_sub(REPORT_TIME), rounds), stop: &stop };
+    let ran = perform(args, &mut prepared, &mut watch, &stop);
+    let mut record = prepared.record;
+    if watch.pace.is_over() {
+        let taken = rounds_of(&record);
+        record.partial = Some(format!("{} s had room for {taken} of {rounds} rounds", args.seconds));
+    } else if let Err(message) = &ran {
+        // What an interrupt breaks off may say something else, which is no news then.
+        let message = if stop.is_said() { "interrupted" } else { message };
+        report::say(&printable(&format!("holdfast demo: {message}; all that was started has been ended")));
+    }
+    if record.samples.is_empty() {
+        return Ok(exit::FAILED);
+    }
+    tell(args, &record)?;
+    let whole = ran.is_ok() || watch.pace.is_over();
+    Ok(if whole && failed(&record) == 0.0 { exit::OK } else { exit::FAILED })
 }
 
-impl Progress {
-    fn new() -> Self {
-        Self { is_terminal: std::io::stderr().is_terminal() }
+/// Performs it in sight.
+fn perform(args: &Args, prepared: &mut Prepared, watch: &mut Watch<'_>, stop: &Stop) -> Result<(), String> {
+    let terminal = if args.plain || !Terminal::is_there() { None } else { Terminal::open().ok() };
+    if let Some(terminal) = terminal {
+        let screen = Screen::new(&prepared.record.experiment);
+        return live::perform(terminal, screen, prepared, watch, stop);
     }
+    report::say(&prepared.in_short());
+    let mut progress = Progress::new();
+    let ran = prepared.perform(None, stop, &mut |event| {
+        progress.tell(&event);
+        watch.see(&event);
+    });
+    progress.clear();
+    ran.map_err(|error| error.to_string())
+}
 
-    fn show(&self, what: &str) {
-        if self.is_terminal {
-            report::overwrite(what);
+/// Ends a demo when its time is over.
+struct Watch<'a> {
+    begun: Instant,
+    pace: Pace,
+    stop: &'a Stop,
+}
+
+impl Watch<'_> {
+    fn see(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Sample(number, count, _) => self.pace.sample(*number, *count, self.begun.elapsed()),
+            Event::Taken(_) if !self.pace.taken(self.begun.elapsed()) => self.stop.say(),
+            _ => {}
         }
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.show("");
+/// The words for people, or the whole report for programs, and the page.
+fn tell(args: &Args, record: &Record) -> Result<(), String> {
+    let judged = judge(record);
+    if args.output.json || args.output.html.is_some() {
+        let whole = ::lab::report::document(record, &judged);
+        args.output.write_page(&whole)?;
+        if args.output.json {
+            return output::print(&::report::json::render(&whole));
+        }
     }
+    Output::default().emit(&story::document(record, &judged))
+}
+
+/// Rounds in which every arm that can be run was.
+fn rounds_of(record: &Record) -> u32 {
+    let arms = record.experiment.arms.len().saturating_sub(record.absent.len()).max(1);
+    (record.samples.len() / arms) as u32
+}
+
+fn failed(record: &Record) -> f64 {
+    record.samples.iter().filter_map(|sample| sample.figures.get("failed")).sum()
 }

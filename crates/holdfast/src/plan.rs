@@ -1,6 +1,7 @@
 //! `holdfast plan`: reads the description of a chain, or makes one from flags, and prints which limit binds first. The
 //! arithmetic is `doctor::plan`'s.
 
+mod server;
 mod verify;
 
 use crate::exit;
@@ -18,7 +19,7 @@ pub(crate) struct Args {
     #[arg(value_name = "CHAIN.toml", conflicts_with_all = ["peers", "listen_ports", "sources", "ports", "tw_reuse", "descriptors"])]
     file: Option<PathBuf>,
     /// Connections wanted at once; overrides the file's.
-    #[arg(long, value_name = "N", required_unless_present = "file")]
+    #[arg(long, value_name = "N", required_unless_present_any = ["file", "parent"])]
     connections: Option<u64>,
     /// Connections that end and are opened anew per second; overrides the file's.
     #[arg(long, value_name = "PER_SECOND")]
@@ -47,10 +48,15 @@ pub(crate) struct Args {
     verify: Option<u64>,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    child: server::ChildArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> u8 {
+    if let Some(code) = server::become_server(&args.child) {
+        return code;
+    }
     match answer(args) {
         Ok(code) => code,
         Err(message) => {

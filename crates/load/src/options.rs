@@ -1,5 +1,4 @@
-//! What a load consists of, as plain values, and what contradicts itself among them. The binary maps flags to fields here;
-//! the lab and the demo fill them in.
+//! What a load consists of, as plain values, and what contradicts itself among them. The binary maps flags to fields here.
 
 use crate::pace::{Spacing, Stage};
 use crate::script::Script;

@@ -1,6 +1,6 @@
 //! The built-in test origin behind `holdfast origin`: a fast static page to measure against, and every behaviour of an
 //! upstream that a proxy must cope with, chosen per request by path, so that one running origin serves all tests. Tests,
-//! the demo and the lab (as the direct arm) use it. Not a web server: it has no files and no configuration language.
+//! benches and experiments use it. Not a web server: it has no files and no configuration language.
 //!
 //! One event loop per worker thread, nothing but the page on the fast path: head and body are prepared once and leave in
 //! one write.

@@ -1,7 +1,7 @@
 //! `plan --verify`: builds the chain here in small, one process for each proxy tier and both ends in this one, opens tunnels
 //! through it, and counts descriptors, ports and memory. What that should be, and the comparison, are `doctor::plan::verify`'s.
 
-use crate::demo::server::Server;
+use super::server::Server;
 use ::doctor::plan::Chain;
 use ::doctor::plan::verify::Round;
 use sockdiag::{Census, Filter, Question};
@@ -46,12 +46,11 @@ fn one_round(chain: &Chain, connections: u64, folder: &Path) -> Result<Round, St
     // From the service towards the clients, since each has to know the one behind it.
     for place in (1..chain.tiers.len().saturating_sub(1)).rev() {
         let proxy = proxy(&folder.join(place.to_string()), next, connections)?;
-        next = *proxy.addresses.first().ok_or("a proxy without an address")?;
+        next = proxy.address;
         proxies.push(proxy);
     }
     proxies.reverse();
-    let hops: Vec<SocketAddr> =
-        proxies.iter().filter_map(|proxy| proxy.addresses.first().copied()).chain([service.address]).collect();
+    let hops: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.address).chain([service.address]).collect();
     let before = look(&proxies, &hops)?;
     let mut tunnels = Vec::new();
     for number in 0..connections {
@@ -92,8 +91,7 @@ fn raise_descriptors(needed: u64) -> Result<(), String> {
 
 /// A proxy that carries tunnels to `next`.
 fn proxy(folder: &Path, next: SocketAddr, connections: u64) -> Result<Server, String> {
-    Server::start("proxy", 1, folder, |addresses| {
-        let listen = addresses.first().copied().unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    Server::start("proxy", folder, |listen| {
         let shown = folder.display();
         // Two sockets for each tunnel, and some for what is not counted.
         let sockets = connections.saturating_mul(2).saturating_add(DESCRIPTORS_BESIDE);

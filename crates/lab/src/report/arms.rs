@@ -2,6 +2,7 @@
 //! report, and by whoever else tells of a record.
 
 use crate::figure;
+use crate::stage::bottleneck::{CORES_FULL, NEVER_IDLE};
 use crate::{Record, Sample};
 use report::{Cell, Figure, Unit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +22,6 @@ pub struct Arms<'a> {
     pub(super) record: &'a Record,
     arms: Vec<Arm<'a>>,
 }
-
-/// A process whose busiest thread ran or waited for a core for at least this share of the time was what everybody waited for.
-const BUSY_SHARE: f64 = 0.85;
 
 impl<'a> Arms<'a> {
     /// Sorts it.
@@ -100,11 +98,12 @@ impl<'a> Arm<'a> {
         ratios.collect()
     }
 
-    /// Which processes were the bottleneck, and in how many samples. `None` where none was, or nobody looked.
+    /// Which processes were the bottleneck, and in how many samples; `cores` where each was idle at times and the cores were not.
+    /// `None` where none was, or nobody looked.
     pub fn bottleneck(&self) -> Option<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for sample in &self.samples {
-            let busy = sample.figures.iter().filter(|(_, share)| **share >= BUSY_SHARE);
+            let busy = sample.figures.iter().filter(|(_, share)| **share >= NEVER_IDLE);
             for process in busy.filter_map(|(name, _)| name.strip_prefix("busiest.")) {
                 *counts.entry(process).or_default() += 1;
             }
@@ -117,7 +116,11 @@ impl<'a> Arm<'a> {
             count => format!("{process} in {count} of {all}"),
         });
         let words: Vec<String> = words.collect();
-        (!words.is_empty()).then(|| words.join(", "))
+        if words.is_empty() {
+            let is_full = self.median("cores_used").is_some_and(|used| used >= CORES_FULL);
+            return is_full.then(|| "cores".to_owned());
+        }
+        Some(words.join(", "))
     }
 
     /// Median and spread over the rounds; a dash in words where no sample has it. A unit that is a name is left to the heading:

@@ -5,13 +5,13 @@ use super::usage::Busiest;
 use std::fmt;
 
 /// A thread that ran or waited for a core for this part of the time was never idle to speak of.
-const NEVER_IDLE: f64 = 0.85;
+pub const NEVER_IDLE: f64 = 0.85;
 /// A load's is judged a little later, since with it the sample is lost.
 const LOAD_NEVER_IDLE: f64 = 0.9;
 /// A thread that waited for a core for this part of the time would be faster with one of its own.
 const SHORT_OF_CORES: f64 = 0.15;
 /// Cores of which this part was used leave no room for a thread that wakes.
-const CORES_FULL: f64 = 0.9;
+pub const CORES_FULL: f64 = 0.9;
 
 /// What held the others up.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,16 +1,13 @@
-//! The servers of a demo: the origin and the gateways, each a process of this same program, so that the kernel accounts
-//! their CPU time apart. The gateway is started with nginx's flags and a file, as anybody would start it. However the demo
-//! ends, the kernel ends them with it.
+//! The proxies of a chain that `plan --verify` builds: processes of this same program, so that the kernel accounts for each apart.
+//! They are started with nginx's flags and a file, as anybody would start them. However the verification ends, the kernel ends
+//! them with it. Called by `verify`.
 
-use super::configuration;
-use super::plan::Arm;
 use crate::{exit, report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getppid};
-use serde::Deserialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -30,12 +27,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between a port's release and its use somebody else may take it: then another one is tried, so often.
 const ATTEMPTS: u32 = 3;
-/// Longest answer that is read: a page, or counters as JSON.
+/// Longest answer that is read: a page.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// What a server says when an address is taken.
 const IN_USE: &str = "Address already in use";
 
-/// Flags with which a demo starts its children.
+/// Flags with which a verification starts its children.
 #[derive(Debug, clap::Args)]
 pub(super) struct ChildArgs {
     /// The process that this one must not outlive
@@ -46,7 +43,7 @@ pub(super) struct ChildArgs {
     words: Vec<OsString>,
 }
 
-/// Becomes a server that ends when the demo does, if that is what this process is for. The result is the exit code if that
+/// Becomes a server that ends when the verification does, if that is what this process is for. The result is the exit code if that
 /// did not work.
 pub(super) fn become_server(args: &ChildArgs) -> Option<u8> {
     let parent = Pid::from_raw(args.parent?);
@@ -62,58 +59,31 @@ pub(super) fn become_server(args: &ChildArgs) -> Option<u8> {
     Some(exit::FAILED)
 }
 
-const CONF_NAME: &str = "nginx.conf";
-
-fn address(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
-}
-
 /// A server that answers. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(super) struct Server {
     child: Child,
     /// Where it listens.
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(super) address: SocketAddr,
 }
 
 impl Server {
-    /// The origin, on `count` ports with the same page.
-    pub(super) fn origin(count: usize, folder: &Path) -> Result<Self, String> {
-        Self::start("origin", count, folder, |addresses| {
-            let listen = addresses.iter().map(|address| format!("--listen={address}").into());
-            Ok(["origin".into()].into_iter().chain(listen).collect())
-        })
-    }
-
-    /// A gateway of an arm.
-    pub(super) fn gateway(arm: Arm, connections: u32, origin: SocketAddr, folder: &Path) -> Result<Self, String> {
-        Self::start("gateway", 1, folder, |addresses| {
-            let listen = addresses.first().copied().unwrap_or(address(0));
-            let conf_path = folder.join(CONF_NAME);
-            fs::write(&conf_path, configuration::text(arm, connections, listen, origin, folder))?;
-            let words = ["-e".as_ref(), "stderr".as_ref(), "-g".as_ref(), "daemon off; master_process off;".as_ref()];
-            let paths = ["-c".as_ref(), conf_path.as_os_str(), "-p".as_ref(), folder.as_os_str()];
-            Ok(paths.into_iter().chain(words).map(OsStr::to_owned).collect())
-        })
-    }
-
-    /// Any of this program's servers, on so many free ports; `prepare` makes its command line for them. It is ready when it
+    /// Any of this program's servers, on a free port; `prepare` makes its command line for the address. It is ready when it
     /// answers `GET /` with 200.
-    pub(crate) fn start(
+    pub(super) fn start(
         name: &str,
-        ports: usize,
         folder: &Path,
-        prepare: impl Fn(&[SocketAddr]) -> io::Result<Vec<OsString>>,
+        prepare: impl Fn(SocketAddr) -> io::Result<Vec<OsString>>,
     ) -> Result<Self, String> {
         let complain = |error: io::Error| format!("the {name} could not be started: {error}");
         fs::create_dir_all(folder).map_err(complain)?;
         let said = folder.join("output");
         let mut attempt = 1;
         loop {
-            let addresses = free_addresses(ports).map_err(complain)?;
-            let words = prepare(&addresses).map_err(complain)?;
+            let address = free_address().map_err(complain)?;
+            let words = prepare(address).map_err(complain)?;
             let child = spawn(&words, &said).map_err(complain)?;
-            let mut server = Self { child, addresses };
+            let mut server = Self { child, address };
             match server.wait_ready(name, &said) {
                 Ok(()) => return Ok(server),
                 Err(message) if attempt < ATTEMPTS && message.contains(IN_USE) => attempt += 1,
@@ -123,7 +93,7 @@ impl Server {
     }
 
     /// Its process.
-    pub(crate) fn pid(&self) -> u32 {
+    pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -134,9 +104,8 @@ impl Server {
             if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
                 return Err(format!("the {name} ended with {status} instead of serving:\n{}", words().trim_end()));
             }
-            let first = self.addresses.first().copied().unwrap_or(address(0));
-            match fetch(first, "/") {
-                Ok(_) => return Ok(()),
+            match ask(self.address) {
+                Ok(()) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {
                     return Err(format!("the {name} does not serve: {error}\n{}", words().trim_end()));
                 }
@@ -148,7 +117,7 @@ impl Server {
     }
 
     /// Ends several at once.
-    pub(crate) fn end_all(servers: Vec<Self>) {
+    pub(super) fn end_all(servers: Vec<Self>) {
         for server in &servers {
             server.signal(Signal::SIGTERM);
         }
@@ -182,53 +151,29 @@ impl Drop for Server {
     }
 }
 
-/// A group of its own keeps the terminal's ctrl-C from it: the demo ends it when it has seen the signal itself.
+/// A group of its own keeps the terminal's ctrl-C from it: it ends when this process has.
 fn spawn(words: &[OsString], said: &Path) -> io::Result<Child> {
     let output = File::create(said)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg0("holdfast").arg("demo").arg(format!("--parent={}", std::process::id())).arg("--").args(words);
+    command.arg0("holdfast").arg("plan").arg(format!("--parent={}", std::process::id())).arg("--").args(words);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0).spawn()
 }
 
-/// Ports that nobody uses. All are held until all are known, so that they differ.
-fn free_addresses(count: usize) -> io::Result<Vec<SocketAddr>> {
-    let listeners = (0..count).map(|_| TcpListener::bind(address(0))).collect::<io::Result<Vec<_>>>()?;
-    listeners.iter().map(TcpListener::local_addr).collect()
+/// A port that nobody uses.
+fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// What the origin has counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) struct OriginCounts {
-    pub(super) connections_accepted: u64,
-    pub(super) requests: u64,
-}
-
-impl OriginCounts {
-    /// Asks; the question is itself one connection and one request, and counted in the answer.
-    pub(super) fn ask(origin: SocketAddr) -> io::Result<Self> {
-        Ok(serde_json::from_slice(&fetch(origin, "/counters")?)?)
-    }
-
-    /// What was added since an earlier question, without this one.
-    pub(super) fn since(self, earlier: Self) -> Self {
-        Self {
-            connections_accepted: self.connections_accepted.saturating_sub(earlier.connections_accepted + 1),
-            requests: self.requests.saturating_sub(earlier.requests + 1),
-        }
-    }
-}
-
-/// The body of a page, over a connection of its own.
-fn fetch(from: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&from, ANSWER_TIMEOUT)?;
+/// Whether it answers with 200, over a connection of its own.
+fn ask(whom: SocketAddr) -> io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&whom, ANSWER_TIMEOUT)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {from}\r\nConnection: close\r\n\r\n").as_bytes())?;
+    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {whom}\r\nConnection: close\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let (Some(end), true) = (end, answer.starts_with(b"HTTP/1.1 200 ")) else {
-        let line = answer.split(|&byte| byte == b'\r').next().unwrap_or_default();
-        return Err(io::Error::other(format!("answer \"{}\"", line.escape_ascii())));
-    };
-    Ok(answer.split_off(end + 4))
+    if answer.starts_with(b"HTTP/1.1 200 ") {
+        return Ok(());
+    }
+    let line = answer.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    Err(io::Error::other(format!("answer \"{}\"", line.escape_ascii())))
 }

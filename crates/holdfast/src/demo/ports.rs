@@ -1,0 +1,73 @@
+//! Ports for a demo that has to stand on the machine's own loopback, where somebody may listen already. In a network namespace
+//! any port is free. Called before the run, which would otherwise end with the name of who has them.
+
+use ::lab::Experiment;
+use ::lab::experiment::{NetworkKind, Probe};
+use ::lab::plan;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// Values of the experiment that are ports, with the probes that look there.
+const PORTS: [(&str, &str); 2] = [("origin_port", "origin"), ("proxy_port", "proxy")];
+/// Added to the experiment's own ports, in this order: below those that the kernel hands out, which clients have.
+const STEPS: [u16; 4] = [0, 10_000, 14_000, 18_000];
+
+/// Has the experiment stand on ports that nobody has. If all are taken it stays as it is: who has them is then said by the run.
+pub(super) fn give_free(experiment: &mut Experiment) {
+    let Some(address) = plan::addresses(NetworkKind::Loopback, 0, 1).first().copied() else { return };
+    let own: Option<Vec<u16>> = PORTS.iter().map(|(value, _)| experiment.values.get(*value)?.parse().ok()).collect();
+    let Some(own) = own else { return };
+    let moved = |step: &u16| -> Option<Vec<u16>> { own.iter().map(|port| port.checked_add(*step)).collect() };
+    let Some(ports) = STEPS.iter().filter_map(moved).find(|ports| ports.iter().all(|port| is_free(address, *port)))
+    else {
+        return;
+    };
+    for ((value, name), free) in PORTS.iter().zip(ports) {
+        experiment.values.insert((*value).to_owned(), free.to_string());
+        for probe in &mut experiment.probes {
+            if let Probe::Port { name: of, port, .. } = probe
+                && of == name
+            {
+                *port = free;
+            }
+        }
+    }
+}
+
+fn is_free(address: Ipv4Addr, port: u16) -> bool {
+    TcpListener::bind((address, port)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::lab::shipped;
+
+    fn ports_of(experiment: &Experiment) -> (Vec<String>, Vec<u16>) {
+        let values = PORTS.iter().map(|(value, _)| experiment.values[*value].clone()).collect();
+        let probes = experiment.probes.iter().filter_map(|probe| match probe {
+            Probe::Port { port, .. } => Some(*port),
+            _ => None,
+        });
+        (values, probes.collect())
+    }
+
+    #[test]
+    fn a_port_that_somebody_has_is_left_to_them() {
+        let loaded = shipped::find(super::super::EXPERIMENT).expect("it comes with the program").load();
+        let mut experiment = loaded.expect("it is sound").experiment;
+        let (values, probes) = ports_of(&experiment);
+        assert_eq!(
+            values,
+            probes.iter().map(u16::to_string).collect::<Vec<_>>(),
+            "the probes look where the values say"
+        );
+        // Whoever has it, it is not to be had.
+        let address = plan::addresses(NetworkKind::Loopback, 0, 1)[0];
+        let _held = TcpListener::bind((address, probes[1]));
+        give_free(&mut experiment);
+        let (values, moved) = ports_of(&experiment);
+        assert_eq!(values, moved.iter().map(u16::to_string).collect::<Vec<_>>());
+        let steps: Vec<u16> = moved.iter().zip(&probes).map(|(now, then)| now - then).collect();
+        assert!(steps[0] == steps[1] && STEPS[1..].contains(&steps[0]), "{moved:?}");
+    }
+}

@@ -1,0 +1,280 @@
+//! What a demo tells people: the record's figures in tables that fit a terminal, and what they mean in words. Everything here
+//! follows from the record; the whole of it is `lab::report`'s.
+
+use ::lab::judge::Judged;
+use ::lab::record::{Record, Sample};
+use ::lab::report::arms::{Arm, Arms};
+use ::report::figure::shown;
+use ::report::{Cell, Document, Section, Severity, Table, Unit, Verdict};
+use stats::Summary;
+use stats::verdict::ROUNDS_MIN;
+
+/// The process that is compared.
+const PROXY: &str = "proxy";
+/// What stands behind the program in the names of arms without and with a pool.
+const KINDS: [&str; 2] = ["unpooled", "pooled"];
+/// What figures belong to, of everything that the record knows about the machine.
+const FACTS: [&str; 7] = [
+    "processor",
+    "kernel",
+    "load average at the start",
+    "network",
+    "network instead of what was asked for, since",
+    "nginx",
+    "haproxy",
+];
+
+/// The document.
+pub(super) fn document(record: &Record, judged: &[Judged]) -> Document {
+    let arms = Arms::of(record);
+    let mut document = Document::new(
+        "What a proxy costs, without and with a pool of connections to its origin",
+        &format!("holdfast demo {}", env!("CARGO_PKG_VERSION")),
+    );
+    document.facts = facts(record);
+    document
+        .section(compared(record, &arms))
+        .section(requests(&arms))
+        .section(cpu(&arms))
+        .section(connections(record, &arms))
+        .section(meaning(record, &arms, judged))
+}
+
+fn facts(record: &Record) -> Vec<(String, String)> {
+    let method = record.experiment.method;
+    let requests = record.experiment.loads.iter().filter_map(|load| load.requests).sum::<u64>();
+    let arguments = record.experiment.loads.iter().flat_map(|load| &load.arguments).cloned().collect::<Vec<_>>();
+    let method = format!(
+        "at most {} of all arms, there and back; per sample all servers start afresh, {} s warm-up, then {requests} requests for a \
+         page of 612 bytes by `holdfast load {} --no-keepalive`: each over a connection of its own",
+        counted(method.rounds as usize),
+        method.warm_up,
+        arguments.join(" "),
+    );
+    let known = |name: &&str| record.fingerprint.iter().find(|(known, _)| known == name).cloned();
+    let mut facts: Vec<(String, String)> = FACTS.iter().filter_map(known).collect();
+    facts.push(("method".to_owned(), method));
+    facts.push(("figures".to_owned(), format!("median [least–most] of {}", counted(rounds(record)))));
+    facts
+}
+
+/// The arms, each with what sets it apart; those that are absent with the reason.
+fn compared(record: &Record, arms: &Arms<'_>) -> Section {
+    let experiment = &record.experiment;
+    let mut section = Section::new("What is compared");
+    for arm in &experiment.arms {
+        let said = |name: &str| arm.values.get(name).or_else(|| experiment.values.get(name)).map(String::as_str);
+        let words: Vec<&str> =
+            ["group", "reuse"].into_iter().filter_map(said).filter(|text| !text.is_empty()).collect();
+        let program = arm.programs.get(PROXY).map(String::as_str);
+        let process = experiment.processes.iter().find(|process| process.name == PROXY);
+        let program = program.or_else(|| process.map(|process| process.program.as_str())).unwrap_or(PROXY);
+        let what = if arm.without.iter().any(|name| name == PROXY) {
+            "client -> origin".to_owned()
+        } else {
+            format!("client -> {program} -> origin, with `{}`", words.join(" "))
+        };
+        section = section.note(Severity::Note, format!("{}: {what}", arm.name));
+    }
+    for (arm, reason) in &record.absent {
+        section = section.note(Severity::Warning, format!("arm \"{arm}\" is absent: {reason}"));
+    }
+    if let Some(partial) = &record.partial {
+        section =
+            section.note(Severity::Warning, format!("This is partial: {partial}. What follows is what there is."));
+    }
+    for arm in arms.iter() {
+        if let Some((_, reason)) = arm.void.first() {
+            let (void, all) = (arm.void.len(), arm.void.len() + arm.samples.len());
+            let what = format!("{}: {void} of {all} samples count for nothing. {reason}", arm.name);
+            section = section.note(Severity::Warning, what);
+        }
+    }
+    section
+}
+
+fn requests(arms: &Arms<'_>) -> Section {
+    let mut rate = Table::new("How much", &["arm", "requests/s", "of direct, %", "bottleneck"]);
+    let mut time = Table::new("How long a request takes", &["arm", "mean, ms", "p99, ms", "requests", "failed"]);
+    let direct = arms.as_slice().first();
+    for arm in arms.iter() {
+        let of_direct = direct.map(|direct| arm.over(direct, "requests_per_second")).unwrap_or_default();
+        rate = rate.row(vec![
+            arm.name.into(),
+            spread(&arm.values("requests_per_second"), 1.0),
+            spread(&of_direct, 100.0),
+            arm.bottleneck().unwrap_or_else(|| "none".to_owned()).into(),
+        ]);
+        let sum = |figure: &str| digits(arm.values(figure).iter().sum());
+        time = time.row(vec![
+            arm.name.into(),
+            spread(&arm.values("latency_ms.mean"), 1.0),
+            spread(&arm.values("latency_ms.p99"), 1.0),
+            sum("requests").into(),
+            sum("failed").into(),
+        ]);
+    }
+    Section::new("Requests").table(rate).table(time)
+}
+
+fn cpu(arms: &Arms<'_>) -> Section {
+    let section = Section::new("CPU");
+    let section = section.table(by_process("Of each process, µs per request", "cpu_us_per_request", 1.0, arms));
+    section.table(by_process(
+        "Time that the busiest thread of each ran or waited for a core, %",
+        "busiest",
+        100.0,
+        arms,
+    ))
+}
+
+fn by_process(title: &str, figure: &str, factor: f64, arms: &Arms<'_>) -> Table {
+    let processes = arms.processes();
+    let mut table = Table::new(title, &["arm"]);
+    table.columns.extend(processes.iter().map(|name| (*name).to_owned()));
+    for arm in arms.iter() {
+        let cells = processes.iter().map(|process| spread(&arm.values(&format!("{figure}.{process}")), factor));
+        table = table.row([arm.name.into()].into_iter().chain(cells).collect());
+    }
+    table
+}
+
+fn connections(record: &Record, arms: &Arms<'_>) -> Section {
+    let mut opened = Table::new("Opened per request", &["arm", "by the client", "by the proxy"]);
+    for arm in arms.iter() {
+        let cells = [by_client, by_proxy].map(|of| spread(&computed(arm, of), 1.0));
+        opened = opened.row([arm.name.into()].into_iter().chain(cells).collect());
+    }
+    let mut section = Section::new("Connections").table(opened);
+    let ports = record.experiment.probes.iter().filter_map(|probe| match probe {
+        ::lab::experiment::Probe::Port { name, .. } => Some(name),
+        _ => None,
+    });
+    for port in ports {
+        let title = format!("Sockets at the {port}'s port, both ends counted, mean over the load");
+        let states = ["ESTABLISHED", "TIME_WAIT"];
+        let mut table = Table::new(&title, &["arm", "ESTABLISHED", "TIME_WAIT", "all others"]);
+        for arm in arms.iter() {
+            let of = |sample: &Sample, name: &str| sample.figures.get(&format!("sockets.{port}{name}.net")).copied();
+            let [established, time_wait] = states.map(|state| computed(arm, |sample| of(sample, &format!(".{state}"))));
+            let others = computed(arm, |sample| {
+                let known = states.iter().filter_map(|state| of(sample, &format!(".{state}"))).sum::<f64>();
+                Some((of(sample, "")? - known).max(0.0))
+            });
+            let cells = [established, time_wait, others].map(|values| spread(&values, 1.0));
+            table = table.row([arm.name.into()].into_iter().chain(cells).collect());
+        }
+        section = section.table(table);
+    }
+    section
+}
+
+/// Connections that the client opened per request.
+fn by_client(sample: &Sample) -> Option<f64> {
+    per_request(sample, *sample.figures.get("client.connections_opened")?)
+}
+
+/// Those that the proxy opened: what was opened on the whole host, less the client's. `None` where there is no proxy.
+fn by_proxy(sample: &Sample) -> Option<f64> {
+    sample.figures.get(&format!("cpu_us_per_request.{PROXY}"))?;
+    let all = sample.figures.get("tcp.here.Tcp.ActiveOpens")?;
+    per_request(sample, all - sample.figures.get("client.connections_opened")?)
+}
+
+fn per_request(sample: &Sample, count: f64) -> Option<f64> {
+    let requests = sample.figures.get("requests").copied().filter(|requests| *requests > 0.0)?;
+    Some((count / requests).max(0.0))
+}
+
+/// What it comes to in words, what of it was claimed, and what it must not be taken for.
+fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
+    let mut section = Section::new("What it means");
+    let find = |name: &str| arms.iter().find(|arm| arm.name == name);
+    for program in ["nginx", "holdfast"] {
+        let [unpooled, pooled] = KINDS.map(|kind| find(&format!("{program} {kind}")));
+        if let Some(sentence) = unpooled.zip(pooled).and_then(|(without, with)| in_words(program, without, with)) {
+            section = section.note(Severity::Note, sentence);
+        }
+    }
+    if rounds(record) < ROUNDS_MIN {
+        let few = counted(rounds(record));
+        let what =
+            format!("Too few for verdicts: {few}, where {ROUNDS_MIN} are needed. These are figures, and no more.");
+        section = section.note(Severity::Warning, what);
+    } else {
+        let was_run = |name: &String| find(name).is_some();
+        let about_these = judged.iter().filter(|one| was_run(&one.claim.of) && one.claim.against.iter().all(was_run));
+        // The sentence has its numbers; those behind it are for the whole report.
+        let short = |one: &Judged| Verdict { evidence: Vec::new(), ..one.verdict.clone() };
+        section = about_these.fold(section, |section, one| section.verdict(short(one)));
+    }
+    let client = arms.iter().filter(|arm| arm.bottleneck().is_some_and(|who| who.contains("client")));
+    let names: Vec<&str> = client.map(|arm| arm.name).collect();
+    let client = match names.as_slice() {
+        [] => String::new(),
+        names => format!(
+            " The client was a bottleneck of {}: requests/s there are the client's as much as the server's.",
+            names.join(", ")
+        ),
+    };
+    let care = format!(
+        "Read it with care: client, proxy and origin take these cores from each other.{client} CPU per request of the proxy is what \
+         tells, and what travels to another machine."
+    );
+    section = section.note(Severity::Note, care);
+    let held = "TIME_WAIT stays for a minute at the end that closed first, and each holds a port towards its destination; here the \
+                kernel hands such a port out again (tcp_tw_reuse on loopback), between machines it does not: `holdfast plan` has the \
+                sums, `holdfast watch` shows them on a live system.";
+    let more = "The same with HAProxy, 100,000 requests, clients that keep their connections, a record and a page with charts: \
+                `holdfast lab run pool-throughput`.";
+    section.note(Severity::Note, held).note(Severity::Note, more)
+}
+
+/// What the pool changed for one program.
+fn in_words(program: &str, without: &Arm<'_>, with: &Arm<'_>) -> Option<String> {
+    let median = |values: &[f64]| Summary::of(values).map(|summary| summary.median);
+    let cpu = format!("cpu_us_per_request.{PROXY}");
+    let [opened_without, opened_with] = [without, with].map(|arm| median(&computed(arm, by_proxy)));
+    let [cpu_without, cpu_with] = [without, with].map(|arm| arm.median(&cpu));
+    let saved = median(&with.over(without, &cpu))?;
+    let faster = median(&with.over(without, "requests_per_second"))?;
+    Some(format!(
+        "Without a pool {program} opened {} connections to the origin per request, and used {} µs of CPU for it; with a pool {} and {} µs, \
+         which is {:.0} % of that. The client got {:.2} times the requests/s.",
+        digits(opened_without?),
+        digits(cpu_without?),
+        digits(opened_with?),
+        digits(cpu_with?),
+        saved * 100.0,
+        faster,
+    ))
+}
+
+/// Rounds of which there is a sample.
+fn rounds(record: &Record) -> usize {
+    record.samples.iter().map(|sample| sample.round as usize + 1).max().unwrap_or(0)
+}
+
+fn counted(rounds: usize) -> String {
+    format!("{rounds} round{}", if rounds == 1 { "" } else { "s" })
+}
+
+fn computed(arm: &Arm<'_>, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+    arm.samples.iter().filter_map(|sample| of(sample)).collect()
+}
+
+/// `median [least–most]`, each times `factor`, or the median alone where all are shown alike. The count stands in the head.
+fn spread(values: &[f64], factor: f64) -> Cell {
+    let values: Vec<f64> = values.iter().map(|value| value * factor).collect();
+    let Some(Summary { median, min, max, .. }) = Summary::of(&values) else { return "–".into() };
+    let [median, min, max] = [median, min, max].map(digits);
+    if min == max { median.into() } else { format!("{median} [{min}–{max}]").into() }
+}
+
+fn digits(value: f64) -> String {
+    shown(value, &Unit::of(""))
+}
+
+#[cfg(test)]
+#[path = "story_tests.rs"]
+mod tests;

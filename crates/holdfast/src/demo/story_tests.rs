@@ -1,0 +1,141 @@
+//! The story of records that were made up: what is in them is told, and what is not is named.
+
+use super::*;
+use ::lab::judge::judge;
+use ::lab::{Adaptation, shipped};
+use std::collections::BTreeMap;
+
+/// Requests/s, CPU of the proxy per request, and connections opened by client and on the host, of 1000 requests.
+const ARMS: [(&str, f64, Option<f64>, f64); 5] = [
+    ("direct", 20_000.0, None, 1000.0),
+    ("nginx unpooled", 9000.0, Some(80.0), 2000.0),
+    ("nginx pooled", 15_000.0, Some(40.0), 1030.0),
+    ("holdfast unpooled", 10_000.0, Some(70.0), 2000.0),
+    ("holdfast pooled", 16_000.0, Some(35.0), 1030.0),
+];
+
+/// A record of so many rounds of the arms whose names the program is part of, or none.
+fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
+    let loaded = shipped::find(super::super::EXPERIMENT).and_then(|shipped| shipped.load().ok()).expect("it is sound");
+    let quick = Adaptation { quick: true, ..Adaptation::default() };
+    let mut record = Record {
+        version: ::lab::record::VERSION,
+        experiment: loaded.experiment.adapted(&quick).expect("it can be quick"),
+        command: "holdfast demo".to_owned(),
+        quick: true,
+        control: false,
+        seed: 1,
+        began: "2026-11-22T00:00:00Z".to_owned(),
+        fingerprint: vec![("kernel".to_owned(), "6.18".to_owned()), ("seldom".to_owned(), "unsaid".to_owned())],
+        absent: Vec::new(),
+        partial: None,
+        samples: Vec::new(),
+    };
+    for round in 0..rounds {
+        for (name, rate, cpu, opened) in ARMS.into_iter().filter(|(name, ..)| with(name)) {
+            // A little weather, which all arms of a round share.
+            let weather = 1.0 + 0.01 * f64::from(round);
+            let mut figures: BTreeMap<String, f64> = [
+                ("requests_per_second", rate * weather),
+                ("requests", 1000.0),
+                ("failed", 0.0),
+                ("latency_ms.mean", 1.5),
+                ("client.connections_opened", 1000.0),
+                ("tcp.here.Tcp.ActiveOpens", opened),
+                ("sockets.origin.net", opened / 10.0),
+                ("sockets.origin.TIME_WAIT.net", opened / 20.0),
+                ("busiest.client", 0.97),
+            ]
+            .map(|(figure, value)| (figure.to_owned(), value))
+            .into();
+            figures.extend(cpu.map(|cpu| ("cpu_us_per_request.proxy".to_owned(), cpu * weather)));
+            let (series, remarks) = (BTreeMap::new(), Vec::new());
+            record.samples.push(Sample { arm: name.to_owned(), round, void: None, figures, series, remarks });
+        }
+    }
+    record
+}
+
+fn told(record: &Record) -> String {
+    ::report::text::render(&document(record, &judge(record)), 120)
+}
+
+fn has(text: &str, words: &[&str]) {
+    // As a reader sees it: wherever the lines end.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for word in words {
+        assert!(flat.contains(word), "{word:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_whole_record_is_told_in_tables_words_and_verdicts() {
+    let text = told(&record(6, |_| true));
+    has(
+        &text,
+        &[
+            "kernel 6.18",
+            "median [least–most] of 6 rounds",
+            "nginx unpooled: client -> nginx -> origin, with `proxy_http_version 1.0;`",
+            "holdfast pooled: client -> holdfast -> origin, with `keepalive 100; proxy_http_version 1.1;",
+            "direct 20,500 [20,000–21,000] 100 client",
+            "holdfast pooled 16,400 [16,000–16,800] 80 client",
+            "holdfast unpooled 1 1",
+            "holdfast pooled 1 0.03",
+            "Without a pool holdfast opened 1 connections to the origin per request, and used 71.8 µs of CPU for it; with a pool 0.03 and \
+             35.9 µs, which is 50 % of that. The client got 1.60 times the requests/s.",
+            "Without a pool nginx opened",
+            "[holds] a pool gives Holdfast at least 1.2 times the requests/s",
+            "The client was a bottleneck of direct,",
+        ],
+    );
+    for word in ["unsaid", "absent", "partial", "haproxy", "Too few"] {
+        assert!(!text.contains(word), "{word:?} is in\n{text}");
+    }
+}
+
+#[test]
+fn arms_that_are_absent_are_named_and_nothing_is_said_about_them() {
+    let mut record = record(6, |name| !name.starts_with("nginx"));
+    let why = "nginx is not there: `cargo xtask peers` provides it under target/peers, or install it";
+    record.absent = ["nginx unpooled", "nginx pooled"].map(|arm| (arm.to_owned(), why.to_owned())).into();
+    let text = told(&record);
+    has(
+        &text,
+        &["arm \"nginx unpooled\" is absent: nginx is not there: `cargo xtask peers`", "[holds] a pool gives Holdfast"],
+    );
+    assert!(!text.contains("a pool gives nginx") && !text.contains("Without a pool nginx"), "{text}");
+}
+
+#[test]
+fn a_record_that_ended_early_has_figures_and_no_verdicts() {
+    let mut record = record(3, |_| true);
+    record.partial = Some("30 s had room for 3 of 6 rounds".to_owned());
+    record.samples.truncate(12);
+    let text = told(&record);
+    has(
+        &text,
+        &[
+            "This is partial: 30 s had room for 3 of 6 rounds",
+            "Too few for verdicts: 3 rounds, where 6 are needed.",
+            "Without a pool nginx",
+        ],
+    );
+    assert!(!text.contains("[undecided]") && !text.contains("[holds]"), "{text}");
+}
+
+#[test]
+fn samples_that_count_for_nothing_are_said_to() {
+    let mut record = record(2, |_| true);
+    for sample in record.samples.iter_mut().filter(|sample| sample.arm == "direct") {
+        sample.void = Some("client was the bottleneck".to_owned());
+    }
+    let text = told(&record);
+    has(
+        &text,
+        &[
+            "direct: 2 of 2 samples count for nothing. client was the bottleneck",
+            "nginx pooled 15,075 [15,000–15,150] –",
+        ],
+    );
+}

@@ -1,0 +1,41 @@
+//! The live view of `holdfast demo` on a real terminal.
+
+#[allow(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+mod pseudoterminal;
+
+use pseudoterminal::Live;
+use std::sync::{Mutex, PoisonError};
+
+/// One demo at a time: where there are no namespaces, all stand on the same loopback.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What was written after the other screen was left.
+fn after_the_view(written: &str) -> &str {
+    assert!(written.contains("\x1b[?1049l") && written.contains("\x1b[?25h"), "the terminal is as it was: {written:?}");
+    written.rsplit("\x1b[?1049l").next().unwrap_or_default()
+}
+
+#[test]
+fn it_ends_by_itself_and_its_story_stands_on_the_terminal() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut live = Live::start("demo", &["--rounds", "1", "--requests", "500"]);
+    live.wait_for("requests/s");
+    let (status, written) = live.wait_for_the_end();
+    assert_eq!(status, Some(0), "{written:?}");
+    let story = after_the_view(&written);
+    assert!(story.contains("What it means") && story.contains("Without a pool holdfast opened"), "{story:?}");
+}
+
+#[test]
+fn states_are_seen_while_it_runs_and_a_key_stops_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // So many that somebody looks before they are over, however fast the machine is.
+    let mut live = Live::start("demo", &["--rounds", "50", "--requests", "50000", "--seconds", "600"]);
+    live.wait_for("ESTABLISHED");
+    live.press("q");
+    let (status, written) = live.wait_for_the_end();
+    assert_eq!(status, Some(1), "{written:?}");
+    assert!(after_the_view(&written).contains("interrupted"), "{written:?}");
+}
