@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 /// CPU time of a process tree since it started.
@@ -313,6 +314,12 @@ impl Identity {
             leaders.iter().any(is_led).then_some(Self { pid, started_ticks })
         };
         all_processes().filter_map(member).collect()
+    }
+
+    /// Those whose working folder is this one or below it.
+    pub fn working_in(folder: &Path) -> Vec<Self> {
+        let works_there = |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at.starts_with(folder));
+        all_processes().filter(works_there).filter_map(Self::of).collect()
     }
 }
 
