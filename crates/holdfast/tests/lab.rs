@@ -86,7 +86,7 @@ fn a_file_with_slips_is_refused_with_line_column_and_hint() {
     let file = folder.path().join("sizes.toml");
     fs::write(&file, SIZES).expect("there is room");
     let sound = lab(&["check", "sizes.toml"], folder.path());
-    let said = "sizes.toml: sound: 2 arms, 2 rounds, 1 claims, takes 11 s\n";
+    let said = "sizes.toml: sound: 2 arms, 2 rounds, 1 claims, takes 7 s\n";
     assert_eq!((sound.status.code(), text(&sound.stdout).as_str()), (Some(0), said), "{}", text(&sound.stderr));
     let started = lab(&["show", "sizes.toml", "--arm", "large"], folder.path());
     assert!(text(&started.stdout).contains("http://127.77.0.1:28491/bytes/20000"), "{}", text(&started.stdout));

@@ -436,9 +436,25 @@ fn an_interrupted_run_keeps_what_it_has_and_says_so() {
         }
     });
     assert!(begun.elapsed() < Duration::from_mins(1));
-    assert_eq!(ran.record.partial.as_deref(), Some("interrupted"));
+    let said = format!("{}1: sample 2 of 9 (arm only, round 2): interrupted under load", line_of(&text, "[[arm]]"));
+    assert_eq!((ran.record.partial.as_deref(), ran.error()), (Some(said.as_str()), said.clone()));
     let kept = Record::read(&ran.file()).unwrap();
-    assert_eq!((kept.partial.as_deref(), kept.samples.len(), ran.record.samples.len()), (Some("interrupted"), 1, 1));
+    assert_eq!((kept.partial.as_deref(), kept.samples.len(), ran.record.samples.len()), (Some(said.as_str()), 1, 1));
+    ran.assert_clean();
+}
+
+#[test]
+fn a_run_that_is_interrupted_between_two_samples_begins_no_other() {
+    let text = SMALL.replace("rounds = 1", "rounds = 9").replace("requests = 2000", "requests = 200");
+    let stop = Stop::default();
+    let ran = perform_in(&text, tempfile::tempdir().unwrap(), &stop, true, &mut |event| {
+        if matches!(event, Event::Taken(_)) {
+            stop.say();
+        }
+    });
+    let said = format!("{}1: interrupted before sample 2 of 9 (arm only, round 2)", line_of(&text, "[[arm]]"));
+    assert_eq!((ran.error(), ran.record.partial.as_deref()), (said.clone(), Some(said.as_str())));
+    assert_eq!(Record::read(&ran.file()).unwrap().samples.len(), 1);
     ran.assert_clean();
 }
 

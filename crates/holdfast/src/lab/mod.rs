@@ -2,6 +2,7 @@
 //! judged are `::lab`'s; here are the command line, the files, and what is said meanwhile.
 
 pub(crate) mod began;
+mod leave;
 pub(crate) mod prepared;
 pub(crate) mod progress;
 mod reported;

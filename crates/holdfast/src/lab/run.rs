@@ -3,7 +3,7 @@
 use super::began::Began;
 use super::prepared::{self, Prepared, Wanted};
 use super::progress::Progress;
-use super::{load, named, printable, reported};
+use super::{leave, load, named, printable, reported};
 use crate::output::Output;
 use crate::{exit, report};
 use ::lab::experiment::Order;
@@ -110,28 +110,59 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
     let record = prepared.record;
     // Whatever ended the run, what was measured is worth a report.
     if record.samples.is_empty() {
+        report::say(&format!("nothing was measured; what is known of the run: {}", file.display()));
         return Ok(exit::FAILED);
+    }
+    let whole = if record.partial.is_some() { "partial" } else { "whole" };
+    let interrupted = named(format_args!(
+        "interrupted while the report was made: the record is {whole}, and `holdfast lab report {}` makes it again",
+        file.display()
+    ));
+    leave::when_interrupted(interrupted.clone(), &stem)
+        .map_err(|error| named(format_args!("signals cannot be handled: {error}")))?;
+    // Said when the run had ended already.
+    if ran.is_ok() && stop.is_said() {
+        return Err(interrupted);
     }
     finish(args, &record, &stem)
 }
 
-/// The three files, and the report on standard output.
+/// What a run leaves besides its record.
+pub(super) const REPORTS: [&str; 2] = ["html", "md"];
+
+/// The three files, and the report on standard output. A disk that is full keeps nobody from reading it there.
 fn finish(args: &Args, record: &Record, stem: &Path) -> Result<u8, String> {
     let judged = judge(record);
     let document = ::lab::report::document(record, &judged);
-    let files = [("html", ::report::html::render(&document)), ("md", ::report::markdown::render(&document))];
-    for (extension, text) in files {
-        let path = stem.with_added_extension(extension);
-        fs::write(&path, text).map_err(|error| named(format_args!("cannot write {}: {error}", path.display())))?;
+    let texts = [::report::html::render(&document), ::report::markdown::render(&document)];
+    let mut all_written = true;
+    for (extension, text) in REPORTS.into_iter().zip(texts) {
+        if let Err(error) = leave::write_whole(&stem.with_added_extension(extension), &text) {
+            report::say(&named(error));
+            all_written = false;
+        }
     }
     args.output.emit(&document).map_err(named)?;
-    report::say(&format!("record, page and Markdown: {}.json, .html, .md", stem.display()));
-    Ok(reported::code(record, &judged))
+    let whole = if record.partial.is_some() { "partial record" } else { "record" };
+    let samples = match record.samples.len() {
+        1 => "1 sample".to_owned(),
+        count => format!("{count} samples"),
+    };
+    report::say(&format!("{whole} ({samples}), page and Markdown: {}.json, .html, .md", stem.display()));
+    Ok(if all_written { reported::code(record, &judged) } else { exit::FAILED })
 }
 
-/// `DIR/2026-11-22T0701Z-NAME`, as yet without an extension. The folder is made.
+/// More are no experiments, but a loop in somebody's script.
+const RUNS_PER_MINUTE_MAX: u32 = 100;
+
+/// `DIR/2026-11-22T0701Z-NAME`, as yet without an extension; `-2` behind it for the second run of a minute, for no run writes
+/// over the record of another. The folder is made.
 fn stem(folder: &Path, name: &str, began: &Began) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder.join(format!("{}-{name}", began.stem)))
+    let first = format!("{}-{name}", began.stem);
+    let others = (2..=RUNS_PER_MINUTE_MAX).map(|number| format!("{first}-{number}"));
+    let mut stems = std::iter::once(first.clone()).chain(others).map(|stem| folder.join(stem));
+    let free = stems.find(|stem| !stem.with_added_extension("json").exists());
+    free.ok_or_else(|| format!("{}: there are {RUNS_PER_MINUTE_MAX} records of this minute", folder.display()))
 }

@@ -63,7 +63,7 @@ fn document(title: &str) -> Document {
 /// About how long a run takes.
 fn takes(experiment: &Experiment) -> String {
     /// Making the network, starting and ending processes.
-    const BESIDE_S: f64 = 2.0;
+    const BESIDE_S: f64 = 1.0;
     let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64;
     let seconds = (experiment.seconds_per_sample() + BESIDE_S) * samples;
     let counted = experiment.loads.iter().any(|load| load.requests.is_some());

@@ -224,8 +224,13 @@ fn settle_in(plan: &ChildPlan) -> Result<(), String> {
 
 fn become_owner(owner: &Owner) -> Result<(), String> {
     let failed = |call: &str, error: nix::errno::Errno| format!("{call} failed {}", errno(&error.into()));
+    let stays = (owner.user, owner.group) == (nix::unistd::geteuid(), nix::unistd::getegid());
     // The order matters: who has given up the user's rights cannot change groups any more.
-    nix::unistd::initgroups(&owner.name, owner.group).map_err(|error| failed("initgroups()", error))?;
+    match nix::unistd::initgroups(&owner.name, owner.group) {
+        // Root of a user namespace may not set groups (user_namespaces(7)), and who stays who it is has none to give up.
+        Err(nix::errno::Errno::EPERM) if stays => {}
+        set => set.map_err(|error| failed("initgroups()", error))?,
+    }
     nix::unistd::setgid(owner.group).map_err(|error| failed(&format!("setgid({})", owner.group), error))?;
     nix::unistd::setuid(owner.user).map_err(|error| failed(&format!("setuid({})", owner.user), error))
 }

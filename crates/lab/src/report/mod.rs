@@ -53,8 +53,9 @@ fn facts(record: &Record, arms: &Arms<'_>) -> Vec<(String, String)> {
     let void: usize = arms.iter().map(|arm| arm.void.len()).sum();
     let samples =
         format!("{} taken, {void} of them void; figures are median [least–most] of the others", record.samples.len());
+    let control = if record.control { " (control: each arm against itself)" } else { "" };
     let mut facts = vec![
-        ("experiment".to_owned(), experiment.name.clone()),
+        ("experiment".to_owned(), format!("{}{control}", experiment.name)),
         ("began".to_owned(), record.began.clone()),
         ("method".to_owned(), method),
         ("samples".to_owned(), samples),
@@ -77,9 +78,17 @@ fn seconds(value: f64) -> String {
     format!("{value} s")
 }
 
+/// What the verdicts of a control say.
+const CONTROL: &str = "This is a control (A/A): each arm ran against itself, and nothing is claimed of it. \"Holds\" says that \
+                       the rounds do not tell an arm from itself, as it should be; \"fails\" that they do, which chance does \
+                       once in twenty questions. More of them than that, and this machine is too restless for its verdicts.";
+
 /// Verdicts first: what the run was for. What is only shown stands behind what is claimed.
 fn claims(record: &Record, judged: &[Judged]) -> Section {
-    let mut section = Section::new("Claims");
+    let mut section = Section::new(if record.control { "Control" } else { "Claims" });
+    if record.control {
+        section = section.note(Severity::Note, CONTROL);
+    }
     if let Some(partial) = &record.partial {
         let what = format!("This record is partial: {partial}. What follows is what there is.");
         section = section.note(Severity::Error, what);
@@ -92,7 +101,8 @@ fn claims(record: &Record, judged: &[Judged]) -> Section {
         section = section.note(Severity::Note, what);
     }
     let (shown, claimed): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.claim.observed);
-    for (what, judged) in [("claimed", claimed), ("shown without being claimed", shown)] {
+    let asked = if record.control { "asked" } else { "shown without being claimed" };
+    for (what, judged) in [("claimed", claimed), (asked, shown)] {
         if judged.is_empty() {
             continue;
         }

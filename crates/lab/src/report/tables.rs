@@ -35,7 +35,7 @@ fn throughput(arms: &Arms<'_>) -> Section {
     }
     let section = section.table(table);
     let section = match by_load(arms) {
-        Some(table) => section.table(table),
+        Some(table) => section.note(Severity::Note, together(arms)).table(table),
         None => section,
     };
     let causes: Vec<String> =
@@ -58,6 +58,17 @@ fn over(arm: &Arm<'_>, other: &Arm<'_>, figure: &str) -> Cell {
         [] => "–".into(),
         _ if std::ptr::eq(arm, other) => Figure::exact(100.0, Unit::Percent).into(),
         percent => Figure::sampled(percent, Unit::Percent).into(),
+    }
+}
+
+/// What the quantiles of several loads together are.
+fn together(arms: &Arms<'_>) -> &'static str {
+    let mut loads = arms.record.experiment.loads.iter();
+    if loads.all(|load| load.program == crate::experiment::Client::Load) {
+        "Percentiles of all loads together are those of all their requests: their histograms are added up."
+    } else {
+        "Percentiles of all loads together are the worst of theirs: not all of these programs tell a histogram, and \
+         percentiles cannot be added."
     }
 }
 

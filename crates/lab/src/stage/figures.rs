@@ -318,7 +318,8 @@ impl Seen {
     }
 }
 
-/// Of loads together: counts are added up, means weighted, and of quantiles the worst is told, for they cannot be added.
+/// Of loads together: counts are added up and means weighted. Quantiles are those of all requests where every load tells its
+/// whole histogram; otherwise the worst is told, for quantiles cannot be added.
 fn of_loads(clients: &[Client]) -> Vec<(String, f64)> {
     let sum = |of: &dyn Fn(&client::Figures) -> f64| -> f64 { clients.iter().map(|client| of(&client.figures)).sum() };
     let (requests, failed) = (sum(&|told| told.requests as f64), sum(&|told| told.failed as f64));
@@ -331,6 +332,7 @@ fn of_loads(clients: &[Client]) -> Vec<(String, f64)> {
     if attempts > 0.0 {
         figures.push(("failed_share".to_owned(), failed / attempts));
     }
+    let merged = if clients.len() > 1 { merged_latency(clients) } else { None };
     let mut latencies: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for client in clients {
         for (name, value) in client.figures.latency.each() {
@@ -342,12 +344,33 @@ fn of_loads(clients: &[Client]) -> Vec<(String, f64)> {
             let weight: f64 = values.iter().map(|(_, weight)| weight).sum();
             let weighted: f64 = values.iter().map(|(value, weight)| value * weight).sum();
             (weight > 0.0).then(|| weighted / weight)
+        } else if let Some(all) = merged.as_ref().and_then(|merged| quantile_ms(merged, name)) {
+            Some(all)
         } else {
             most(values.into_iter().map(|(value, _)| value))
         };
         figures.extend(value.map(|value| (format!("latency_ms.{name}"), value)));
     }
     figures
+}
+
+/// The latencies of all loads in one histogram; `None` where one that has latencies does not tell them all.
+fn merged_latency(clients: &[Client]) -> Option<stats::Histogram> {
+    let mut merged = stats::Histogram::new();
+    for told in clients.iter().map(|client| &client.figures).filter(|told| told.latency.each().next().is_some()) {
+        if told.histogram.is_empty() {
+            return None;
+        }
+        // The load's own buckets have the same bounds, so that each value falls into the one that it came from.
+        told.histogram.iter().for_each(|(latency_ns, count)| merged.record_n(*latency_ns, *count));
+    }
+    (!merged.is_empty()).then_some(merged)
+}
+
+/// A quantile by the name that figures have for it; the longest is exact as the loads tell it.
+fn quantile_ms(merged: &stats::Histogram, name: &str) -> Option<f64> {
+    let percentile: f64 = name.strip_prefix('p')?.parse().ok()?;
+    Some(merged.percentile_ns(percentile)? as f64 / 1e6)
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -494,5 +517,24 @@ mod tests {
         let figures = two.into_sample().figures;
         assert_eq!((figures["requests"], figures["latency_ms.mean"], figures["latency_ms.p99"]), (4000.0, 5.0, 5.0));
         assert_eq!((figures["second.requests"], figures["failed.refused"]), (3000.0, 20.0));
+    }
+
+    #[test]
+    fn quantiles_of_loads_that_tell_all_are_those_of_all_requests() {
+        let mut two = seen([0.0; 5], 0.5);
+        let latency =
+            |p99| client::Latency { p50: Some(1.0), p99: Some(p99), max: Some(p99), ..client::Latency::default() };
+        let mut other = two.clients[0].figures.clone();
+        // One slow request in a hundred, and none in nine hundred.
+        (two.clients[0].figures.latency, two.clients[0].figures.histogram) =
+            (latency(500.0), vec![(1_000_000, 98), (500_000_000, 2)]);
+        (other.latency, other.histogram) = (latency(1.0), vec![(1_000_000, 900)]);
+        two.clients.push(Client { name: "second".to_owned(), figures: other.clone(), cpu_ns: 0 });
+        let figures = of_loads(&two.clients).into_iter().collect::<BTreeMap<_, _>>();
+        assert!((figures["latency_ms.p99"] - 1.0).abs() < 0.001, "two of a thousand are beyond it: {figures:?}");
+        assert_eq!(figures["latency_ms.max"].to_bits(), 500.0_f64.to_bits());
+        two.clients[1].figures.histogram.clear();
+        let figures = of_loads(&two.clients).into_iter().collect::<BTreeMap<_, _>>();
+        assert_eq!(figures["latency_ms.p99"].to_bits(), 500.0_f64.to_bits(), "one of them does not tell");
     }
 }

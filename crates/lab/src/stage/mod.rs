@@ -21,6 +21,7 @@ mod run;
 mod sample;
 mod sweep;
 pub mod usage;
+mod written;
 
 pub use error::StageError;
 pub use network::Network;

@@ -44,6 +44,11 @@ fn unshared() -> Command {
 /// Says that this process was started by [`again_as_root`].
 const INSIDE: &str = "HOLDFAST_LAB_INSIDE";
 
+/// Whether this process is root of a user namespace that [`again_as_root`] has made, and has no rights over the machine.
+pub(super) fn is_users_own() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// For a plain user: the same command line again, as root of a user namespace, where namespaces can have names. `None`: this
 /// is root already, or has tried.
 pub fn again_as_root() -> Option<Command> {
@@ -66,9 +71,16 @@ pub fn again_as_root() -> Option<Command> {
 }
 
 /// Has `ip` work through lines of its own language; the first that fails is the error.
-pub(super) fn ip(options: &[&str], lines: &str) -> Result<(), StageError> {
+pub(super) fn ip(lines: &str) -> Result<(), StageError> {
+    ip_with(&[], lines)
+}
+
+fn ip_with(options: &[&str], lines: &str) -> Result<(), StageError> {
+    use std::os::unix::process::CommandExt as _;
     let mut command = Command::new("ip");
     command.args(options).args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // A ctrl-C on the terminal is not for it: half a network would be left, or one that nobody removes.
+    command.process_group(0);
     let mut child =
         command.spawn().map_err(|error| StageError::new(format!("cannot start ip (install iproute2): {error}")))?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -95,10 +107,12 @@ pub(super) fn names_with(prefix: &str) -> Vec<String> {
 
 /// Removes namespaces; what still runs in them goes on without a name.
 pub(super) fn remove(names: &[String]) {
-    for name in names {
-        // One at a time, so that one that has gone does not keep the others.
-        let _ = ip(&[], &format!("netns delete {name}\n"));
+    if names.is_empty() {
+        return;
     }
+    let lines: Vec<String> = names.iter().map(|name| format!("netns delete {name}\n")).collect();
+    // By force: one that has gone does not keep the others.
+    let _ = ip_with(&["-force"], &lines.concat());
 }
 
 #[cfg(test)]
@@ -107,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_in_the_words_of_ip() {
-        let error = ip(&[], "link set no-such-interface up\n").unwrap_err().to_string();
+        let error = ip("link set no-such-interface up\n").unwrap_err().to_string();
         assert!(error.contains("no-such-interface"), "{error}");
-        ip(&[], "link show lo\n").unwrap();
+        ip("link show lo\n").unwrap();
     }
 }

@@ -75,7 +75,7 @@ impl Network {
             self.spaces.insert(host.name.clone(), Space { namespace: Some(Namespace::Path(file_of(&name))) });
             self.names.push(name);
         }
-        ip(&[], &lines)?;
+        ip(&lines)?;
         // Without a spanning tree a port of the switch forwards at once.
         let mut lines = "link add name switch type bridge stp_state 0\nlink set switch up\n".to_owned();
         for (number, host) in hosts.iter().enumerate() {
@@ -83,24 +83,34 @@ impl Network {
             let _ = writeln!(lines, "link add {cable} type veth peer name eth0 netns {stem}-{}", host.name);
             let _ = writeln!(lines, "link set {cable} master switch up");
         }
-        ip(&["-netns", &switch], &lines)?;
-        for host in hosts {
+        // `ip -netns` would mount /sys anew each time; from a thread that has entered the namespace it need not.
+        Namespace::Path(file_of(&switch)).run(|| ip(&lines))??;
+        let hosts = hosts.iter().map(|host| {
             let mut lines = "link set lo up\nlink set eth0 up\n".to_owned();
             for address in &host.addresses {
                 let _ = writeln!(lines, "address add {address}/{PREFIX_BITS} dev eth0");
             }
-            ip(&["-netns", &format!("{stem}-{}", host.name)], &lines)?;
-        }
-        Ok(())
+            Ok((self.space(&host.name)?, lines))
+        });
+        let hosts = hosts.collect::<Result<Vec<_>, StageError>>()?;
+        // The kernel makes each of them wait some milliseconds: at the same time.
+        std::thread::scope(|scope| {
+            let set = hosts.into_iter().map(|(space, lines)| scope.spawn(move || space.run(|| ip(&lines))?));
+            let under_way: Vec<_> = set.collect();
+            let done = |thread: std::thread::ScopedJoinHandle<'_, Result<(), StageError>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            under_way.into_iter().try_for_each(done)
+        })
     }
 
     fn make_one(&mut self, stem: &str, hosts: &[StagedHost]) -> Result<(), StageError> {
         let name = format!("{stem}.one");
         self.names.push(name.clone());
-        ip(&[], &format!("netns add {name}\n"))?;
-        // All of 127.0.0.0/8 is there with the interface.
-        ip(&["-netns", &name], "link set lo up\n")?;
+        ip(&format!("netns add {name}\n"))?;
         let space = Space { namespace: Some(Namespace::Path(file_of(&name))) };
+        // All of 127.0.0.0/8 is there with the interface.
+        space.run(|| ip("link set lo up\n"))??;
         self.spaces.extend(hosts.iter().map(|host| (host.name.clone(), space.clone())));
         Ok(())
     }

@@ -3,10 +3,13 @@
 
 use super::StageError;
 use super::usage::{Identity, tree};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use super::written::{FILE_BYTES_MAX, in_mib};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process_group, waitid,
+};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -100,7 +103,7 @@ impl Started {
         let deadline = Instant::now() + READY_TIME_MAX;
         loop {
             if let Some(status) = self.child.try_wait()? {
-                let what = format!("{} ended with {status} instead of serving", self.name);
+                let what = format!("{} ended with {} instead of serving", self.name, in_words(status));
                 return Err(StageError::new(self.quote(&what)));
             }
             if ready()? {
@@ -110,7 +113,7 @@ impl Started {
                 let what = format!("{} did not serve within {} s", self.name, READY_TIME_MAX.as_secs());
                 return Err(StageError::new(self.quote(&what)));
             }
-            pause();
+            pause_briefly();
         }
     }
 
@@ -118,7 +121,7 @@ impl Started {
     pub fn wait(&mut self) -> Result<(), StageError> {
         let status = self.child.wait()?;
         if !status.success() {
-            return Err(StageError::new(self.quote(&format!("{} ended with {status}", self.name))));
+            return Err(StageError::new(self.quote(&format!("{} ended with {}", self.name, in_words(status)))));
         }
         Ok(())
     }
@@ -156,43 +159,70 @@ impl Started {
         let _ = kill_process(pid_of(&self.child), Signal::INT);
     }
 
-    /// Ends it and everything it started: asked first, then killed.
-    fn end(&mut self) -> Result<(), StageError> {
-        let leader = pid_of(&self.child);
-        let others: Vec<Identity> = tree(self.id()).into_iter().skip(1).filter_map(Identity::of).collect();
-        kill_process(leader, Signal::TERM).map_err(io::Error::from)?;
-        let deadline = Instant::now() + END_TIME_MAX;
-        while !self.has_ended()? && Instant::now() < deadline {
-            pause();
-        }
-        // While its leader is a zombie, nobody else can have the group's number.
-        let _ = kill_process_group(leader, Signal::KILL);
-        self.end_left(others);
-        self.child.wait()?;
-        Ok(())
+    /// Whether it was waited for already, so that its number may be somebody else's now.
+    fn is_reaped(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
     }
+}
 
-    /// Kills those of its group that are left, and others; returns when they are no more, for they hold ports.
-    fn end_left(&self, others: Vec<Identity>) {
-        let left: Vec<Identity> = self.identity.iter().flat_map(Identity::group).chain(others).collect();
-        left.iter().for_each(Identity::kill);
-        let deadline = Instant::now() + END_TIME_MAX;
-        while left.iter().any(Identity::is_there) && Instant::now() < deadline {
-            pause();
-        }
+/// Ends all of them at the same time, and everything that they started: asked first, then killed. One after the other could
+/// take [`END_TIME_MAX`] for each.
+pub fn end_together(mut all: Vec<Started>) {
+    end(&mut all);
+}
+
+/// What cannot be signalled has ended meanwhile; there is nobody left to tell.
+fn end(all: &mut [Started]) {
+    let mut others: Vec<Identity> = Vec::new();
+    let mut asked: Vec<Pid> = Vec::new();
+    for started in all.iter_mut().filter_map(|started| (!started.is_reaped()).then_some(started)) {
+        others.extend(tree(started.id()).into_iter().skip(1).filter_map(Identity::of));
+        let leader = pid_of(&started.child);
+        let _ = kill_process(leader, Signal::TERM);
+        asked.push(leader);
+    }
+    let deadline = Instant::now() + END_TIME_MAX;
+    let has_ended = |leader: &Pid| wait_without_reaping(leader.as_raw_nonzero().get().unsigned_abs()).unwrap_or(true);
+    while !asked.iter().all(has_ended) && Instant::now() < deadline {
+        pause_briefly();
+    }
+    // While its leader is a zombie, nobody else can have a group's number.
+    for leader in &asked {
+        let _ = kill_process_group(*leader, Signal::KILL);
+    }
+    for started in all.iter_mut() {
+        let _ = started.child.wait();
+    }
+    end_left(all, others);
+    let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    running.retain(|pid| !all.iter().any(|started| pid_of(&started.child) == *pid));
+}
+
+/// Kills those of their groups that are left, and others; returns when they are no more, for they hold ports.
+fn end_left(all: &[Started], others: Vec<Identity>) {
+    let has_group = |started: &&Started| test_kill_process_group(pid_of(&started.child)).is_ok();
+    let leaders: Vec<Identity> = all.iter().filter(has_group).filter_map(|started| started.identity).collect();
+    let left: Vec<Identity> = Identity::groups(&leaders).into_iter().chain(others).collect();
+    left.iter().for_each(Identity::kill);
+    let deadline = Instant::now() + END_TIME_MAX;
+    while left.iter().any(Identity::is_there) && Instant::now() < deadline {
+        pause_briefly();
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
-            self.end_left(Vec::new());
-        } else {
-            // What cannot be signalled has ended meanwhile; there is nobody left to tell.
-            let _ = self.end();
-        }
-        RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner).retain(|pid| *pid != pid_of(&self.child));
+        end(std::slice::from_mut(self));
     }
+}
+
+/// How a program ended, with the reason where its number alone hides it.
+pub(super) fn in_words(status: ExitStatus) -> String {
+    if status.signal() == Some(Signal::XFSZ.as_raw()) {
+        let most = in_mib(FILE_BYTES_MAX);
+        return format!("{status}: it wrote more than {most} into one file, which no program of the lab may");
+    }
+    status.to_string()
 }
 
 fn pid_of(child: &Child) -> Pid {
@@ -219,6 +249,11 @@ fn last_lines(file: &Path) -> String {
 /// The time between two looks at a condition that nothing announces.
 pub fn pause() {
     std::thread::park_timeout(Duration::from_millis(10));
+}
+
+/// The same where somebody waits for nothing else: a sample's processes take some milliseconds to serve, and to end.
+fn pause_briefly() {
+    std::thread::park_timeout(Duration::from_millis(2));
 }
 
 /// Whether a child has ended. It stays a zombie, whose times can still be read, until it is waited for.

@@ -8,8 +8,10 @@ use super::process::{Started, placed};
 use super::programs::{Programs, Words, with_own_paths};
 use super::run::Stop;
 use super::sweep::Traces;
+use super::written::FILE_BYTES_MAX;
 use crate::experiment::Ready;
 use crate::plan::{Content, Program, StagedFile, StagedProcess};
+use rustix::process::{Resource, getrlimit};
 use sockdiag::{Census, Owners, Question, State, StateSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -63,7 +65,7 @@ impl Starting<'_> {
         let limits = Limits { descriptors: process.descriptors, core: process.core };
         let mut started = self.start(&process.name, &words, &limits, space, process.folder.join("output"))?;
         let waited = started.wait_ready_or(|| {
-            self.stop.check()?;
+            self.stop.check(format_args!("while {} was being started", process.name))?;
             ready.as_ref().map_or(Ok(true), |asked| space.run(|| asked.is_answered()))
         });
         match waited {
@@ -82,11 +84,13 @@ impl Starting<'_> {
         output: PathBuf,
     ) -> Result<Started, StageError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let mut command = match limits.descriptors {
-            None => placed(limits.core.map(|core| core % cores), &words.program),
-            Some(count) => {
-                let mut command = placed(limits.core.map(|core| core % cores), Path::new("prlimit"));
-                command.arg(format!("--nofile={count}:{count}")).arg(&words.program);
+        let core = limits.core.map(|core| core % cores);
+        let bounds: Vec<String> = written_at_most().into_iter().chain(limits.descriptors.map(descriptors)).collect();
+        let mut command = match bounds.as_slice() {
+            [] => placed(core, &words.program),
+            bounds => {
+                let mut command = placed(core, Path::new("prlimit"));
+                command.args(bounds).arg(&words.program);
                 command
             }
         };
@@ -98,6 +102,16 @@ impl Starting<'_> {
         self.traces.add(started.id());
         Ok(started)
     }
+}
+
+/// The bound of each file that a program writes; none where this one has a lower bound itself, which nobody may raise.
+fn written_at_most() -> Option<String> {
+    let own = getrlimit(Resource::Fsize).maximum;
+    own.is_none_or(|own| own >= FILE_BYTES_MAX).then(|| format!("--fsize={FILE_BYTES_MAX}:{FILE_BYTES_MAX}"))
+}
+
+fn descriptors(count: u64) -> String {
+    format!("--nofile={count}:{count}")
 }
 
 fn start_here(name: &str, mut command: Command, output: PathBuf) -> Result<Started, StageError> {

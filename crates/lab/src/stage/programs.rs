@@ -11,8 +11,10 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The first build of a program with an HTTP server in it compiles half of Go's library, on one core in some minutes.
@@ -26,6 +28,8 @@ pub struct Programs {
     folders: Vec<PathBuf>,
     /// What was built from Go, by the hash of its source.
     cache: PathBuf,
+    /// What the Go compiler says its version is: asked once, and not before each sample.
+    go_version: OnceLock<String>,
 }
 
 /// What a command line is made of.
@@ -42,7 +46,8 @@ impl Programs {
         let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
         let below = std::env::current_dir().ok().map(|folder| folder.join("target/peers/bin"));
         let beside = holdfast.ancestors().nth(2).map(|target| target.join("peers/bin"));
-        Self { holdfast, folders: [given, below, beside].into_iter().flatten().collect(), cache }
+        let folders = [given, below, beside].into_iter().flatten().collect();
+        Self { holdfast, folders, cache, go_version: OnceLock::new() }
     }
 
     /// Where a program stands; `None` if nowhere.
@@ -67,7 +72,8 @@ impl Programs {
     pub(super) fn prepare(&self, staged: &Staged, stop: &Stop) -> Result<Option<String>, StageError> {
         for load in &staged.loads {
             if self.client(load.program).is_none() {
-                return Ok(Some(absent(client_name(load.program))));
+                let why = absent(client_name(load.program));
+                return Ok(Some(format!("{}: load {}: {why}", load.place, load.name)));
             }
         }
         for process in &staged.processes {
@@ -79,7 +85,7 @@ impl Programs {
                 Program::Holdfast => continue,
             };
             if self.find(name).is_none() {
-                return Ok(Some(absent(name)));
+                return Ok(Some(format!("{}: process {}: {}", process.place, process.name, absent(name))));
             }
             if process.program == Program::Go {
                 self.build(process, stop).map_err(|error| error.at(&process.place))?;
@@ -127,17 +133,21 @@ impl Programs {
         let go = self.find("go").ok_or_else(|| StageError::new(absent("go")))?;
         let texts = source_texts(process, &source)?;
         let mut hasher = DefaultHasher::new();
-        (said_first(&go, "version"), &texts).hash(&mut hasher);
+        (self.go_version.get_or_init(|| said_first(&go, "version")), &texts).hash(&mut hasher);
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let built = self.cache.join(format!("{name}-{:016x}", hasher.finish()));
         if built.is_file() {
             return Ok(built);
         }
         let sources = built.with_extension("source");
-        fs::create_dir_all(&sources)?;
-        for (name, text) in &texts {
-            fs::write(sources.join(name), text)?;
-        }
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&sources)?;
+            texts.iter().try_for_each(|(name, text)| fs::write(sources.join(name), text))
+        };
+        write().map_err(|error| {
+            let hint = "$XDG_CACHE_HOME says where such programs are kept";
+            StageError::new(format!("cannot build {name} in {}: {error} ({hint})", sources.display()))
+        })?;
         // Under another name until it is whole: two runs may build at the same time.
         let unfinished = built.with_extension(std::process::id().to_string());
         let mut command = Command::new(go);
@@ -153,7 +163,7 @@ impl Programs {
         let mut build = Started::new("go build", &mut command, sources.join("go.out"))?;
         let deadline = Instant::now() + GO_BUILD_TIME_MAX;
         while !build.has_ended()? {
-            stop.check()?;
+            stop.check(format_args!("while {name} was being built"))?;
             if Instant::now() > deadline {
                 let minutes = GO_BUILD_TIME_MAX.as_secs() / 60;
                 return Err(StageError::new(build.quote(&format!("go build did not end within {minutes} min"))));
@@ -206,14 +216,18 @@ pub(super) fn client_name(client: Client) -> &'static str {
     }
 }
 
+/// That a program is nowhere, and what provides it: the same packages as `cargo xtask peers` unpacks.
 pub(super) fn absent(name: &str) -> String {
-    match name {
-        "nginx" | "haproxy" | "ab" | "wrk" | "siege" => {
-            format!("{name} is not there: `cargo xtask peers` provides it under target/peers, or install it")
-        }
-        "go" => "go is not there: install it (go.dev, or golang-go)".to_owned(),
-        other => format!("there is no program `{other}`, as a path or on $PATH"),
-    }
+    let package = match name {
+        "nginx" | "haproxy" | "wrk" | "siege" => name,
+        "ab" => "apache2-utils",
+        "go" => "golang-go",
+        other => return format!("there is no program `{other}`, as a path or on $PATH"),
+    };
+    format!(
+        "{name} is not there: in a checkout of Holdfast `cargo xtask peers` puts it under target/peers; elsewhere install \
+         the Debian package {package}, or have it on $PATH"
+    )
 }
 
 /// The flags of nginx, and of Holdfast, which takes the same: its folder as prefix, errors where they can be quoted, and
@@ -339,7 +353,12 @@ mod tests {
             .words(&process(Program::Command("no-such-program".to_owned()), "", &[]), &Stop::default())
             .unwrap_err();
         assert!(error.text.contains("`no-such-program`"), "{error}");
-        assert!(absent("nginx").contains("cargo xtask peers"));
+        let cures = [("nginx", "nginx"), ("haproxy", "haproxy"), ("wrk", "wrk"), ("siege", "siege")];
+        for (name, package) in cures.into_iter().chain([("ab", "apache2-utils"), ("go", "golang-go")]) {
+            let said = absent(name);
+            assert!(said.starts_with(&format!("{name} is not there: ")), "{said}");
+            assert!(said.contains("`cargo xtask peers`") && said.contains(&format!("package {package},")), "{said}");
+        }
     }
 
     #[test]

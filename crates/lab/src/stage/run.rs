@@ -3,8 +3,8 @@
 
 use super::StageError;
 use super::machine;
-use super::namespace::{again_as_root, file_of, ip};
-use super::network;
+use super::namespace::{again_as_root, file_of, ip, is_users_own};
+use super::network::{self, Network};
 use super::programs::Programs;
 use super::sample::Taking;
 use super::sweep::Traces;
@@ -14,6 +14,7 @@ use crate::read::Places;
 use crate::record::{Record, Sample};
 use crate::schedule::Turn;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,8 +44,9 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn check(&self) -> Result<(), StageError> {
-        if self.is_said() { Err(StageError::new("interrupted")) } else { Ok(()) }
+    /// An error if it was said; `when` tells what goes on, as "under load".
+    pub(super) fn check(&self, when: impl fmt::Display) -> Result<(), StageError> {
+        if self.is_said() { Err(StageError::new(format!("interrupted {when}"))) } else { Ok(()) }
     }
 }
 
@@ -97,7 +99,6 @@ pub fn run(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
     let ran = run_all(request, record, tell);
     record.partial = match &ran {
         Ok(()) => None,
-        Err(_) if request.stop.is_said() => Some("interrupted".to_owned()),
         Err(error) => Some(error.to_string()),
     };
     // What ended the run is worth more than that its file could not be written then, too.
@@ -123,6 +124,10 @@ fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
     let words = network::in_words(kind);
     tell(Event::Network(kind, words, unavailable.as_deref()));
     record.fingerprint.push(("network".to_owned(), words.to_owned()));
+    if is_users_own() {
+        let who = "root of a user namespace, with no rights over the machine".to_owned();
+        record.fingerprint.push(("run by".to_owned(), who));
+    }
     if let Some(why) = &unavailable {
         record.fingerprint.push(("network instead of what was asked for, since".to_owned(), why.clone()));
     }
@@ -134,8 +139,14 @@ fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
     write(request, record)?;
     let arm_of = |turn: &Turn| experiment.arms.get(turn.arm).and_then(|arm| runnable.get(&arm.name));
     let turns: Vec<(&Turn, &Staged)> = request.turns.iter().filter_map(|turn| Some((turn, arm_of(turn)?))).collect();
+    if turns.is_empty()
+        && let Some((arm, why)) = record.absent.first()
+    {
+        return Err(StageError::new(format!("no arm can be run here: {arm}: {why}")));
+    }
     for (number, (turn, staged)) in turns.iter().enumerate() {
-        request.stop.check()?;
+        let which = format!("sample {} of {} (arm {}, round {})", number + 1, turns.len(), staged.arm, turn.round + 1);
+        request.stop.check(format_args!("before {which}")).map_err(|error| error.at(&staged.place))?;
         tell(Event::Sample(number, turns.len(), &staged.arm));
         let taking = Taking {
             staged,
@@ -145,8 +156,8 @@ fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
             traces: &traces,
             stop: request.stop,
         };
-        record.samples.push(taking.take(tell)?);
-        write(request, record)?;
+        record.samples.push(taking.take(tell).map_err(|error| error.at(&staged.place).within(&which))?);
+        write(request, record).map_err(|error| error.at(&staged.place).within(&which))?;
         if let Some(sample) = record.samples.last() {
             tell(Event::Taken(sample));
         }
@@ -172,6 +183,7 @@ fn runnable(
         })?;
         let why = match request.programs.prepare(&ready, request.stop)? {
             None if kind == NetworkKind::Loopback => needs_sysctls(&ready),
+            None if is_users_own() => refuses_sysctls(&ready),
             other => other,
         };
         match why {
@@ -192,15 +204,35 @@ fn needs_sysctls(staged: &Staged) -> Option<String> {
     Some(format!("it needs {name} = {value}, and without a network namespace that would be the whole machine's"))
 }
 
+/// Root of a user namespace may not set all that root of the machine may, and which those are depends on the kernel: tried.
+fn refuses_sysctls(staged: &Staged) -> Option<String> {
+    if staged.hosts.iter().all(|host| host.sysctls.is_empty()) {
+        return None;
+    }
+    let why = Network::make(staged.network, &staged.hosts).err()?.text;
+    Some(format!("as root of a user namespace {why}: run it as root of the machine"))
+}
+
 /// Why no namespace with a name can be made; `None` if one can.
 fn why_no_namespaces() -> Option<String> {
     let name = network::name_stem();
-    let tried = ip(&[], &format!("netns add {name}\n")).and_then(|()| {
+    let tried = ip(&format!("netns add {name}\n")).and_then(|()| {
         let entered = sockdiag::Namespace::Path(file_of(&name)).run(|| ());
-        ip(&[], &format!("netns delete {name}\n"))?;
+        ip(&format!("netns delete {name}\n"))?;
         Ok(entered?)
     });
     let why = tried.err()?.text;
-    let hint = if again_as_root().is_some() { " (as root of a user namespace there could be one)" } else { "" };
+    let hint = if again_as_root().is_some() {
+        " (as root of a user namespace there could be one)"
+    } else if is_root() {
+        ""
+    } else {
+        " (be root, or let users have namespaces: kernel.unprivileged_userns_clone = 1, and on Ubuntu \
+         kernel.apparmor_restrict_unprivileged_userns = 0)"
+    };
     Some(format!("no network namespace can be made: {why}{hint}"))
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }

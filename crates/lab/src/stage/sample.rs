@@ -5,12 +5,13 @@ use super::client;
 use super::figures::{Client, Reading, Seen};
 use super::looks::{Look, Looker, Watched};
 use super::network::Network;
-use super::process::{Started, pause};
+use super::process::{Started, end_together, in_words, pause};
 use super::processes::{Limits, Starting, prepare_folder};
 use super::programs::{Programs, client_name};
 use super::run::{Event, Stop};
 use super::sweep::Traces;
 use super::usage::{Cores, cpu_of_ended_ns, cpu_of_tree};
+use super::written::{Writer, Written};
 use super::{StageError, programs};
 use crate::experiment::Method;
 use crate::plan::{Amount, Staged, StagedLoad, StagedProcess};
@@ -53,12 +54,14 @@ impl Taking<'_> {
             running.processes.push((starting.process(process)?, process));
         }
         let looker = Looker::open(&network, &self.staged.probes).map_err(|error| error.at(&self.staged.place))?;
-        let mut stage = Stage { taking: self, starting, running, looker, looks: Vec::new(), next: Instant::now() };
+        let (looks, next, written) = (Vec::new(), Instant::now(), Written::default());
+        let when = "before anything was loaded";
+        let mut stage = Stage { taking: self, starting, running, looker, looks, next, written, when };
         stage.perform(tell)
     }
 }
 
-/// What runs. Ended in the reverse order of their start.
+/// What runs. All of it is ended at the same time.
 #[derive(Default)]
 struct Running<'a> {
     processes: Vec<(Started, &'a StagedProcess)>,
@@ -68,7 +71,7 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        while self.processes.pop().is_some() {}
+        end_together(self.processes.drain(..).rev().map(|(started, _)| started).collect());
     }
 }
 
@@ -81,6 +84,9 @@ struct Stage<'a> {
     looks: Vec<Look>,
     /// When the next look is due.
     next: Instant,
+    written: Written,
+    /// What goes on, for the message of an interruption.
+    when: &'static str,
 }
 
 /// A load that was started.
@@ -104,11 +110,13 @@ impl<'a> Stage<'a> {
         let loaded_from = Instant::now();
         if method.warm_up > 0.0 {
             tell(Event::WarmingUp(method.warm_up));
+            self.when = "in the warm-up";
             let mut loads = self.start_loads(Some(Amount::Seconds(method.warm_up)))?;
             self.watch(&mut loads, &mut |_| ())?;
             Self::read_loads(loads)?;
         }
         tell(Event::Loading);
+        self.when = "under load";
         // Its answer is the last number before the load, and what asking costs is not the load's.
         self.look(&[], true)?;
         let before = self.read();
@@ -130,7 +138,7 @@ impl<'a> Stage<'a> {
             clients: Self::read_loads(loads)?,
             processes: self.running.processes.iter().map(|(_, process)| process.name.clone()).collect(),
             died: std::mem::take(&mut self.running.died),
-            remarks: self.looker.remarks(),
+            remarks: self.looker.remarks().into_iter().chain(Written::remarks(self.writers())).collect(),
         }
         .into_sample())
     }
@@ -182,8 +190,10 @@ impl<'a> Stage<'a> {
 
     /// A look if one is due, otherwise a short pause.
     fn step(&mut self, loads: &[Loading<'_>]) -> Result<Option<&Look>, StageError> {
-        self.taking.stop.check()?;
+        self.taking.stop.check(self.when)?;
         self.check_processes()?;
+        let writers = self.writers();
+        self.written.check(writers)?;
         if Instant::now() < self.next {
             pause();
             return Ok(None);
@@ -215,13 +225,21 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// Everybody who has a folder to write into.
+    fn writers(&self) -> impl Iterator<Item = Writer<'a>> + use<'a> {
+        let staged = self.taking.staged;
+        let processes = staged.processes.iter();
+        let processes = processes.map(|it| Writer { name: &it.name, place: &it.place, folder: &it.folder });
+        processes.chain(staged.loads.iter().map(|it| Writer { name: &it.name, place: &it.place, folder: &it.folder }))
+    }
+
     /// An error when a process has ended that may not.
     fn check_processes(&mut self) -> Result<(), StageError> {
         for (started, process) in &mut self.running.processes {
             if self.running.died.contains_key(&process.name) || !started.has_ended()? {
                 continue;
             }
-            let status = started.status()?.map_or_else(String::new, |status| format!(" with {status}"));
+            let status = started.status()?.map_or_else(String::new, |status| format!(" with {}", in_words(status)));
             if !process.may_die {
                 let text = started.quote(&format!("{} ended{status} before the sample was taken", process.name));
                 return Err(StageError::new(text).at(&process.place));
@@ -249,7 +267,7 @@ impl<'a> Stage<'a> {
     fn read_loads(loads: Vec<Loading<'_>>) -> Result<Vec<Client>, StageError> {
         let mut clients = Vec::new();
         for Loading { mut started, load, cpu_ns, .. } in loads {
-            let status = started.status()?.map_or_else(String::new, |status| format!(" ({status})"));
+            let status = started.status()?.map_or_else(String::new, |status| format!(" ({})", in_words(status)));
             let figures = client::figures(load, started.output())
                 .map_err(|error| StageError::new(started.quote(&format!("{error}{status}"))).at(&load.place))?;
             clients.push(Client { name: load.name.clone(), figures, cpu_ns: cpu_ns.unwrap_or_default() });

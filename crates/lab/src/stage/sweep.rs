@@ -1,5 +1,8 @@
 //! What a run leaves behind when it is killed, and how the next one removes it: the pid of a run stands in the names of its
 //! folder and of its namespaces, and in the folder which processes it started. Called when a run begins and ends.
+//!
+//! The folder stands where everybody may make one of that name, so that only a user's own is heeded: nobody is to choose what
+//! root ends.
 
 use super::StageError;
 use super::namespace::{names_with, remove};
@@ -7,6 +10,7 @@ use super::network::NAME_PREFIX;
 use super::usage::Identity;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -27,7 +31,8 @@ impl Traces {
         let folder = home.join(format!("{NAME_PREFIX}{}", std::process::id()));
         let make = || {
             let _ = fs::remove_dir_all(&folder);
-            fs::create_dir_all(&folder)?;
+            // Not one that somebody else has made meanwhile.
+            fs::create_dir(&folder)?;
             OpenOptions::new().create(true).append(true).open(folder.join(STARTED))
         };
         let started = make().map_err(|error| StageError::new(format!("cannot make {}: {error}", folder.display())))?;
@@ -58,7 +63,7 @@ pub(super) fn sweep(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(pid_in);
-        if pid.is_none_or(is_running) {
+        if pid.is_none_or(is_running) || !is_own(&entry.path()) {
             continue;
         }
         for line in fs::read_to_string(entry.path().join(STARTED)).unwrap_or_default().lines() {
@@ -67,6 +72,8 @@ pub(super) fn sweep(home: &Path) {
                 leader.group().iter().for_each(Identity::kill);
             }
         }
+        // One that was started last may not have been noted yet; all of them work in folders of the run.
+        Identity::working_in(&entry.path()).iter().for_each(Identity::kill);
         let _ = fs::remove_dir_all(entry.path());
     }
     let left: Vec<String> =
@@ -77,6 +84,12 @@ pub(super) fn sweep(home: &Path) {
 /// `holdfast-lab-17`, `holdfast-lab-17-3.switch`: the run that it belongs to.
 fn pid_in(name: &str) -> Option<u32> {
     name.strip_prefix(NAME_PREFIX)?.split(['-', '.']).next()?.parse().ok()
+}
+
+/// A folder of this user, and no link to one.
+fn is_own(folder: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(folder).is_ok_and(|about| about.is_dir() && about.uid() == user)
 }
 
 fn is_running(pid: u32) -> bool {
@@ -107,11 +120,12 @@ mod tests {
         let mut left = std::os::unix::process::CommandExt::process_group(&mut left, 0).arg("60").spawn().unwrap();
         let identity = Identity::of(left.id()).unwrap();
         fs::write(dead.join(STARTED), format!("{} {}\nbroken\n", identity.pid, identity.started_ticks)).unwrap();
+        let mut unnoted = Command::new("sleep").arg("60").current_dir(&dead).spawn().unwrap();
 
         let own = Traces::begin(home.path()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
-        while left.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < deadline, "the process that was left still runs");
+        while left.try_wait().unwrap().is_none() || unnoted.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the processes that were left still run");
             super::super::process::pause();
         }
         assert!(!dead.exists() && own.folder().exists());
@@ -120,6 +134,34 @@ mod tests {
         let folder = own.folder().to_owned();
         drop(own);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn what_somebody_else_says_is_left_is_not_heeded() {
+        let home = tempfile::tempdir().unwrap();
+        let mut over = Command::new("true").spawn().unwrap();
+        let pid = over.id();
+        over.wait().unwrap();
+        let mut bystander = Command::new("sleep");
+        let mut bystander =
+            std::os::unix::process::CommandExt::process_group(&mut bystander, 0).arg("60").spawn().unwrap();
+        let identity = Identity::of(bystander.id()).unwrap();
+        let made = home.path().join("made");
+        fs::create_dir(&made).unwrap();
+        fs::write(made.join(STARTED), format!("{} {}\n", identity.pid, identity.started_ticks)).unwrap();
+        std::os::unix::fs::symlink(&made, home.path().join(format!("{NAME_PREFIX}{pid}"))).unwrap();
+        sweep(home.path());
+        assert!(made.exists() && identity.is_there(), "it was a link");
+        if rustix::process::geteuid().is_root() {
+            let theirs = home.path().join(format!("{NAME_PREFIX}{pid}"));
+            fs::remove_file(&theirs).unwrap();
+            fs::rename(&made, &theirs).unwrap();
+            std::os::unix::fs::chown(&theirs, Some(65_534), Some(65_534)).unwrap();
+            sweep(home.path());
+            assert!(theirs.exists() && identity.is_there(), "it was somebody else's");
+        }
+        bystander.kill().unwrap();
+        bystander.wait().unwrap();
     }
 
     #[test]

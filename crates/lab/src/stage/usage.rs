@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 /// CPU time of a process tree since it started.
@@ -296,16 +297,29 @@ impl Identity {
     /// Those of the process group that this process leads or led: itself, and what it started. None, if its number is
     /// somebody else's now.
     pub fn group(&self) -> Vec<Self> {
-        if Self::of(self.pid).is_some_and(|now| now != *self) {
+        Self::groups(std::slice::from_ref(self))
+    }
+
+    /// The same of several groups, with one look at all processes of the system.
+    pub fn groups(leaders: &[Self]) -> Vec<Self> {
+        let is_own = |leader: &&Self| Self::of(leader.pid).is_none_or(|now| now == **leader);
+        let leaders: Vec<&Self> = leaders.iter().filter(is_own).collect();
+        if leaders.is_empty() {
             return Vec::new();
         }
-        let of_group = |pid: u32| {
+        let member = |pid: u32| {
             let stat = stat_of(pid)?;
-            let started_ticks = field(&stat, 22)?;
-            let is_member = field(&stat, 5) == Some(u64::from(self.pid)) && started_ticks >= self.started_ticks;
-            is_member.then_some(Self { pid, started_ticks })
+            let (group, started_ticks) = (field(&stat, 5)?, field(&stat, 22)?);
+            let is_led = |leader: &&Self| u64::from(leader.pid) == group && started_ticks >= leader.started_ticks;
+            leaders.iter().any(is_led).then_some(Self { pid, started_ticks })
         };
-        all_processes().filter_map(of_group).collect()
+        all_processes().filter_map(member).collect()
+    }
+
+    /// Those whose working folder is this one or below it.
+    pub fn working_in(folder: &Path) -> Vec<Self> {
+        let works_there = |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at.starts_with(folder));
+        all_processes().filter(works_there).filter_map(Self::of).collect()
     }
 }
 

@@ -42,6 +42,10 @@ pub struct Figures {
     pub void: Vec<String>,
     /// What else it tells, by name.
     pub more: BTreeMap<String, f64>,
+    /// Every latency that was counted, in ns with three digits, and how often; empty if the client does not tell. With it the
+    /// quantiles of several loads are those of all their requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<(u64, u64)>,
     /// Answers in a second over time, in seconds since it began; empty if it does not tell.
     pub over_time: Vec<(f64, f64)>,
 }
@@ -102,8 +106,13 @@ pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Resu
     Ok(Words { program, arguments })
 }
 
-/// What a load said when it had ended; `said` is what it printed.
+/// What a load said when it had ended; `output` is what it printed.
 pub(super) fn figures(load: &StagedLoad, output: &Path) -> Result<Figures, StageError> {
+    let said_too_much = |path: &Path| fs::metadata(path).is_ok_and(|about| about.len() > SAID_BYTES_MAX);
+    if [output.to_owned(), json_of(load)].iter().any(|path| said_too_much(path)) {
+        let most = SAID_BYTES_MAX >> 20;
+        return Err(StageError::new(format!("{} ended without figures: it wrote more than {most} MiB", load.name)));
+    }
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
     let figures = match load.program {
         Client::Load => parse_load(&read(&json_of(load))),
@@ -113,6 +122,9 @@ pub(super) fn figures(load: &StagedLoad, output: &Path) -> Result<Figures, Stage
     };
     figures.ok_or_else(|| StageError::new(format!("{} ended without figures", load.name)))
 }
+
+/// What is read of a load's figures: ours writes some megabytes after hours, the others some kilobytes.
+const SAID_BYTES_MAX: u64 = 1 << 26;
 
 /// Where our own load writes its figures.
 fn json_of(load: &StagedLoad) -> PathBuf {

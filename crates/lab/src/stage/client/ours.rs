@@ -57,6 +57,7 @@ fn of_http(file: &Map<String, Value>, of: impl Fn(&str) -> Option<f64>) -> Optio
         failed: of("errors")? as u64,
         causes,
         latency: file.get("latency").and_then(Value::as_object).map(latency_of)?,
+        histogram: histogram_of(file, "latency"),
         over_time: rates(file),
         ..Figures::default()
     })
@@ -77,6 +78,7 @@ fn of_websocket(file: &Map<String, Value>, of: impl Fn(&str) -> Option<f64>) -> 
         failed: failed as u64,
         causes,
         latency: file.get(named).and_then(Value::as_object).map(latency_of)?,
+        histogram: histogram_of(file, named),
         ..Figures::default()
     })
 }
@@ -102,6 +104,13 @@ fn latency_of(latency: &Map<String, Value>) -> Latency {
     }
 }
 
+/// Latencies in ns and how often each was counted.
+fn histogram_of(file: &Map<String, Value>, named: &str) -> Vec<(u64, u64)> {
+    let pairs = file.get(named).and_then(|latency| latency.get("histogram")).and_then(Value::as_array);
+    let number = |pair: &Value, at: usize| pair.get(at).and_then(Value::as_u64);
+    pairs.into_iter().flatten().filter_map(|pair| Some((number(pair, 0)?, number(pair, 1)?))).collect()
+}
+
 /// Answers in a second by interval, at the middle of each.
 fn rates(file: &Map<String, Value>) -> Vec<(f64, f64)> {
     let intervals = file.get("intervals").and_then(Value::as_array).into_iter().flatten();
@@ -118,7 +127,7 @@ mod tests {
     use super::*;
 
     const LATENCY: &str = r#"{"count":10,"mean_ns":2000000.0,"max_ns":9000000,"quantiles_ns":{"p50":1500000,"p99":4000000},
-        "histogram":[]}"#;
+        "histogram":[[1500000,9],[9000000,1],["x",2]]}"#;
 
     #[test]
     fn a_load_over_http_is_read() {
@@ -132,6 +141,7 @@ mod tests {
         assert_eq!((figures.causes["reset"], figures.causes["502"], figures.causes.len()), (2, 3, 2));
         assert_eq!((figures.latency.p99, figures.latency.p90, figures.latency.max), (Some(4.0), None, Some(9.0)));
         assert_eq!((figures.more["connections_opened"], figures.more["connect_ms.p50"]), (7.0, 1.5));
+        assert_eq!(figures.histogram, [(1_500_000, 9), (9_000_000, 1)]);
         assert!(figures.is_open);
         assert_eq!((figures.over_time, figures.void), (vec![(1.25, 40.0)], vec!["it was late".to_owned()]));
     }
@@ -145,6 +155,7 @@ mod tests {
         );
         let figures = parse_load(&text).unwrap();
         assert_eq!((figures.requests, figures.failed, figures.attempts), (600, 12, 1605));
+        assert_eq!(figures.histogram.len(), 2, "of the deliveries");
         assert_eq!((figures.requests_per_second, figures.causes["ended reset"]), (300.0, 4));
         assert_eq!((figures.more["open_max"], figures.more["memory.held_bytes"]), (997.0, 5000.0));
     }

@@ -1,0 +1,133 @@
+//! What processes and loads may write: the kernel holds each file to a size, and a look at the folders now and then holds all
+//! of them together. A server whose log goes wrong writes a gigabyte in a second, and a disk that is full takes the record with
+//! it. Called by `processes`, which starts them, and by `sample`, which watches them.
+
+use super::StageError;
+use crate::limits::FILL_BYTES_MAX;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Of one file, standard output and error included: `RLIMIT_FSIZE`. Twice the largest body that an experiment may have, and
+/// the access log of five million requests.
+pub(super) const FILE_BYTES_MAX: u64 = 2 * FILL_BYTES_MAX;
+/// Of a folder with all that is in it.
+const FOLDER_BYTES_MAX: u64 = 4 * FILL_BYTES_MAX;
+/// Between two looks: a disk takes a gigabyte in a second, and a look at some ten files costs as many microseconds.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// Files and folders that one look goes through; nobody's folder has as many, and a look must not become the load.
+const ENTRIES_MAX: usize = 4096;
+/// What a file system counts blocks in, whatever its own are (stat(2)).
+const BLOCK_BYTES: u64 = 512;
+
+/// Who writes into which folder.
+pub(super) struct Writer<'a> {
+    pub(super) name: &'a str,
+    pub(super) place: &'a str,
+    pub(super) folder: &'a Path,
+}
+
+/// Looks now and then.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    last: Option<Instant>,
+}
+
+impl Written {
+    /// An error about the first folder that has more than it may, if it is time for a look.
+    pub(super) fn check<'a>(&mut self, writers: impl Iterator<Item = Writer<'a>>) -> Result<(), StageError> {
+        if self.last.is_some_and(|last| last.elapsed() < LOOK_AGAIN) {
+            return Ok(());
+        }
+        self.last = Some(Instant::now());
+        for Writer { name, place, folder } in writers {
+            check_folder(name, folder, FOLDER_BYTES_MAX).map_err(|error| error.at(place))?;
+        }
+        Ok(())
+    }
+
+    /// What is to be said of files that have all they may have: what was written behind that is lost.
+    pub(super) fn remarks<'a>(writers: impl Iterator<Item = Writer<'a>>) -> Vec<String> {
+        let full = writers.filter_map(|Writer { name, folder, .. }| {
+            let (_, full) = look(folder, FILE_BYTES_MAX);
+            let file = full?;
+            let file = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+            Some(format!(
+                "{name} has written all that it may into {file}, {}: the rest is lost",
+                in_mib(FILE_BYTES_MAX)
+            ))
+        });
+        full.collect()
+    }
+}
+
+fn check_folder(name: &str, folder: &Path, most: u64) -> Result<(), StageError> {
+    let (bytes, _) = look(folder, u64::MAX);
+    if bytes <= most {
+        return Ok(());
+    }
+    let (bytes, most) = (in_mib(bytes), in_mib(most));
+    Err(StageError::new(format!(
+        "{name} has written {bytes} into its folder, and a program of the lab may write {most}: it was ended before the disk \
+         is full"
+    )))
+}
+
+/// The bytes that a folder takes on its disk, and the first file in it that has so many bytes or more.
+fn look(folder: &Path, full: u64) -> (u64, Option<PathBuf>) {
+    let (mut bytes, mut found, mut seen) = (0, None, 0);
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            seen += 1;
+            // Of the entry itself: a link leads elsewhere.
+            let Ok(about) = entry.metadata() else { continue };
+            bytes += about.blocks() * BLOCK_BYTES;
+            if about.is_dir() {
+                folders.push(entry.path());
+            } else if about.is_file() && about.len() >= full && found.is_none() {
+                found = Some(entry.path());
+            }
+            if seen >= ENTRIES_MAX {
+                return (bytes, found);
+            }
+        }
+    }
+    (bytes, found)
+}
+
+/// `512 MiB`.
+pub(super) fn in_mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_held_to_its_size_with_all_that_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("logs")).unwrap();
+        fs::write(folder.path().join("logs/access.log"), vec![b'x'; 3 << 20]).unwrap();
+        check_folder("proxy", folder.path(), 16 << 20).unwrap();
+        let error = check_folder("proxy", folder.path(), 2 << 20).unwrap_err().text;
+        assert!(error.starts_with("proxy has written") && error.contains("may write 2 MiB"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_full_is_named_and_a_link_out_of_the_folder_is_not_followed() {
+        let (folder, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = fs::File::create(beside.path().join("large")).unwrap();
+        // A hole: it has a length, and takes no room.
+        file.set_len(FILE_BYTES_MAX).unwrap();
+        std::os::unix::fs::symlink(beside.path().join("large"), folder.path().join("link")).unwrap();
+        let writer = || [Writer { name: "origin", place: "x.toml:1:1", folder: folder.path() }].into_iter();
+        assert_eq!(Written::remarks(writer()), [""; 0]);
+        fs::File::create(folder.path().join("output")).unwrap().set_len(FILE_BYTES_MAX).unwrap();
+        let remarks = Written::remarks(writer());
+        assert!(remarks[0].contains("into output, 512 MiB: the rest is lost"), "{remarks:?}");
+        Written::default().check(writer()).unwrap();
+    }
+}
