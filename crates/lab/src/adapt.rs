@@ -4,6 +4,7 @@
 use crate::experiment::{Claim, Experiment, Order};
 use crate::fault::suggestion;
 use crate::limits::ROUNDS_MAX;
+use std::collections::BTreeSet;
 
 /// What the second name of an arm in a control ends with.
 const AGAIN: &str = " (again)";
@@ -17,6 +18,8 @@ pub struct Adaptation {
     pub rounds: Option<u32>,
     /// Another order.
     pub order: Option<Order>,
+    /// Values over the experiment's and the arms', and instead of a sweep. Win over `quick`.
+    pub values: Vec<(String, String)>,
     /// Only these arms; none: all. Wins over `quick`.
     pub arms: Vec<String>,
     /// Each arm against itself, instead of the claims.
@@ -35,6 +38,19 @@ impl Experiment {
                 return Err(format!("{rounds} rounds: from 1 to {ROUNDS_MAX}"));
             }
             adapted.method.rounds = rounds;
+        }
+        for (name, value) in &how.values {
+            let of_arms = self.arms.iter().flat_map(|arm| arm.values.keys());
+            let known = self.values.keys().chain(self.sweep.keys()).chain(of_arms).map(String::as_str);
+            if !known.clone().any(|known| known == name) {
+                let known: BTreeSet<&str> = known.collect();
+                return Err(format!(
+                    "{} has no value \"{name}\": {}",
+                    self.name,
+                    suggestion(name, known.iter().copied())
+                ));
+            }
+            adapted.set_value(name, value);
         }
         adapted.method.order = how.order.unwrap_or(adapted.method.order);
         for name in &how.arms {
@@ -63,12 +79,7 @@ impl Experiment {
             load.requests = load.requests.map(|requests| quick.requests.unwrap_or(requests));
         }
         for (name, value) in quick.values {
-            for arm in &mut self.arms {
-                if let Some(own) = arm.values.get_mut(&name) {
-                    own.clone_from(&value);
-                }
-            }
-            self.values.insert(name, value);
+            self.set_value(&name, &value);
         }
         if choose_arms {
             self.keep_arms(&quick.arms);

@@ -7,7 +7,7 @@
 
 use crate::limits::{
     ADDRESSES_MAX, ARGUMENTS_MAX, ARMS_MAX, CLAIMS_MAX, CORE_MAX, DESCRIPTORS_MAX, LOADS_MAX, LOOK_SECONDS_MAX,
-    LOOK_SECONDS_MIN, NAME_CHARS_MAX, PROBES_MAX, PROCESSES_MAX, REQUESTS_MAX, ROUNDS_MAX, SECONDS_MAX,
+    LOOK_SECONDS_MIN, NAME_CHARS_MAX, PROBES_MAX, PROCESSES_MAX, REQUESTS_MAX, ROUNDS_MAX, SECONDS_MAX, SHARES_MAX,
     WAIT_SECONDS_MAX,
 };
 use schemars::JsonSchema;
@@ -39,6 +39,9 @@ pub struct Experiment {
     /// What templates say, in all arms that do not say otherwise.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
+    /// Values that change from one run of the whole experiment to the next: each combination is a run with its own record.
+    #[serde(default)]
+    pub sweep: BTreeMap<String, Vec<String>>,
     /// Files that processes read, by name.
     #[serde(default)]
     pub files: BTreeMap<String, File>,
@@ -46,6 +49,10 @@ pub struct Experiment {
     #[serde(default, rename = "process")]
     #[schemars(length(max = PROCESSES_MAX))]
     pub processes: Vec<Process>,
+    /// Loads that run to their end one after the other before the warm-up, and are not measured: to fill a pool.
+    #[serde(default, rename = "fill")]
+    #[schemars(length(max = LOADS_MAX))]
+    pub fills: Vec<Load>,
     /// Run at the same time, and measured together as one load (F3 has two clients).
     #[serde(rename = "load")]
     #[schemars(length(min = 1, max = LOADS_MAX))]
@@ -58,6 +65,10 @@ pub struct Experiment {
     #[serde(rename = "arm")]
     #[schemars(length(min = 1, max = ARMS_MAX))]
     pub arms: Vec<Arm>,
+    /// Figures of its own: `share.NAME`.
+    #[serde(default, rename = "share")]
+    #[schemars(length(max = SHARES_MAX))]
+    pub shares: Vec<Share>,
     /// What is expected, said beforehand.
     #[serde(default, rename = "claim")]
     #[schemars(length(max = CLAIMS_MAX))]
@@ -123,7 +134,7 @@ pub struct Quick {
     /// Instead of the method's.
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub idle: Option<f64>,
-    /// Over the experiment's and the arms'.
+    /// Over the experiment's and the arms', and instead of a sweep.
     pub values: BTreeMap<String, String>,
     /// Only these arms.
     pub arms: Vec<String>,
@@ -252,6 +263,9 @@ pub struct Load {
     #[serde(default)]
     #[schemars(range(max = CORE_MAX))]
     pub core: Option<usize>,
+    /// That it was the bottleneck, or late, does not void the sample: it is itself what is measured, or nothing that depends on it.
+    #[serde(default)]
+    pub may_limit: bool,
 }
 
 impl Load {
@@ -274,13 +288,22 @@ pub enum Client {
     Wrk,
     /// As in F3.
     Siege,
+    /// nghttp2's; `--h1` speaks HTTP/1.1.
+    H2load,
+    /// In Go.
+    Hey,
+    /// In Rust, on tokio.
+    Oha,
+    /// `holdfast lab hold`: opens `-c` connections one after the other and holds them, `--kind idle`, `half-head` or `tunnel`.
+    Hold,
 }
 
 /// Something that is watched in addition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase", tag = "kind")]
 pub enum Probe {
-    /// Sockets by TCP state on a port, on one host: `sockets.NAME.STATE`, and `sockets.NAME` for all of them.
+    /// Sockets by TCP state on a port, on one host: `sockets.NAME.STATE`, `sockets.NAME` for all of them, and of those in TIME_WAIT
+    /// `closed_first.NAME` that are the port's own: who listens there closed first.
     Port {
         /// As claims name it.
         name: String,
@@ -307,7 +330,16 @@ pub enum Probe {
         /// Local or remote.
         port: u16,
     },
-    /// Numbers that a process tells over HTTP, in Prometheus text or as nginx's `stub_status`: `told.NAME.METRIC`.
+    /// System calls of a process for each answered request: `calls_per_request.NAME`. strace counts them and makes everything slow, so
+    /// that nothing else should be taken from such an experiment.
+    Calls {
+        /// As claims name it.
+        name: String,
+        /// Which one, with all that it has started.
+        process: String,
+    },
+    /// Numbers that a process tells over HTTP, in Prometheus text or as nginx's `stub_status` (without what asking added):
+    /// `told.NAME.METRIC`.
     Told {
         /// As claims name it.
         name: String,
@@ -316,6 +348,18 @@ pub enum Probe {
         /// A template.
         url: String,
     },
+}
+
+/// One figure as a part of another, within each sample: `share.NAME`. A sample in which the whole is nothing has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// As claims name it, behind `share.`.
+    pub name: String,
+    /// The part: any figure but a share.
+    pub of: String,
+    /// The whole, in the same unit or another.
+    pub over: String,
 }
 
 /// One side of the comparison: the topology with named differences.
@@ -334,16 +378,22 @@ pub struct Arm {
     /// Another program for a process.
     #[serde(default)]
     pub programs: BTreeMap<String, String>,
+    /// Another program for a load.
+    #[serde(default)]
+    pub clients: BTreeMap<String, Client>,
     /// Another configuration file for a process.
     #[serde(default)]
     pub confs: BTreeMap<String, String>,
+    /// Other arguments for a process, instead of its own. Templates.
+    #[serde(default)]
+    pub process_arguments: BTreeMap<String, Vec<String>>,
     /// Other sysctls of a host, over those that it has.
     #[serde(default)]
     pub sysctls: BTreeMap<String, BTreeMap<String, String>>,
     /// Another limit of descriptors for a process.
     #[serde(default)]
     pub descriptors: BTreeMap<String, u64>,
-    /// Another URL for all loads.
+    /// Another URL for all loads and fills.
     #[serde(default)]
     pub url: Option<String>,
     /// Behind those of the loads.

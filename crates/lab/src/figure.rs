@@ -6,10 +6,10 @@ use crate::fault::{nearest, suggestion};
 use crate::plan::HERE;
 use report::Unit;
 use sockdiag::State;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Of all loads together, and of each with its name before it.
-const OF_LOADS: [&str; 9] = [
+const OF_LOADS: [&str; 10] = [
     "requests",
     "requests_per_second",
     "failed",
@@ -18,18 +18,34 @@ const OF_LOADS: [&str; 9] = [
     "latency_ms.p50",
     "latency_ms.p90",
     "latency_ms.p99",
+    "latency_ms.p99.9",
     "latency_ms.max",
 ];
 
 /// With the name of a process or load behind them.
-const OF_PROCESSES: [&str; 7] =
-    ["cpu_us_per_request", "cores", "busiest", "rss_mb", "rss_mb_max", "descriptors", "died"];
+const OF_PROCESSES: [&str; 9] = [
+    "cpu_us_per_request",
+    "cpu_user_us_per_request",
+    "cores",
+    "busiest",
+    "rss_mb",
+    "rss_mb_max",
+    "bytes_per_connection",
+    "descriptors",
+    "died",
+];
+
+/// Behind the name of what is counted at each look: the mean over the load, before it, the one less the other, and right after it.
+const OVER_LOOKS: [&str; 4] = ["", ".idle", ".net", ".end"];
+
+/// What the names of shares begin with.
+pub(crate) const SHARE: &str = "share.";
 
 /// All figures of an experiment, without the processes that are named. One that ends with a dot stands for all that begin so:
 /// kernels and programs decide what they count.
 pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     let mut names: Vec<String> = OF_LOADS.map(str::to_owned).into();
-    names.extend(["failed.", "cores.looking", "cores_used"].map(str::to_owned));
+    names.extend(["failed.", "cores.looking", "cores_used", "stolen"].map(str::to_owned));
     for load in &experiment.loads {
         names.extend(OF_LOADS.map(|name| format!("{}.{name}", load.name())));
         // What else its program tells, by the program's own names.
@@ -50,21 +66,40 @@ pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     }
     for probe in &experiment.probes {
         match probe {
-            Probe::Port { name, .. } => add_sockets(&mut names, name),
+            Probe::Port { name, .. } => {
+                add_sockets(&mut names, name);
+                names.extend(OVER_LOOKS.map(|behind| format!("closed_first.{name}{behind}")));
+            }
             Probe::Queue { name, .. } => names.extend(["length", "backlog"].map(|of| format!("queue.{name}.{of}"))),
             Probe::Bytes { name, .. } => {
                 names.extend(["receive", "send", "zero_windows"].map(|of| format!("bytes.{name}.{of}")));
             }
+            Probe::Calls { process, .. } if without.contains(process) => {}
+            Probe::Calls { name, .. } => names.push(format!("calls_per_request.{name}")),
             Probe::Told { name, .. } => names.push(format!("told.{name}.")),
         }
     }
+    let is_there = |name: &String| check(name, &names).is_ok();
+    let shares = experiment.shares.iter().filter(|share| is_there(&share.of) && is_there(&share.over));
+    let shares: Vec<String> = shares.map(|share| format!("{SHARE}{}", share.name)).collect();
+    names.extend(shares);
     names
+}
+
+/// Adds the shares of an experiment to the figures of a sample that they are made of.
+pub(crate) fn add_shares(experiment: &Experiment, figures: &mut BTreeMap<String, f64>) {
+    for share in &experiment.shares {
+        let (part, whole) = (figures.get(&share.of).copied(), figures.get(&share.over).copied());
+        if let (Some(part), Some(whole)) = (part, whole.filter(|whole| *whole != 0.0)) {
+            figures.insert(format!("{SHARE}{}", share.name), part / whole);
+        }
+    }
 }
 
 fn add_sockets(names: &mut Vec<String>, of: &str) {
     let states = State::ALL.iter().map(|state| format!("sockets.{of}.{}", state.name()));
     for name in std::iter::once(format!("sockets.{of}")).chain(states) {
-        names.extend(["", ".idle", ".net"].map(|behind| format!("{name}{behind}")));
+        names.extend(OVER_LOOKS.map(|behind| format!("{name}{behind}")));
     }
 }
 
@@ -100,7 +135,8 @@ pub(crate) fn check(name: &str, names: &[String]) -> Result<(), String> {
 pub fn unit(name: &str) -> (Unit, f64) {
     let mut words = name.split('.').rev();
     let has = |word: &str| name.split('.').any(|one| one == word);
-    if has("latency_ms") {
+    // What our own load tells in milliseconds besides: `client.lag_ms.p99`.
+    if name.split('.').any(|word| word.ends_with("_ms")) {
         return (Unit::Nanoseconds, 1e6);
     }
     if has("failed") {
@@ -111,14 +147,16 @@ pub fn unit(name: &str) -> (Unit, f64) {
     }
     let last = words.next().unwrap_or_default();
     match name.split('.').next().unwrap_or_default() {
-        "cpu_us_per_request" => (Unit::Nanoseconds, 1e3),
+        "cpu_us_per_request" | "cpu_user_us_per_request" => (Unit::Nanoseconds, 1e3),
         "cores" => (Unit::of("cores"), 1.0),
-        "busiest" | "ports" | "cores_used" => (Unit::Percent, 100.0),
+        "busiest" | "ports" | "cores_used" | "share" | "stolen" => (Unit::Percent, 100.0),
         "rss_mb" | "rss_mb_max" => (Unit::of("MB"), 1.0),
         "descriptors" => (Unit::of("descriptors"), 1.0),
         "queue" => (Unit::of("connections"), 1.0),
+        "calls_per_request" => (Unit::of("calls"), 1.0),
+        "bytes_per_connection" => (Unit::Bytes, 1.0),
         "bytes" if last != "zero_windows" => (Unit::Bytes, 1.0),
-        "sockets" | "bytes" => (Unit::of("sockets"), 1.0),
+        "sockets" | "bytes" | "closed_first" => (Unit::of("sockets"), 1.0),
         "tcp" | "told" | "died" => (Unit::of(""), 1.0),
         _ if last == "requests" => (Unit::of("requests"), 1.0),
         _ if last == "requests_per_second" => (Unit::of("requests/s"), 1.0),

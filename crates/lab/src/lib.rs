@@ -19,6 +19,7 @@ pub mod schedule;
 pub mod schema;
 pub mod shipped;
 pub mod stage;
+mod sweep;
 pub mod template;
 
 pub use adapt::Adaptation;

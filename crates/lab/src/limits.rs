@@ -20,6 +20,8 @@ pub const ADDRESSES_MAX: u32 = 250;
 pub const PROCESSES_MAX: usize = 64;
 /// F3 has two, and all run at the same time on one machine.
 pub const LOADS_MAX: usize = 8;
+/// Each is a row of one table.
+pub const SHARES_MAX: usize = 64;
 /// Each costs a look at all sockets of a host, again and again.
 pub const PROBES_MAX: usize = 64;
 /// One report holds them all.
@@ -30,6 +32,8 @@ pub const FILES_MAX: usize = 64;
 pub const ARGUMENTS_MAX: usize = 128;
 /// Of an arm, or sysctls of a host.
 pub const VALUES_MAX: usize = 64;
+/// Of a sweep, all combinations: each is a whole run, and 64 short ones are a night.
+pub const CELLS_MAX: usize = 64;
 /// With 100 pairs an effect of a fifth of the noise is found; more pairs buy less than a quieter machine does.
 pub const ROUNDS_MAX: u32 = 100;
 /// Of a load: F0 lasted 300, a soak lasts hours.

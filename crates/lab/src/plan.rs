@@ -3,8 +3,8 @@
 
 mod fill;
 
-use crate::experiment::{Arm, Client, Experiment, Host, NetworkKind, Probe, Ready};
-use crate::fault::{Fault, suggestion};
+use crate::experiment::{Arm, Client, Experiment, Host, Load, NetworkKind, Probe, Ready};
+use crate::fault::{Fault, Path as FaultPath, suggestion};
 use crate::path;
 use crate::read::Places;
 use fill::{Owner, Scope};
@@ -30,6 +30,8 @@ pub struct Staged {
     pub hosts: Vec<StagedHost>,
     /// In the order in which they are started; those that the arm does without are not here.
     pub processes: Vec<StagedProcess>,
+    /// Run one after the other, before what is measured.
+    pub fills: Vec<StagedLoad>,
     /// Run at the same time.
     pub loads: Vec<StagedLoad>,
     /// Their URLs filled in.
@@ -129,6 +131,8 @@ pub struct StagedLoad {
     pub descriptors: Option<u64>,
     /// Pinned to this core, modulo how many there are.
     pub core: Option<usize>,
+    /// That it was the bottleneck does not void the sample.
+    pub may_limit: bool,
 }
 
 /// How much load.
@@ -197,14 +201,19 @@ pub fn staged(experiment: &Experiment, arm: &str, site: Site<'_>) -> Result<Stag
     for at in 0..experiment.processes.len() {
         processes.extend(process(experiment, arm, at, site, &mut scope));
     }
-    let loads: Vec<_> = (0..experiment.loads.len()).map(|at| load(experiment, index, at, site, &mut scope)).collect();
+    let fills = experiment.fills.iter().enumerate();
+    // What an arm adds is in the words of the program of the loads; fills have one of their own.
+    let fills = fills.map(|(at, fill)| load(experiment, fill, &path!["fill", at], &[], site, &mut scope)).collect();
+    let loads = experiment.loads.iter().enumerate();
+    let loads =
+        loads.map(|(at, one)| load(experiment, one, &path!["load", at], &arm.arguments, site, &mut scope)).collect();
     let probes = experiment.probes.iter().enumerate().map(|(at, probe)| told(probe, at, site, &mut scope)).collect();
     let faults = scope.into_faults();
     if !faults.is_empty() {
         return Err(faults);
     }
     let place = site.places.of(&path!["arm", index]);
-    Ok(Staged { arm: arm.name.clone(), place, network: site.network, hosts, processes, loads, probes })
+    Ok(Staged { arm: arm.name.clone(), place, network: site.network, hosts, processes, fills, loads, probes })
 }
 
 /// All hosts, `here` where the experiment names none.
@@ -262,7 +271,10 @@ fn process(
         (None, None) => None,
     };
     let conf = conf.map(|(conf, path)| scope.file(&mut owner, conf, &path));
-    let arguments = scope.texts(&mut owner, &process.arguments, &here.then("arguments"));
+    let arguments = match arm.process_arguments.get(&process.name) {
+        Some(own) => scope.texts(&mut owner, own, &path!["arm", scope.arm, "process_arguments", &process.name]),
+        None => scope.texts(&mut owner, &process.arguments, &here.then("arguments")),
+    };
     let ready = process.ready.as_ref().map(|ready| match ready {
         Ready::Http(url) => Ready::Http(scope.text(&mut owner, url, &here.then("ready").then("http"))),
         Ready::Tcp(address) => Ready::Tcp(scope.text(&mut owner, address, &here.then("ready").then("tcp"))),
@@ -284,29 +296,35 @@ fn process(
     })
 }
 
-fn load(experiment: &Experiment, arm: usize, at: usize, site: Site<'_>, scope: &mut Scope<'_>) -> StagedLoad {
-    let (load, arm_path) = (&experiment.loads[at], path!["arm", arm]);
-    let arm = &experiment.arms[arm];
-    let here = path!["load", at];
+/// A load or a fill, with the arguments that the arm puts behind its own.
+fn load(
+    experiment: &Experiment,
+    load: &Load,
+    here: &FaultPath,
+    of_arm: &[String],
+    site: Site<'_>,
+    scope: &mut Scope<'_>,
+) -> StagedLoad {
+    let arm_path = path!["arm", scope.arm];
+    let arm = experiment.arms.get(scope.arm);
     let name = load.name().to_owned();
     let mut owner = Owner::new(site.folder.join(&name));
-    let (url, url_path) = match &arm.url {
+    let (url, url_path) = match arm.and_then(|arm| arm.url.as_ref()) {
         Some(url) => (url, arm_path.then("url")),
         None => (&load.url, here.then("url")),
     };
     let url = scope.text(&mut owner, url, &url_path);
     let mut arguments = scope.texts(&mut owner, &load.arguments, &here.then("arguments"));
-    arguments.extend(scope.texts(&mut owner, &arm.arguments, &arm_path.then("arguments")));
+    arguments.extend(scope.texts(&mut owner, of_arm, &arm_path.then("arguments")));
     let amount = match (load.requests, load.seconds) {
         (Some(requests), _) => Amount::Requests(requests),
         (None, seconds) => Amount::Seconds(seconds.unwrap_or_default()),
     };
     StagedLoad {
-        name,
-        place: site.places.of(&here),
+        place: site.places.of(here),
         // A load without a host is refused when the experiment is checked.
         host: experiment.host_of_load(load.host.as_deref()).unwrap_or_default(),
-        program: load.program,
+        program: arm.and_then(|arm| arm.clients.get(&name)).copied().unwrap_or(load.program),
         files: scope.files(&mut owner),
         folder: owner.folder,
         url,
@@ -314,6 +332,8 @@ fn load(experiment: &Experiment, arm: usize, at: usize, site: Site<'_>, scope: &
         amount,
         descriptors: load.descriptors,
         core: load.core,
+        may_limit: load.may_limit,
+        name,
     }
 }
 

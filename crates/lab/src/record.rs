@@ -6,16 +6,19 @@
 //! | figure | what |
 //! |---|---|
 //! | `requests`, `requests_per_second`, `failed`, `failed_share` | of all loads together, whole answers; `failed.CAUSE` each |
-//! | `latency_ms.mean`, `.p50`, `.p90`, `.p99`, `.max` | of all loads together; `LOAD.…` with the load's name before it, for each |
+//! | `latency_ms.mean`, `.p50`, `.p90`, `.p99`, `.p99.9`, `.max` | of all loads together; `LOAD.…` with the load's name before it, for each |
 //! | `LOAD.…` | what else its program tells, by its own names, as `client.connections_opened` or `client.open_max` of `holdfast load --json` |
-//! | `cpu_us_per_request.PROCESS`, `cores.PROCESS`, `busiest.PROCESS` | CPU over answered requests; mean cores used; share of time that its busiest thread ran or waited for a core |
+//! | `cpu_us_per_request.PROCESS`, `cpu_user_us_per_request.PROCESS`, `cores.PROCESS`, `busiest.PROCESS` | CPU over answered requests; the part in user mode, in proportion to clock ticks; mean cores used; share of time that its busiest thread ran or waited for a core |
 //! | `rss_mb.PROCESS`, `rss_mb_max.PROCESS`, `descriptors.PROCESS`, `died.PROCESS` | at the end; most seen; at the end; 1 or 0 |
-//! | `cores.looking`, `cores_used` | mean cores that the lab itself used; part of all cores that anybody used |
+//! | `bytes_per_connection.PROCESS`, `calls_per_request.NAME` | growth of resident memory over the load for each connection that the loads had open, where they say how many (`open_max`); system calls, where a probe counts them |
+//! | `cores.looking`, `cores_used`, `stolen` | mean cores that the lab itself used; part of all cores that anybody used; part that the host of a virtual machine took although there was work |
 //! | `ports.HOST` | most of its ephemeral ports that were taken for one destination, as a part of those usable |
-//! | `sockets.HOST.STATE`, `sockets.HOST`, and both with the `NAME` of a probe | mean over the load; `.idle` behind it: before the load; `.net` behind it: less that |
+//! | `sockets.HOST.STATE`, `sockets.HOST`, and both with the `NAME` of a probe | mean over the load; `.idle` behind it: before the load; `.net` behind it: less that; `.end` behind it: right after the load |
+//! | `closed_first.NAME` | the same of sockets in TIME_WAIT whose local port is the probe's: who listens there closed first |
+//! | `share.NAME` | one figure over another, as the experiment says under `share` |
 //! | `tcp.HOST.COUNTER` | growth over the load, by `/proc/net/snmp` and `/proc/net/netstat`'s names, as `TcpExt.ListenOverflows` |
 //! | `queue.NAME.length`, `queue.NAME.backlog`, `bytes.NAME.…` | most seen |
-//! | `told.NAME.METRIC` | growth over the load; `.max` behind it: most seen |
+//! | `told.NAME.METRIC` | growth over the load, without what asking added to `stub_status`; `.max` behind it: most seen |
 
 mod io;
 

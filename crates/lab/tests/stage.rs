@@ -212,6 +212,41 @@ fn a_load_between_two_hosts_is_measured_from_all_sides() {
 }
 
 #[test]
+fn what_fills_a_pool_comes_first_and_neither_it_nor_our_questions_are_counted() {
+    let fill = "[[fill]]\nname = \"fill\"\nhost = \"client\"\nprogram = \"ab\"\nurl = \"http://{{origin}}:8000/\"\nrequests = 300\n\n";
+    let shares = "[[share]]\nname = \"opened\"\nof = \"told.nginx.accepts\"\nover = \"told.nginx.requests\"\n\n\
+                  [[share]]\nname = \"left\"\nof = \"sockets.served.TIME_WAIT.end\"\nover = \"requests\"\n\n";
+    let ran = perform(&SMALL.replace("[[arm]]", &format!("{fill}{shares}[[arm]]")));
+    assert_eq!(ran.error(), "");
+    assert!(ran.events.contains(&"Starting(\"fill\")".to_owned()), "{:?}", ran.events);
+    assert_eq!((ran.count("requests"), ran.count("told.nginx.requests")), (2000, 2000));
+    // ab without -k: each request has its connection, which the origin closes first.
+    assert!((ran.figure("share.opened") - 1.0).abs() < 0.01, "{}", ran.figure("share.opened"));
+    let (left, closed_first) = (ran.figure("sockets.served.TIME_WAIT.end"), ran.figure("closed_first.served.end"));
+    assert!(left >= 2000.0 && (closed_first - left).abs() < 0.5, "{left} left, of them {closed_first} the origin's");
+    assert!((ran.figure("share.left") - left / 2000.0).abs() < 1e-9);
+    assert!(ran.figure("sockets.served.TIME_WAIT.idle") < 10.0, "what was there before the fill");
+    assert!(ran.figure("cpu_user_us_per_request.origin") <= ran.figure("cpu_us_per_request.origin"));
+    ran.assert_clean();
+}
+
+#[test]
+fn system_calls_are_counted_where_they_may_be_and_the_probe_is_named_where_not() {
+    let probe = "[[probe]]\nkind = \"calls\"\nname = \"of_origin\"\nprocess = \"origin\"\n\n[[arm]]";
+    let ran = perform(&SMALL.replace("[[arm]]", probe).replace("requests = 2000", "requests = 200"));
+    if let Some((_, why)) = ran.record.absent.first() {
+        assert!(why.contains("strace"), "{why}");
+    } else if ran.record.samples.is_empty() {
+        assert!(ran.error().contains("probe of_origin: strace ended"), "{}", ran.error());
+    } else {
+        // Accept, receive, answer and close at least.
+        let calls = ran.figure("calls_per_request.of_origin");
+        assert!((4.0..100.0).contains(&calls), "{calls}");
+    }
+    ran.assert_clean();
+}
+
+#[test]
 fn without_namespaces_arms_that_need_settings_are_absent_and_others_run_on_loopback() {
     let text = SMALL
         .replace("sysctls = { \"net.core.somaxconn\" = \"77\" }\n", "")

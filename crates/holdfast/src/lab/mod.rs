@@ -2,6 +2,7 @@
 //! judged are `::lab`'s; here are the command line, the files, and what is said meanwhile.
 
 pub(crate) mod began;
+mod hold;
 mod leave;
 pub(crate) mod prepared;
 pub(crate) mod progress;
@@ -49,6 +50,9 @@ enum Command {
     Run(run::Args),
     /// Make the report of a run again from its record
     Report(reported::Args),
+    /// Hold connections: what `program = "hold"` starts
+    #[command(hide = true)]
+    Hold(hold::Args),
 }
 
 /// Runs the command.
@@ -63,6 +67,7 @@ pub(crate) fn run(args: &Args) -> u8 {
         }
         Command::Run(args) => run::run(args),
         Command::Report(args) => reported::run(args),
+        Command::Hold(args) => hold::run(args),
     };
     ran.unwrap_or_else(|message| {
         report::say(&message);

@@ -9,7 +9,7 @@ use crate::{exit, report};
 use ::lab::experiment::Order;
 use ::lab::judge::judge;
 use ::lab::stage::Stop;
-use ::lab::{Adaptation, Experiment, Loaded, Record};
+use ::lab::{Adaptation, Experiment, Loaded, Places, Record};
 use clap::ValueEnum;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,9 @@ pub(super) struct Args {
     /// Only arms in whose name this word stands; may be given several times
     #[arg(long, value_name = "WORD", conflicts_with = "arm")]
     only: Vec<String>,
+    /// A value of the experiment, over its own and its arms', and instead of a sweep over it; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
+    set: Vec<(String, String)>,
     /// Order of the arms within the rounds, instead of the experiment's
     #[arg(long, value_enum)]
     order: Option<Ordered>,
@@ -44,6 +47,9 @@ pub(super) struct Args {
     /// Make no network namespaces: all hosts are addresses of this machine's loopback
     #[arg(long)]
     loopback: bool,
+    /// Stands in the record and the report beside what the figures depend on, as in `commit=3f9a2b1`; may be given several times
+    #[arg(long, value_name = "NAME=TEXT", value_parser = parse_pair)]
+    note: Vec<(String, String)>,
     /// Write record, page and Markdown into this folder, named after date and experiment
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -58,6 +64,12 @@ enum Ordered {
     Mirrored,
     /// Drawn anew for each round from the seed.
     Random,
+}
+
+/// A name and what stands behind the first `=`.
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or("no NAME=…")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 impl Args {
@@ -76,7 +88,8 @@ impl Args {
             Ordered::Mirrored => Order::Mirrored,
             Ordered::Random => Order::Random,
         });
-        Ok(Adaptation { quick: self.quick, rounds: self.rounds, order, arms, control: self.control })
+        let values = self.set.clone();
+        Ok(Adaptation { quick: self.quick, rounds: self.rounds, order, values, arms, control: self.control })
     }
 }
 
@@ -88,21 +101,41 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
         prepared::again_as_root().map_err(named)?;
     }
     let stop = Stop::when_interrupted().map_err(|error| named(format_args!("signals cannot be handled: {error}")))?;
+    // Each combination of swept values is a run; the worst of them is what all come to.
+    let mut worst = exit::OK;
+    for cell in experiment.cells() {
+        let code = run_one(args, cell, &places, &stop)?;
+        worst = worst_of(worst, code);
+        if code == exit::FAILED {
+            break;
+        }
+    }
+    Ok(worst)
+}
+
+/// Whatever could not be run tells most, then what fails, then what is open.
+fn worst_of(one: u8, other: u8) -> u8 {
+    let rising = [exit::OK, exit::CLAIM_OPEN, exit::CLAIM_FAILS, exit::FAILED];
+    rising.into_iter().rfind(|code| [one, other].contains(code)).unwrap_or(exit::FAILED)
+}
+
+fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) -> Result<u8, String> {
     let began = Began::now();
     let stem = stem(&args.out, &experiment.name, &began).map_err(named)?;
     let wanted = Wanted {
         experiment,
-        places,
+        places: places.clone(),
         quick: args.quick,
         control: args.control,
         seed: args.seed,
         loopback: args.loopback,
     };
     let mut prepared = Prepared::new(wanted, &began).map_err(named)?;
+    prepared.record.fingerprint.extend(args.note.iter().map(|(name, note)| (printable(name), printable(note))));
     report::say(&prepared.in_short());
     let mut progress = Progress::new();
     let file = stem.with_added_extension("json");
-    let ran = prepared.perform(Some(&file), &stop, &mut |event| progress.tell(&event));
+    let ran = prepared.perform(Some(&file), stop, &mut |event| progress.tell(&event));
     progress.clear();
     if let Err(error) = &ran {
         report::say(&printable(&named(error)));

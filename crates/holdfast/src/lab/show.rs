@@ -64,9 +64,9 @@ fn document(title: &str) -> Document {
 fn takes(experiment: &Experiment) -> String {
     /// Making the network, starting and ending processes.
     const BESIDE_S: f64 = 1.0;
-    let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64;
+    let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64 * experiment.cell_count() as f64;
     let seconds = (experiment.seconds_per_sample() + BESIDE_S) * samples;
-    let counted = experiment.loads.iter().any(|load| load.requests.is_some());
+    let counted = experiment.loads.iter().chain(&experiment.fills).any(|load| load.requests.is_some());
     let more = if counted { " and its requests" } else { "" };
     if seconds < 120.0 { format!("{seconds:.0} s{more}") } else { format!("{:.0} min{more}", seconds / 60.0) }
 }
@@ -111,7 +111,7 @@ fn described(experiment: &Experiment) -> Document {
         let host = experiment.host_of_process(process.host.as_deref()).unwrap_or_default();
         processes = processes.row(vec![process.name.clone().into(), host.into(), process.program.clone().into()]);
     }
-    for load in &experiment.loads {
+    for load in experiment.fills.iter().chain(&experiment.loads) {
         let host = experiment.host_of_load(load.host.as_deref()).unwrap_or_default();
         let program = format!("{:?} {}", load.program, load.arguments.join(" ")).to_lowercase();
         processes = processes.row(vec![load.name().to_owned().into(), host.into(), program.into()]);
@@ -125,8 +125,20 @@ fn described(experiment: &Experiment) -> Document {
         .fact("rounds", format!("{}, arms {order}", method.rounds))
         .fact("takes", takes(experiment))
         .section(about)
-        .section(Section::new("What is compared").table(arms).table(processes))
+        .section(swept(experiment, Section::new("What is compared").table(arms).table(processes)))
         .section(Section::new("What is claimed").table(claims))
+}
+
+/// With the conditions under which it is run, where there are several.
+fn swept(experiment: &Experiment, section: Section) -> Section {
+    if experiment.sweep.is_empty() {
+        return section;
+    }
+    let mut table = Table::new("Each combination of these is a run of its own", &["value", "takes"]);
+    for (name, values) in &experiment.sweep {
+        table = table.row(vec![name.clone().into(), values.join(", ").into()]);
+    }
+    section.table(table)
 }
 
 /// What sets an arm apart, in the words of its file.
@@ -134,6 +146,9 @@ fn difference(arm: &Arm) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(arm.without.iter().map(|name| format!("no {name}")));
     parts.extend(arm.programs.iter().map(|(process, program)| format!("{process} is {program}")));
+    parts.extend(arm.clients.iter().map(|(load, client)| format!("{load} is {client:?}").to_lowercase()));
+    let arguments = arm.process_arguments.iter();
+    parts.extend(arguments.map(|(process, words)| format!("{process} with {}", words.join(" "))));
     parts.extend(arm.confs.iter().map(|(process, conf)| format!("{process} reads {conf}")));
     parts.extend(arm.values.iter().map(|(name, value)| format!("{name} = \"{}\"", value.replace('\n', " "))));
     let sysctls = arm.sysctls.iter();
@@ -166,6 +181,9 @@ fn bound(claim: &Claim) -> String {
 /// Every command line and file of an arm.
 fn started(loaded: &Loaded, arm: &str) -> Result<String, String> {
     let Loaded { experiment, places } = loaded;
+    // Of a sweep the first.
+    let cells = experiment.cells();
+    let experiment = cells.first().unwrap_or(experiment);
     let site = Site { folder: Path::new("/sample"), network: experiment.network.kind, places };
     let staged: Staged = plan::staged(experiment, arm, site).map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -185,7 +203,7 @@ fn started(loaded: &Loaded, arm: &str) -> Result<String, String> {
         let _ = writeln!(text, "{:?}{conf} {}", process.program, process.arguments.join(" "));
         add_files(&mut text, &process.files);
     }
-    for load in &staged.loads {
+    for load in staged.fills.iter().chain(&staged.loads) {
         let _ = writeln!(text, "\n# load {} on {}, {}", load.name, load.host, load.place);
         let _ = writeln!(text, "{:?} {} {}", load.program, load.arguments.join(" "), load.url);
         add_files(&mut text, &load.files);

@@ -2,8 +2,9 @@
 
 use super::{topology, unknown};
 use crate::Adaptation;
-use crate::experiment::{Arm, Experiment};
+use crate::experiment::{Arm, Experiment, Load};
 use crate::fault::{Fault, Path};
+use crate::limits::ARGUMENTS_MAX;
 use crate::path;
 use crate::plan::{Site, Staged, staged};
 use crate::read::Places;
@@ -31,13 +32,18 @@ fn names(experiment: &Experiment, arm: &Arm, here: &Path, faults: &mut Vec<Fault
     let programs = arm.programs.keys().map(|name| keyed("programs", name));
     let confs = arm.confs.keys().map(|name| keyed("confs", name));
     let descriptors = arm.descriptors.keys().map(|name| keyed("descriptors", name));
-    for (name, path, at_key) in without.chain(programs).chain(confs).chain(descriptors) {
+    let arguments = arm.process_arguments.keys().map(|name| keyed("process_arguments", name));
+    for (name, path, at_key) in without.chain(programs).chain(confs).chain(descriptors).chain(arguments) {
         if !processes().any(|known| known == name) {
             faults.push(Fault { at_key, ..unknown(path.clone(), "process", name, processes()) });
         } else if at_key && arm.without.contains(name) {
             let what = format!("arm \"{}\" does without \"{name}\", so nothing of it can be changed", arm.name);
             faults.push(Fault::of_key(path, what).with_hint("keep one of the two"));
         }
+    }
+    let loads = || experiment.loads.iter().map(Load::name);
+    for name in arm.clients.keys().filter(|name| !loads().any(|known| known == name.as_str())) {
+        faults.push(Fault { at_key: true, ..unknown(here.then("clients").then(name), "load", name, loads()) });
     }
     for (process, limit) in &arm.descriptors {
         if *limit < 1 || *limit > crate::limits::DESCRIPTORS_MAX {
@@ -51,9 +57,14 @@ fn names(experiment: &Experiment, arm: &Arm, here: &Path, faults: &mut Vec<Fault
             faults.push(unknown(here.then("confs").then(process), "file", conf, files));
         }
     }
+    for (process, arguments) in arm.process_arguments.iter().filter(|(_, arguments)| arguments.len() > ARGUMENTS_MAX) {
+        let fault = Fault::new(here.then("process_arguments").then(process), format!("{} arguments", arguments.len()));
+        faults.push(fault.with_hint(format!("at most {ARGUMENTS_MAX}")));
+    }
     for process in experiment.processes.iter().filter(|process| arm.programs.contains_key(&process.name)) {
         let mut changed = process.clone();
         changed.program.clone_from(&arm.programs[&process.name]);
+        changed.arguments.clone_from(arm.process_arguments.get(&process.name).unwrap_or(&process.arguments));
         changed.conf = arm.confs.get(&process.name).or(process.conf.as_ref()).cloned();
         if topology::program(process, here).is_none() {
             faults.extend(topology::program(&changed, here));
@@ -61,8 +72,24 @@ fn names(experiment: &Experiment, arm: &Arm, here: &Path, faults: &mut Vec<Fault
     }
 }
 
-/// Every template filled in, for each arm; and what comes of them compared.
+/// Every template filled in, for each arm under each condition; and what comes of them compared.
 fn whole(experiment: &Experiment, faults: &mut Vec<Fault>) {
+    for cell in experiment.cells() {
+        compared(&cell, faults);
+        // What is wrong under one condition is mostly wrong under all of them.
+        if !faults.is_empty() {
+            return;
+        }
+    }
+    let quick = experiment.adapted(&Adaptation { quick: true, ..Adaptation::default() });
+    for cell in quick.iter().flat_map(Experiment::cells) {
+        for arm in &cell.arms {
+            filled_in(&cell, &arm.name, faults);
+        }
+    }
+}
+
+fn compared(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let mut known: Vec<Staged> = Vec::new();
     for (at, arm) in experiment.arms.iter().enumerate() {
         let Some(mut staged) = filled_in(experiment, &arm.name, faults) else { continue };
@@ -76,12 +103,6 @@ fn whole(experiment: &Experiment, faults: &mut Vec<Fault>) {
             faults.push(Fault::of_key(path!["arm", at], what).with_hint(hint));
         }
         known.push(staged);
-    }
-    let quick = experiment.adapted(&Adaptation { quick: true, ..Adaptation::default() });
-    if let (Ok(quick), true) = (quick, faults.is_empty()) {
-        for arm in &quick.arms {
-            filled_in(&quick, &arm.name, faults);
-        }
     }
 }
 

@@ -1,17 +1,30 @@
-//! Claims: arms and figures that exist, and bounds that something can meet.
+//! Claims and shares: arms and figures that exist, and bounds that something can meet.
 
 use super::unknown;
-use crate::experiment::{Claim, Experiment};
+use crate::experiment::{Claim, Experiment, Share};
 use crate::fault::{Fault, Path};
 use crate::figure;
 use crate::path;
 
 pub(super) fn check(experiment: &Experiment, is_whole: bool, faults: &mut Vec<Fault>) {
+    for (at, share) in experiment.shares.iter().enumerate().filter(|_| is_whole) {
+        faults.extend(parts(experiment, share, &path!["share", at]));
+    }
     for (at, claim) in experiment.claims.iter().enumerate() {
         let here = path!["claim", at];
         arms(experiment, claim, &here, is_whole, faults);
         faults.extend(bounds(claim, &here));
     }
+}
+
+/// A share of what is measured in some arm at least; arms may do without it, and then have no such share.
+fn parts(experiment: &Experiment, share: &Share, here: &Path) -> Option<Fault> {
+    let mut names = figure::names(experiment, &[]);
+    names.retain(|name| !name.starts_with(figure::SHARE));
+    [("of", &share.of), ("over", &share.over)].into_iter().find_map(|(key, name)| {
+        let hint = figure::check(name, &names).err()?;
+        Some(Fault::new(here.then(key), format!("there is no figure \"{name}\"")).with_hint(hint))
+    })
 }
 
 fn arms(experiment: &Experiment, claim: &Claim, here: &Path, is_whole: bool, faults: &mut Vec<Fault>) {

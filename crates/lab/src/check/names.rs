@@ -35,6 +35,12 @@ fn letters(experiment: &Experiment, faults: &mut Vec<Fault>) {
     for (at, load) in experiment.loads.iter().enumerate() {
         word(load.name(), path!["load", at, "name"], false);
     }
+    for (at, fill) in experiment.fills.iter().enumerate() {
+        word(fill.name(), path!["fill", at, "name"], false);
+    }
+    for (at, share) in experiment.shares.iter().enumerate() {
+        word(&share.name, path!["share", at, "name"], false);
+    }
     for (at, probe) in experiment.probes.iter().enumerate() {
         word(name_of(probe), path!["probe", at, "name"], false);
     }
@@ -42,11 +48,12 @@ fn letters(experiment: &Experiment, faults: &mut Vec<Fault>) {
         word(name, path!["hosts", name], true);
     }
     let values = experiment.values.keys().map(|name| (name, path!["values", name]));
+    let swept = experiment.sweep.keys().map(|name| (name, path!["sweep", name]));
     let of_quick = experiment.quick.values.keys().map(|name| (name, path!["quick", "values", name]));
     let of_arms = experiment.arms.iter().enumerate();
     let of_arms =
         of_arms.flat_map(|(at, arm)| arm.values.keys().map(move |name| (name, path!["arm", at, "values", name])));
-    for (name, path) in values.chain(of_quick).chain(of_arms) {
+    for (name, path) in values.chain(swept).chain(of_quick).chain(of_arms) {
         word(name, path, true);
     }
     for name in experiment.files.keys().filter(|name| !is_file_name(name) || name.len() > NAME_CHARS_MAX) {
@@ -63,9 +70,11 @@ fn letters(experiment: &Experiment, faults: &mut Vec<Fault>) {
 
 fn name_of(probe: &Probe) -> &str {
     match probe {
-        Probe::Port { name, .. } | Probe::Queue { name, .. } | Probe::Bytes { name, .. } | Probe::Told { name, .. } => {
-            name
-        }
+        Probe::Port { name, .. }
+        | Probe::Queue { name, .. }
+        | Probe::Bytes { name, .. }
+        | Probe::Calls { name, .. }
+        | Probe::Told { name, .. } => name,
     }
 }
 
@@ -95,7 +104,10 @@ fn taken(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let processes = experiment.processes.iter().enumerate();
     let processes = processes.map(|(at, process)| (process.name.as_str(), path!["process", at, "name"], "process"));
     let loads = experiment.loads.iter().enumerate().map(|(at, load)| (load.name(), path!["load", at, "name"], "load"));
-    once(processes.chain(loads), faults);
+    let fills = experiment.fills.iter().enumerate().map(|(at, fill)| (fill.name(), path!["fill", at, "name"], "fill"));
+    once(processes.chain(loads).chain(fills), faults);
+    let shares = experiment.shares.iter().enumerate();
+    once(shares.map(|(at, share)| (share.name.as_str(), path!["share", at, "name"], "share")), faults);
     let hosts = experiment.hosts.keys().map(|name| (name.as_str(), path!["hosts", name], "host"));
     let probes = experiment.probes.iter().enumerate();
     let probes = probes.map(|(at, probe)| (name_of(probe), path!["probe", at, "name"], "probe"));
@@ -107,7 +119,8 @@ fn taken(experiment: &Experiment, faults: &mut Vec<Fault>) {
     for host in hosts {
         let in_arm = experiment.arms.iter().enumerate().filter(|(_, arm)| arm.values.contains_key(host));
         let in_all = experiment.values.contains_key(host).then(|| path!["values", host]);
-        for path in in_all.into_iter().chain(in_arm.map(|(at, _)| path!["arm", at, "values", host])) {
+        let swept = experiment.sweep.contains_key(host).then(|| path!["sweep", host]);
+        for path in in_all.into_iter().chain(swept).chain(in_arm.map(|(at, _)| path!["arm", at, "values", host])) {
             let fault =
                 Fault::of_key(path, format!("a value cannot be called \"{host}\": `{{{{{host}}}}}` is something else"));
             faults.push(fault.with_hint("call it otherwise"));

@@ -1,33 +1,27 @@
 //! Hosts, processes, loads, probes and times: what has to be there, and what cannot be together.
 
 use super::unknown;
-use crate::experiment::{Client, Experiment, File, NetworkKind, Probe, Process};
+use crate::experiment::{Client, Experiment, File, Load, NetworkKind, Probe, Process};
 use crate::fault::{Fault, Path};
-use crate::limits::{self, DURATION_SECONDS_MAX, FILES_MAX, HOSTS_MAX, VALUES_MAX};
+use crate::limits::{self, CELLS_MAX, DURATION_SECONDS_MAX, FILES_MAX, HOSTS_MAX, VALUES_MAX};
 use crate::path;
 use crate::plan::{HERE, Program};
 use std::collections::BTreeMap;
 
 pub(super) fn check(experiment: &Experiment, faults: &mut Vec<Fault>) {
     counts(experiment, faults);
+    sweep(experiment, faults);
     hosts(experiment, faults);
+    traced(experiment, faults);
     sysctls(experiment, faults);
-    for (at, load) in experiment.loads.iter().enumerate() {
-        let here = path!["load", at];
-        match (load.seconds, load.requests) {
-            (None, None) => {
-                let fault = Fault::of_key(here.clone(), format!("load \"{}\" has no end", load.name()));
-                faults.push(fault.with_hint("add `seconds` or `requests`"));
-            }
-            (Some(_), Some(_)) => {
-                let fault = Fault::of_key(here.then("requests"), "a load ends after `seconds` or after `requests`");
-                faults.push(fault.with_hint("keep one of them"));
-            }
-            (None, Some(_)) if matches!(load.program, Client::Wrk | Client::Siege) => {
-                let fault = Fault::of_key(here.then("requests"), "this program counts seconds, not requests");
-                faults.push(fault.with_hint("write `seconds` instead"));
-            }
-            _ => {}
+    for (load, here) in loads(experiment) {
+        faults.extend(end(load, load.program, &here.then("requests"), &here));
+    }
+    for (at, arm) in experiment.arms.iter().enumerate() {
+        let changed = experiment.loads.iter().filter_map(|load| Some((load, *arm.clients.get(load.name())?)));
+        for (load, program) in changed.filter(|(load, _)| load.seconds.is_none() && load.requests.is_some()) {
+            let here = path!["arm", at, "clients", load.name()];
+            faults.extend(end(load, program, &here, &here));
         }
     }
     for (at, process) in experiment.processes.iter().enumerate() {
@@ -42,6 +36,54 @@ pub(super) fn check(experiment: &Experiment, faults: &mut Vec<Fault>) {
         }
     }
     duration(experiment, faults);
+}
+
+/// All loads and fills, with their places.
+fn loads(experiment: &Experiment) -> impl Iterator<Item = (&Load, Path)> {
+    let loads = experiment.loads.iter().enumerate().map(|(at, load)| (load, path!["load", at]));
+    loads.chain(experiment.fills.iter().enumerate().map(|(at, fill)| (fill, path!["fill", at])))
+}
+
+/// A load ends in one way, and in one that its program knows; `counted` is where it says that it counts requests.
+fn end(load: &Load, program: Client, counted: &Path, here: &Path) -> Option<Fault> {
+    match (load.seconds, load.requests) {
+        (None, None) => {
+            let fault = Fault::of_key(here.clone(), format!("load \"{}\" has no end", load.name()));
+            Some(fault.with_hint("add `seconds` or `requests`"))
+        }
+        (Some(_), Some(_)) => {
+            let fault = Fault::of_key(counted.clone(), "a load ends after `seconds` or after `requests`");
+            Some(fault.with_hint("keep one of them"))
+        }
+        (None, Some(_)) if matches!(program, Client::Wrk | Client::Siege | Client::Hold) => {
+            let fault = Fault::of_key(counted.clone(), "this program counts seconds, not requests");
+            Some(fault.with_hint("write `seconds` instead"))
+        }
+        _ => None,
+    }
+}
+
+/// Each combination is a run; none is none.
+fn sweep(experiment: &Experiment, faults: &mut Vec<Fault>) {
+    for (name, values) in &experiment.sweep {
+        let here = path!["sweep", name];
+        let twice = values.iter().enumerate().find(|(at, value)| values.iter().take(*at).any(|known| known == *value));
+        if values.is_empty() {
+            faults.push(
+                Fault::new(here, format!("\"{name}\" has no value"))
+                    .with_hint("one at least, such as [\"30\", \"256\"]"),
+            );
+        } else if let Some((at, value)) = twice {
+            faults.push(
+                Fault::new(here.then(at), format!("\"{value}\" stands here twice")).with_hint("keep one of them"),
+            );
+        }
+    }
+    let cells = experiment.cell_count();
+    if cells > CELLS_MAX {
+        let fault = Fault::of_key(path!["sweep"], format!("these are {cells} combinations"));
+        faults.push(fault.with_hint(format!("at most {CELLS_MAX}: each is a whole run")));
+    }
 }
 
 fn counts(experiment: &Experiment, faults: &mut Vec<Fault>) {
@@ -80,9 +122,9 @@ fn hosts(experiment: &Experiment, faults: &mut Vec<Fault>) {
         let who = format!("process \"{}\"", process.name);
         host(experiment.host_of_process(process.host.as_deref()), path!["process", at], &who);
     }
-    for (at, load) in experiment.loads.iter().enumerate() {
+    for (load, here) in loads(experiment) {
         let who = format!("load \"{}\"", load.name());
-        host(experiment.host_of_load(load.host.as_deref()), path!["load", at], &who);
+        host(experiment.host_of_load(load.host.as_deref()), here, &who);
     }
     let mut no_port = Vec::new();
     for (at, probe) in experiment.probes.iter().enumerate() {
@@ -91,6 +133,7 @@ fn hosts(experiment: &Experiment, faults: &mut Vec<Fault>) {
                 (host, Some(*port))
             }
             Probe::Told { host, .. } => (host, None),
+            Probe::Calls { .. } => continue,
         };
         host(Some(on.clone()), path!["probe", at], "the probe");
         no_port.extend((port == Some(0)).then(|| path!["probe", at, "port"]));
@@ -98,6 +141,18 @@ fn hosts(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let no_port =
         no_port.into_iter().map(|path| Fault::new(path, "no socket is on port 0").with_hint("from 1 to 65535"));
     faults.extend(no_port);
+}
+
+/// Processes that probes look into.
+fn traced(experiment: &Experiment, faults: &mut Vec<Fault>) {
+    let known = || experiment.processes.iter().map(|process| process.name.as_str());
+    for (at, probe) in experiment.probes.iter().enumerate() {
+        if let Probe::Calls { process, .. } = probe
+            && !known().any(|known| known == process)
+        {
+            faults.push(unknown(path!["probe", at, "process"], "process", process, known()));
+        }
+    }
 }
 
 /// Settings that every namespace shows and none owns: writing them would change the machine.
@@ -189,7 +244,7 @@ pub(super) fn program(process: &Process, path: &Path) -> Option<Fault> {
 /// What a whole run takes at least.
 fn duration(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let sample = experiment.seconds_per_sample();
-    let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64;
+    let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64 * experiment.cell_count() as f64;
     if sample * samples > DURATION_SECONDS_MAX {
         let hours = sample * samples / 3600.0;
         let what = format!("{samples} samples of {sample} s are {hours:.0} hours");

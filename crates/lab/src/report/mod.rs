@@ -11,7 +11,8 @@ use crate::Record;
 use crate::experiment::Order;
 use crate::judge::Judged;
 use arms::Arms;
-use report::{Document, Outcome, Section, Severity, Table};
+use report::figure::shown;
+use report::{Document, Outcome, Section, Severity, Table, Unit};
 use std::collections::BTreeMap;
 
 /// The whole report. `judged` are the record's claims with their verdicts, as [`judge`](crate::judge::judge) returns them.
@@ -63,7 +64,21 @@ fn facts(record: &Record, arms: &Arms<'_>) -> Vec<(String, String)> {
         ("to repeat".to_owned(), record.command.clone()),
     ];
     facts.extend(record.fingerprint.iter().cloned());
+    facts.extend(stolen(record));
     facts
+}
+
+/// How much of a virtual machine's time was others'. `None` where no sample tells.
+fn stolen(record: &Record) -> Option<(String, String)> {
+    let shares: Vec<f64> = record.samples.iter().filter_map(|sample| sample.figures.get("stolen").copied()).collect();
+    let summary = stats::Summary::of(&shares)?;
+    let percent = |share: f64| shown(share * 100.0, &Unit::Percent);
+    let text = format!(
+        "{} of all cores in the middle of the samples, at most {}",
+        percent(summary.median),
+        percent(summary.max)
+    );
+    Some(("taken by the host".to_owned(), text))
 }
 
 fn amount(load: &crate::experiment::Load) -> Option<String> {

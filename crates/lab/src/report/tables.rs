@@ -1,12 +1,13 @@
 //! The figures by arm: throughput and latency, CPU of each process with the bottleneck, memory, sockets by TCP state, counters.
 
 use super::arms::{Arm, Arms};
+use crate::figure;
 use report::{Cell, Figure, Section, Severity, Table, Unit};
 use std::collections::BTreeSet;
 
 /// All tables; what was not measured has none.
 pub(super) fn sections(arms: &Arms<'_>) -> Vec<Section> {
-    let sections = [throughput(arms), cpu(arms), memory(arms), sockets(arms), counters(arms)];
+    let sections = [throughput(arms), shares(arms), cpu(arms), memory(arms), sockets(arms), counters(arms)];
     sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }
 
@@ -15,7 +16,8 @@ fn throughput(arms: &Arms<'_>) -> Section {
     let Some(first) = arms.as_slice().first() else { return section };
     let mut table = Table::new("Of all loads together", &["arm", "requests/s"]);
     table.columns.push(format!("of {}", first.name));
-    let latencies = ["latency_ms.mean", "latency_ms.p50", "latency_ms.p90", "latency_ms.p99", "latency_ms.max"];
+    let latencies =
+        ["latency_ms.mean", "latency_ms.p50", "latency_ms.p90", "latency_ms.p99", "latency_ms.p99.9", "latency_ms.max"];
     let shown: Vec<&str> = latencies.into_iter().filter(|name| arms.has(name)).collect();
     table.columns.extend(shown.iter().map(|name| name.trim_start_matches("latency_ms.").to_owned()));
     table.columns.extend(["requests", "failed"].map(str::to_owned));
@@ -93,10 +95,28 @@ fn by_load(arms: &Arms<'_>) -> Option<Table> {
     (!figures.is_empty()).then_some(table)
 }
 
+/// What the experiment itself divides: a column for each.
+fn shares(arms: &Arms<'_>) -> Section {
+    let section = Section::new("Shares");
+    let shares = &arms.record.experiment.shares;
+    let mut table = Table::new("One figure as a part of another", &["arm"]);
+    table.columns.extend(shares.iter().map(|share| share.name.clone()));
+    for arm in arms.iter() {
+        let cells = shares.iter().map(|share| arm.cell(&format!("{}{}", figure::SHARE, share.name)));
+        table = table.row([name(arm)].into_iter().chain(cells).collect());
+    }
+    if shares.is_empty() {
+        return section;
+    }
+    let meanings = shares.iter().map(|share| format!("{} is {} over {}", share.name, share.of, share.over));
+    section.table(table).note(Severity::Note, format!("{}.", meanings.collect::<Vec<_>>().join("; ")))
+}
+
 fn cpu(arms: &Arms<'_>) -> Section {
     let mut section = Section::new("CPU");
     for (title, prefix) in [
         ("CPU per answered request, by process", "cpu_us_per_request"),
+        ("Of it in user mode", "cpu_user_us_per_request"),
         ("Cores used, mean, by process", "cores"),
         ("Time that the busiest thread of a process ran or waited for a core", "busiest"),
     ] {
@@ -110,6 +130,7 @@ fn memory(arms: &Arms<'_>) -> Section {
     for (title, prefix) in [
         ("Resident memory at most, by process, MB", "rss_mb_max"),
         ("Resident memory at the end, by process, MB", "rss_mb"),
+        ("Growth over the load for each open connection, by process, bytes", "bytes_per_connection"),
         ("Open descriptors, by process", "descriptors"),
         ("Samples in which a process died", "died"),
     ] {
@@ -143,12 +164,32 @@ fn sockets(arms: &Arms<'_>) -> Section {
     for (place, what) in probes.iter().map(|name| (*name, "probe")).chain(hosts.map(|host| (host, "host"))) {
         section.blocks.extend(by_state(place, what, words, arms).map(report::Block::Table));
     }
+    section.blocks.extend(at_end(&probes, arms).map(report::Block::Table));
     if !section.blocks.is_empty() {
         let note = "Idle is before the load, in the same topology; net is the mean over the load less that. Where nothing was \
                     there before, only the mean is shown. Where both ends of a connection stand on one host, both are counted.";
         section = section.note(Severity::Note, note);
     }
     section
+}
+
+/// What the load has left on each probed port, and whose it is.
+fn at_end(probes: &[&str], arms: &Arms<'_>) -> Option<Table> {
+    let mut table = Table::new("Right after the load, by probe", &["arm"]);
+    let columns = probes.iter().flat_map(|probe| {
+        [
+            (format!("{probe}: all"), format!("sockets.{probe}.end")),
+            (format!("{probe}: TIME_WAIT"), format!("sockets.{probe}.TIME_WAIT.end")),
+            (format!("{probe}: of these, closed first by who listens"), format!("closed_first.{probe}.end")),
+        ]
+    });
+    let columns: Vec<(String, String)> = columns.filter(|(_, figure)| arms.has(figure)).collect();
+    table.columns.extend(columns.iter().map(|(title, _)| title.clone()));
+    for arm in arms.iter() {
+        let cells = columns.iter().map(|(_, figure)| arm.cell(figure));
+        table = table.row([name(arm)].into_iter().chain(cells).collect());
+    }
+    (!columns.is_empty()).then_some(table)
 }
 
 pub(super) fn probed_port(probe: &crate::experiment::Probe) -> Option<&str> {
@@ -230,6 +271,7 @@ fn counters(arms: &Arms<'_>) -> Section {
     let kept = first.into_iter().chain(rest).take(TOLD_MAX);
     for table in [
         by_figure("The kernel's counters, growth over the load, by host", arms, counters),
+        by_figure("System calls per answered request", arms, of("calls_per_request.")),
         by_figure("Accept queues and bytes in socket queues, most seen", arms, queues),
         by_figure("Told by processes, growth over the load", arms, kept),
     ] {

@@ -19,7 +19,7 @@ const NUMBERS_MAX: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
     pub(super) address: SocketAddr,
-    path: String,
+    pub(super) path: String,
 }
 
 impl Url {
@@ -54,10 +54,20 @@ impl Url {
 }
 
 /// The numbers of an answer by their names: nginx's `stub_status`, or Prometheus text, where those of one name that differ in
-/// labels are added up. Empty where it is neither.
-pub(super) fn parse_numbers(answer: &str) -> BTreeMap<String, f64> {
+/// labels are added up. Empty where it is neither. `asked` is how many times the question was asked, this time included:
+/// `stub_status` counts a connection and a request for each, and what is told of is the load.
+pub(super) fn parse_numbers(answer: &str, asked: u64) -> BTreeMap<String, f64> {
     let body = answer.split_once("\r\n\r\n").map_or(answer, |(_, body)| body);
-    if body.starts_with("Active connections:") { parse_stub_status(body) } else { parse_prometheus(body) }
+    if !body.starts_with("Active connections:") {
+        return parse_prometheus(body);
+    }
+    let mut numbers = parse_stub_status(body);
+    for name in ["accepts", "handled", "requests"] {
+        if let Some(count) = numbers.get_mut(name) {
+            *count -= asked as f64;
+        }
+    }
+    numbers
 }
 
 fn parse_stub_status(body: &str) -> BTreeMap<String, f64> {
@@ -117,18 +127,18 @@ mod tests {
     fn the_status_of_nginx_is_read() {
         let said = "HTTP/1.1 200 OK\r\n\r\nActive connections: 2 \nserver accepts handled requests\n 31 30 4711 \n\
                     Reading: 0 Writing: 1 Waiting: 5 \n";
-        let numbers = parse_numbers(said);
+        let numbers = parse_numbers(said, 1);
         let of = |name: &str| numbers.get(name).copied();
-        assert_eq!((of("active"), of("accepts"), of("handled")), (Some(2.0), Some(31.0), Some(30.0)));
-        assert_eq!((of("requests"), of("waiting"), numbers.len()), (Some(4711.0), Some(5.0), 7));
+        assert_eq!((of("active"), of("accepts"), of("handled")), (Some(2.0), Some(30.0), Some(29.0)));
+        assert_eq!((of("requests"), of("waiting"), numbers.len()), (Some(4710.0), Some(5.0), 7));
     }
 
     #[test]
     fn metrics_of_one_name_are_added_up_whatever_their_labels() {
         let said = "HTTP/1.1 200 OK\r\n\r\n# HELP x y\nx{a=\"1\"} 2\nx{a=\"} 9\",b=\"2\"} 3.5\ny 4 1700000000\nz_bucket{le=\"1\"} 5\n\
                     n NaN\nbad\n{} 1\n";
-        let numbers = parse_numbers(said);
+        let numbers = parse_numbers(said, 1);
         assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [("x".to_owned(), 5.5), ("y".to_owned(), 4.0)]);
-        assert!(parse_numbers("HTTP/1.1 404 Not Found\r\n\r\n<html> no </html>").is_empty());
+        assert!(parse_numbers("HTTP/1.1 404 Not Found\r\n\r\n<html> no </html>", 1).is_empty());
     }
 }

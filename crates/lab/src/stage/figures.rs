@@ -3,8 +3,9 @@
 
 use super::bottleneck::{Bottleneck, void_by_load};
 use super::client;
+use super::held::add_held;
 use super::looks::{Fullest, Look, Numbers};
-use super::usage::{Busiest, Cores};
+use super::usage::{Busiest, Cores, Cpu};
 use crate::record::Sample;
 use sockdiag::Counters;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,8 @@ use std::time::Instant;
 const CEILING_SHARE: f64 = 0.95;
 /// Metrics of a process that are charted: of a page with hundreds those that changed most often.
 const TOLD_SERIES_MAX: usize = 32;
+/// Part of all cores that the host may take before it is worth a sentence.
+const STOLEN_MAX: f64 = 0.02;
 /// Part of a core that looking may take before it is worth a sentence.
 const LOOKING_CORES_MAX: f64 = 0.05;
 
@@ -24,7 +27,7 @@ pub(super) struct Reading {
     pub(super) counters: Numbers,
     pub(super) cores: Cores,
     /// By process.
-    pub(super) cpu_ns: BTreeMap<String, u64>,
+    pub(super) cpu: BTreeMap<String, Cpu>,
     /// Of this program without what it started.
     pub(super) own_cpu_ns: u64,
 }
@@ -35,7 +38,9 @@ pub(super) struct Client {
     pub(super) name: String,
     pub(super) figures: client::Figures,
     /// From its start to its end.
-    pub(super) cpu_ns: u64,
+    pub(super) cpu: Cpu,
+    /// That it was the bottleneck does not void the sample.
+    pub(super) may_limit: bool,
 }
 
 /// Everything that was seen.
@@ -53,6 +58,8 @@ pub(super) struct Seen {
     pub(super) processes: Vec<String>,
     /// Why each of those that may die did.
     pub(super) died: BTreeMap<String, String>,
+    /// System calls under load, by probe.
+    pub(super) calls: BTreeMap<String, u64>,
     /// What is to be said besides.
     pub(super) remarks: Vec<String>,
 }
@@ -106,21 +113,30 @@ impl Seen {
     fn add_processes(&self, figures: &mut Numbers) {
         let requests: u64 = self.clients.iter().map(|client| client.figures.requests).sum();
         let of_process = |name: &String| {
-            let then = self.before.cpu_ns.get(name).copied().unwrap_or(0);
-            self.after.cpu_ns.get(name).copied().unwrap_or(0).saturating_sub(then)
+            let of = |reading: &Reading| reading.cpu.get(name).copied().unwrap_or_default();
+            of(&self.after).since(of(&self.before))
         };
         let processes = self.processes.iter().map(|name| (name, of_process(name)));
-        let loads = self.clients.iter().map(|client| (&client.name, client.cpu_ns));
-        for (name, cpu_ns) in processes.chain(loads) {
-            figures.insert(format!("cores.{name}"), cpu_ns as f64 / 1e9 / self.elapsed_s());
+        let loads = self.clients.iter().map(|client| (&client.name, client.cpu.since(Cpu::default())));
+        for (name, (user_us, system_us)) in processes.chain(loads) {
+            figures.insert(format!("cores.{name}"), (user_us + system_us) / 1e6 / self.elapsed_s());
             if requests > 0 {
-                figures.insert(format!("cpu_us_per_request.{name}"), cpu_ns as f64 / 1e3 / requests as f64);
+                let each = |us: f64| us / requests as f64;
+                figures.insert(format!("cpu_us_per_request.{name}"), each(user_us + system_us));
+                figures.insert(format!("cpu_user_us_per_request.{name}"), each(user_us));
             }
             figures.insert(format!("died.{name}"), f64::from(u8::from(self.died.contains_key(name))));
         }
+        let calls = self.calls.iter().filter(|_| requests > 0);
+        let each = calls.map(|(name, count)| (format!("calls_per_request.{name}"), *count as f64 / requests as f64));
+        figures.extend(each);
+        let open = self.clients.iter().filter_map(|client| client.figures.more.get("open_max")).sum();
+        let before = self.looks.iter().rfind(|look| look.at <= self.before.at);
+        add_held(figures, &self.processes, open, before.zip(self.during().next_back()));
         let looking_ns = self.after.own_cpu_ns.saturating_sub(self.before.own_cpu_ns);
         figures.insert("cores.looking".to_owned(), looking_ns as f64 / 1e9 / self.elapsed_s());
         figures.insert("cores_used".to_owned(), self.after.cores.used_since(self.before.cores));
+        figures.insert("stolen".to_owned(), self.after.cores.stolen_since(self.before.cores));
     }
 
     /// What grew, and what people ask for also when it did not.
@@ -202,7 +218,11 @@ impl Seen {
             let during = || points.iter().filter(|(at, _)| (0.0..=ended_s).contains(at)).map(|(_, value)| *value);
             let group = name.split('.').next().unwrap_or_default();
             match group {
-                "sockets" => {
+                "sockets" | "closed_first" => {
+                    // Looked at right after the load.
+                    if let Some((_, last)) = points.last() {
+                        figures.insert(format!("{name}.end"), *last);
+                    }
                     let (idle, load) = (mean(idle).unwrap_or(0.0), mean(during()));
                     figures.insert(format!("{name}.idle"), idle);
                     if let Some(load) = load {
@@ -249,19 +269,25 @@ impl Seen {
     }
 
     fn void(&self, busiest: &BTreeMap<String, Busiest>) -> Option<String> {
-        let by_itself: Vec<String> = self
-            .clients
-            .iter()
-            .flat_map(|client| client.figures.void.iter().map(move |why| format!("{}: {why}", client.name)))
-            .collect();
+        let by_itself = self.said_of_themselves(false);
         if !by_itself.is_empty() {
             return Some(by_itself.join("; "));
         }
         let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<(&str, Busiest)> {
             busiest.iter().filter(|(name, _)| wanted(name)).map(|(name, busiest)| (name.as_str(), *busiest)).collect()
         };
-        let is_closed = |name: &str| self.clients.iter().any(|client| client.name == name && !client.figures.is_open);
+        let is_closed = |name: &str| {
+            self.clients.iter().any(|client| client.name == name && !client.figures.is_open && !client.may_limit)
+        };
         void_by_load(&of(&is_closed), &of(&|name| !self.is_load(name)))
+    }
+
+    /// Why figures are void in the clients' own words: of those that may be the bottleneck, or of those that may not.
+    fn said_of_themselves(&self, may_limit: bool) -> Vec<String> {
+        let clients = self.clients.iter().filter(|client| client.may_limit == may_limit);
+        clients
+            .flat_map(|client| client.figures.void.iter().map(move |why| format!("{}: {why}", client.name)))
+            .collect()
     }
 
     fn remarks(&self, busiest: &BTreeMap<String, Busiest>, figures: &Numbers) -> Vec<String> {
@@ -282,6 +308,7 @@ impl Seen {
                 cores_used * 100.0
             ));
         }
+        remarks.extend(self.said_of_themselves(true));
         remarks.extend(self.ceilings());
         remarks.extend(self.died.iter().map(|(name, why)| format!("{name} died: {why}")));
         // Tunnels that are only held exchange nothing, and nothing fails.
@@ -291,6 +318,10 @@ impl Seen {
         }
         if let Some(looking) = figures.get("cores.looking").filter(|looking| **looking > LOOKING_CORES_MAX) {
             remarks.push(format!("looking took {:.0} % of a core", looking * 100.0));
+        }
+        if let Some(stolen) = figures.get("stolen").filter(|stolen| **stolen > STOLEN_MAX) {
+            remarks
+                .push(format!("the host took time that the cores had work for ({:.0} % of all cores)", stolen * 100.0));
         }
         remarks.extend(self.remarks.iter().cloned());
         remarks
@@ -400,9 +431,14 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
+    /// So many seconds, and of each 75 ticks of 100 in system mode.
+    fn used(seconds: u64, system_ticks: u64) -> Cpu {
+        Cpu { total_ns: seconds * SECOND_NS, user_ticks: seconds * 100 - system_ticks, system_ticks }
+    }
+
     fn reading(at: Instant, counters: &[(&str, f64)], cpu_s: u64) -> Reading {
-        let cpu_ns = BTreeMap::from([("proxy".to_owned(), cpu_s * SECOND_NS)]);
-        Reading { at, counters: numbers(counters), cores: Cores::default(), cpu_ns, own_cpu_ns: 0 }
+        let cpu = BTreeMap::from([("proxy".to_owned(), used(cpu_s, 75 * cpu_s))]);
+        Reading { at, counters: numbers(counters), cores: Cores::default(), cpu, own_cpu_ns: 0 }
     }
 
     /// Of a second each: idle, warm-up, two of load, and what came after. The client ran for `busy` of the load.
@@ -445,9 +481,10 @@ mod tests {
             loaded_from: start + SECOND / 2,
             before: reading(began, &[("tcp.proxy.Tcp.ActiveOpens", 5.0), ("tcp.proxy.TcpExt.Odd", 1.0)], 1),
             after: reading(began + SECOND * 2, &[("tcp.proxy.Tcp.ActiveOpens", 5.0), ("tcp.proxy.TcpExt.Odd", 1.0)], 2),
-            clients: vec![Client { name: "client".to_owned(), figures, cpu_ns: SECOND_NS }],
+            clients: vec![Client { name: "client".to_owned(), figures, cpu: used(1, 75), may_limit: false }],
             processes: vec!["proxy".to_owned()],
             died: BTreeMap::new(),
+            calls: BTreeMap::from([("of_proxy".to_owned(), 9500)]),
             remarks: Vec::new(),
         }
     }
@@ -459,6 +496,7 @@ mod tests {
         assert_eq!(of("sockets.proxy.TIME_WAIT"), Some(50.0), "neither the warm-up nor what came after");
         assert_eq!(of("sockets.proxy.TIME_WAIT.idle"), Some(10.0));
         assert_eq!(of("sockets.proxy.TIME_WAIT.net"), Some(40.0));
+        assert_eq!(of("sockets.proxy.TIME_WAIT.end"), Some(900.0), "and this is what came after");
         assert_eq!(
             (of("queue.accepts.length"), of("rss_mb.proxy"), of("rss_mb_max.proxy")),
             (Some(6.0), Some(2.0), Some(3.0))
@@ -481,6 +519,13 @@ mod tests {
             (of("cpu_us_per_request.proxy"), of("cores.proxy"), of("died.proxy")),
             (Some(1000.0), Some(0.5), Some(0.0))
         );
+        assert_eq!((of("cpu_user_us_per_request.proxy"), of("calls_per_request.of_proxy")), (Some(250.0), Some(9.5)));
+        assert_eq!(of("bytes_per_connection.proxy"), None, "nobody says how many were open");
+        let mut held = seen([0.0; 5], 0.5);
+        held.clients[0].figures.more.insert("open_max".to_owned(), 4.0);
+        // 4 MB at the last look before the load, 2 MB at the last one under it.
+        let bytes = held.into_sample().figures["bytes_per_connection.proxy"];
+        assert_eq!(bytes.to_bits(), (-2.0 * 1024.0 * 1024.0 / 4.0_f64).to_bits());
         assert_eq!((of("busiest.client"), of("busiest.proxy")), (Some(0.5), Some(0.5)));
         assert_eq!(of("tcp.proxy.Tcp.ActiveOpens"), Some(0.0), "people ask for it");
         assert_eq!(of("tcp.proxy.TcpExt.Odd"), None, "nobody asks for one of hundreds that did not grow");
@@ -497,6 +542,12 @@ mod tests {
         let mut late = seen([0.0; 5], 0.1);
         late.clients[0].figures.void.push("it was late".to_owned());
         assert_eq!(late.into_sample().void.as_deref(), Some("client: it was late"));
+        let mut measured = seen([0.0; 5], 0.97);
+        measured.clients[0].may_limit = true;
+        measured.clients[0].figures.void.push("it was late".to_owned());
+        let sample = measured.into_sample();
+        assert_eq!(sample.void, None, "it is what is measured");
+        assert!(sample.remarks.contains(&"client: it was late".to_owned()), "{:?}", sample.remarks);
     }
 
     #[test]
@@ -513,7 +564,7 @@ mod tests {
         let mut two = seen([0.0; 5], 0.5);
         let mut other = two.clients[0].figures.clone();
         (other.requests, other.latency.mean, other.latency.p99) = (3000, Some(6.0), Some(1.0));
-        two.clients.push(Client { name: "second".to_owned(), figures: other, cpu_ns: 0 });
+        two.clients.push(Client { name: "second".to_owned(), figures: other, cpu: Cpu::default(), may_limit: false });
         let figures = two.into_sample().figures;
         assert_eq!((figures["requests"], figures["latency_ms.mean"], figures["latency_ms.p99"]), (4000.0, 5.0, 5.0));
         assert_eq!((figures["second.requests"], figures["failed.refused"]), (3000.0, 20.0));
@@ -529,7 +580,12 @@ mod tests {
         (two.clients[0].figures.latency, two.clients[0].figures.histogram) =
             (latency(500.0), vec![(1_000_000, 98), (500_000_000, 2)]);
         (other.latency, other.histogram) = (latency(1.0), vec![(1_000_000, 900)]);
-        two.clients.push(Client { name: "second".to_owned(), figures: other.clone(), cpu_ns: 0 });
+        two.clients.push(Client {
+            name: "second".to_owned(),
+            figures: other.clone(),
+            cpu: Cpu::default(),
+            may_limit: false,
+        });
         let figures = of_loads(&two.clients).into_iter().collect::<BTreeMap<_, _>>();
         assert!((figures["latency_ms.p99"] - 1.0).abs() < 0.001, "two of a thousand are beyond it: {figures:?}");
         assert_eq!(figures["latency_ms.max"].to_bits(), 500.0_f64.to_bits());

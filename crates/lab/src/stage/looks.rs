@@ -82,6 +82,8 @@ struct Told {
     url: Url,
     /// How long it took at the last time.
     took: Duration,
+    /// How often it was asked.
+    asked: u64,
 }
 
 impl Looker {
@@ -111,7 +113,13 @@ impl Looker {
                 let parsed = Url::parse(url);
                 let url = parsed
                     .ok_or_else(|| StageError::new(format!("probe {name}: {url} is not http://ADDRESS:PORT/PATH")))?;
-                told.push(Told { name: name.clone(), space: network.space(host)?.clone(), url, took: Duration::ZERO });
+                told.push(Told {
+                    name: name.clone(),
+                    space: network.space(host)?.clone(),
+                    url,
+                    took: Duration::ZERO,
+                    asked: 0,
+                });
             }
         }
         Ok(Self { places, told })
@@ -165,7 +173,8 @@ impl Told {
         let begun = Instant::now();
         let answer = self.space.run(|| self.url.ask()).ok().and_then(Result::ok);
         self.took = begun.elapsed();
-        let numbers = answer.map(|(_, text)| parse_numbers(&text)).unwrap_or_default();
+        self.asked += 1;
+        let numbers = answer.map(|(_, text)| parse_numbers(&text, self.asked)).unwrap_or_default();
         numbers.into_iter().map(|(metric, value)| (format!("told.{}.{metric}", self.name), value)).collect()
     }
 }
@@ -174,7 +183,7 @@ impl Told {
 fn host_of(probe: &Probe) -> Option<&str> {
     match probe {
         Probe::Port { host, .. } | Probe::Queue { host, .. } | Probe::Bytes { host, .. } => Some(host),
-        Probe::Told { .. } => None,
+        Probe::Told { .. } | Probe::Calls { .. } => None,
     }
 }
 
@@ -190,6 +199,8 @@ struct Counted {
 #[derive(Clone, Default)]
 struct OfProbe {
     states: [u32; State::ALL.len()],
+    /// In TIME_WAIT on the port's own side.
+    closed_first: u32,
     receive: u64,
     send: u64,
     zero_windows: u32,
@@ -206,7 +217,10 @@ impl Place {
         }
         for (probe, of) in probes.iter().zip(&counted.probes) {
             match probe {
-                Probe::Port { name, .. } => add_states(&mut look.numbers, name, &of.states),
+                Probe::Port { name, .. } => {
+                    add_states(&mut look.numbers, name, &of.states);
+                    look.numbers.insert(format!("closed_first.{name}"), f64::from(of.closed_first));
+                }
                 Probe::Queue { name, .. } => {
                     look.numbers.insert(format!("queue.{name}.length"), of.receive as f64);
                     look.numbers.insert(format!("queue.{name}.backlog"), of.send as f64);
@@ -216,7 +230,7 @@ impl Place {
                     look.numbers.insert(format!("bytes.{name}.send"), of.send as f64);
                     look.numbers.insert(format!("bytes.{name}.zero_windows"), f64::from(of.zero_windows));
                 }
-                Probe::Told { .. } => {}
+                Probe::Told { .. } | Probe::Calls { .. } => {}
             }
         }
         let fullest = counted.destinations.iter().max_by_key(|(_, sockets)| **sockets);
@@ -238,7 +252,10 @@ impl Counted {
         count(&mut self.states, socket.state);
         for (probe, of) in probes.iter().zip(&mut self.probes) {
             match probe {
-                Probe::Port { port, .. } if local == *port || remote == *port => count(&mut of.states, socket.state),
+                Probe::Port { port, .. } if local == *port || remote == *port => {
+                    count(&mut of.states, socket.state);
+                    of.closed_first += u32::from(local == *port && socket.state == State::TimeWait);
+                }
                 Probe::Queue { port, .. } if local == *port && socket.state == State::Listen => {
                     of.receive += u64::from(socket.recv_queue);
                     of.send += u64::from(socket.send_queue);

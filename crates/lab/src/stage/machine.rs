@@ -84,7 +84,9 @@ fn foreign_programs(experiment: &Experiment) -> BTreeSet<String> {
     let words = experiment.processes.iter().map(|process| &process.program).chain(of_arms);
     let known = words.filter(|word| matches!(Program::parse(word), Program::Nginx | Program::Haproxy | Program::Go));
     let mut names: BTreeSet<String> = known.cloned().collect();
-    let clients = experiment.loads.iter().map(|load| load.program).filter(|client| *client != Client::Load);
+    let of_arms = experiment.arms.iter().flat_map(|arm| arm.clients.values().copied());
+    let clients = experiment.loads.iter().chain(&experiment.fills).map(|load| load.program).chain(of_arms);
+    let clients = clients.filter(|client| !matches!(client, Client::Load | Client::Hold));
     names.extend(clients.map(|client| client_name(client).to_owned()));
     names
 }
@@ -93,6 +95,7 @@ fn version_flag(name: &str) -> &'static str {
     match name {
         "go" => "version",
         "ab" | "siege" => "-V",
+        "h2load" | "oha" => "--version",
         _ => "-v",
     }
 }

@@ -7,9 +7,12 @@
 
 mod ask;
 pub mod bottleneck;
+mod calls;
 pub mod client;
 mod error;
 mod figures;
+mod held;
+pub mod hold;
 mod looks;
 pub mod machine;
 pub mod namespace;

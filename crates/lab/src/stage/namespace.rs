@@ -18,19 +18,6 @@ pub fn in_namespace() -> Result<Command, StageError> {
     Ok(inside)
 }
 
-/// An error in words where no namespace is to be had.
-pub fn check_namespaces() -> Result<(), StageError> {
-    let output = unshared().args(["ip", "link", "set", "lo", "up"]).output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        return Err(StageError::new(format!(
-            "no network namespace can be made, in which each arm has its own sockets: be root, or let users have \
-             namespaces (kernel.unprivileged_userns_clone), and install util-linux and iproute2\n{said}"
-        )));
-    }
-    Ok(())
-}
-
 /// What begins a command line in a new namespace. A plain user is root in it.
 fn unshared() -> Command {
     let mut unshare = Command::new("unshare");

@@ -264,22 +264,6 @@ pub fn wait_without_reaping(child: u32) -> Result<bool, StageError> {
     Ok(waitid(WaitId::Pid(pid), options).map_err(io::Error::from)?.is_some())
 }
 
-/// Raises this process's limit of open descriptors, which the programs that it starts inherit; as far as it may, and with an
-/// error if that is not enough.
-pub fn raise_descriptors(wanted: u64) -> Result<(), StageError> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let hard = limit.maximum.unwrap_or(u64::MAX);
-    limit.current = Some(hard.min(wanted));
-    setrlimit(Resource::Nofile, limit)
-        .map_err(|error| StageError::new(format!("cannot raise the limit of descriptors: {error}")))?;
-    if hard < wanted {
-        let text = format!("{wanted} descriptors are wanted, and the hard limit is {hard}: raise it (ulimit -Hn)");
-        return Err(StageError::new(text));
-    }
-    Ok(())
-}
-
 /// The first executable file of that name in the folders given, on `$PATH`, and then in the folders of system programs,
 /// which a plain user's `$PATH` leaves out on Debian. A name with a slash is a path, as in a shell. Absolute.
 pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {

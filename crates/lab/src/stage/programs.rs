@@ -4,7 +4,7 @@
 use super::StageError;
 use super::process::{Started, find_program, pause};
 use super::run::Stop;
-use crate::experiment::Client;
+use crate::experiment::{Client, Probe};
 use crate::plan::{Content, Program, Staged, StagedProcess};
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// The first build of a program with an HTTP server in it compiles half of Go's library, on one core in some minutes.
 const GO_BUILD_TIME_MAX: Duration = Duration::from_mins(5);
+
+/// What counts system calls.
+pub(super) const STRACE: &str = "strace";
 
 /// Where programs are looked for.
 #[derive(Debug, Clone)]
@@ -63,18 +66,21 @@ impl Programs {
     /// The program of a load.
     pub(super) fn client(&self, client: Client) -> Option<PathBuf> {
         match client {
-            Client::Load => Some(self.holdfast.clone()),
+            Client::Load | Client::Hold => Some(self.holdfast.clone()),
             other => self.find(client_name(other)),
         }
     }
 
     /// Finds and builds everything that an arm needs. `Some`: why it cannot be run on this machine.
     pub(super) fn prepare(&self, staged: &Staged, stop: &Stop) -> Result<Option<String>, StageError> {
-        for load in &staged.loads {
+        for load in staged.fills.iter().chain(&staged.loads) {
             if self.client(load.program).is_none() {
                 let why = absent(client_name(load.program));
                 return Ok(Some(format!("{}: load {}: {why}", load.place, load.name)));
             }
+        }
+        if staged.probes.iter().any(|probe| matches!(probe, Probe::Calls { .. })) && self.find(STRACE).is_none() {
+            return Ok(Some(absent(STRACE)));
         }
         for process in &staged.processes {
             let name = match &process.program {
@@ -209,19 +215,24 @@ fn is_go(path: &Path) -> bool {
 /// The program's name on the disk.
 pub(super) fn client_name(client: Client) -> &'static str {
     match client {
-        Client::Load => "holdfast",
+        Client::Load | Client::Hold => "holdfast",
         Client::Ab => "ab",
         Client::Wrk => "wrk",
         Client::Siege => "siege",
+        Client::H2load => "h2load",
+        Client::Hey => "hey",
+        Client::Oha => "oha",
     }
 }
 
 /// That a program is nowhere, and what provides it: the same packages as `cargo xtask peers` unpacks.
 pub(super) fn absent(name: &str) -> String {
     let package = match name {
-        "nginx" | "haproxy" | "wrk" | "siege" => name,
+        "nginx" | "haproxy" | "wrk" | "siege" | "hey" => name,
         "ab" => "apache2-utils",
+        "h2load" => "nghttp2-client",
         "go" => "golang-go",
+        "oha" => return "oha is not there: no Debian package has it; `cargo install oha` does".to_owned(),
         other => return format!("there is no program `{other}`, as a path or on $PATH"),
     };
     format!(

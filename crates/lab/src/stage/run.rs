@@ -9,6 +9,7 @@ use super::programs::Programs;
 use super::sample::Taking;
 use super::sweep::Traces;
 use crate::experiment::{Experiment, NetworkKind};
+use crate::figure;
 use crate::plan::{Site, Staged, staged};
 use crate::read::Places;
 use crate::record::{Record, Sample};
@@ -78,7 +79,7 @@ pub enum Event<'a> {
     Absent(&'a str, &'a str),
     /// A sample begins: its number from 0, how many there are, and its arm.
     Sample(usize, usize, &'a str),
-    /// A process is being started.
+    /// A process, or a load that comes before what is measured, is being started.
     Starting(&'a str),
     /// Nothing is loaded for so many seconds.
     Idling(f64),
@@ -156,7 +157,9 @@ fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
             traces: &traces,
             stop: request.stop,
         };
-        record.samples.push(taking.take(tell).map_err(|error| error.at(&staged.place).within(&which))?);
+        let mut sample = taking.take(tell).map_err(|error| error.at(&staged.place).within(&which))?;
+        figure::add_shares(&experiment, &mut sample.figures);
+        record.samples.push(sample);
         write(request, record).map_err(|error| error.at(&staged.place).within(&which))?;
         if let Some(sample) = record.samples.last() {
             tell(Event::Taken(sample));

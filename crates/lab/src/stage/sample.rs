@@ -1,19 +1,20 @@
 //! One sample: its network made, its processes started, watched while idle, warmed up, loaded and watched, and everything ended
 //! again, whatever happens. Called by `run`; what was seen becomes figures in `figures`.
 
+use super::calls::Tracer;
 use super::client;
 use super::figures::{Client, Reading, Seen};
 use super::looks::{Look, Looker, Watched};
 use super::network::Network;
 use super::process::{Started, end_together, in_words, pause};
 use super::processes::{Limits, Starting, prepare_folder};
-use super::programs::{Programs, client_name};
+use super::programs::{Programs, STRACE, client_name};
 use super::run::{Event, Stop};
 use super::sweep::Traces;
-use super::usage::{Cores, cpu_of_ended_ns, cpu_of_tree};
+use super::usage::{Cores, Cpu, cpu_of_ended, cpu_of_tree};
 use super::written::{Writer, Written};
 use super::{StageError, programs};
-use crate::experiment::Method;
+use crate::experiment::{Method, Probe};
 use crate::plan::{Amount, Staged, StagedLoad, StagedProcess};
 use crate::record::Sample;
 use rustix::time::{ClockId, clock_gettime};
@@ -95,7 +96,7 @@ struct Loading<'a> {
     load: &'a StagedLoad,
     late: Instant,
     /// What it used, once it has ended.
-    cpu_ns: Option<u64>,
+    cpu: Option<Cpu>,
 }
 
 impl<'a> Stage<'a> {
@@ -108,6 +109,13 @@ impl<'a> Stage<'a> {
             self.step(&[])?;
         }
         let loaded_from = Instant::now();
+        self.when = "in what fills the pool";
+        for fill in &self.taking.staged.fills {
+            tell(Event::Starting(&fill.name));
+            let mut loads = vec![self.start_load(fill, fill.amount).map_err(|error| error.at(&fill.place))?];
+            self.watch(&mut loads, &mut |_| ())?;
+            Self::read_loads(loads)?;
+        }
         if method.warm_up > 0.0 {
             tell(Event::WarmingUp(method.warm_up));
             self.when = "in the warm-up";
@@ -119,12 +127,17 @@ impl<'a> Stage<'a> {
         self.when = "under load";
         // Its answer is the last number before the load, and what asking costs is not the load's.
         self.look(&[], true)?;
+        let tracers = self.trace()?;
         let before = self.read();
         let mut loads = self.start_loads(None)?;
         self.next = Instant::now() + FIRST_LOOK;
         let seconds = |look: &Look| look.at.saturating_duration_since(before.at).as_secs_f64();
         self.watch(&mut loads, &mut |look| tell(Event::Looked(seconds(look), &look.numbers)))?;
         let after = self.read();
+        let mut calls = BTreeMap::new();
+        for tracer in tracers {
+            calls.insert(tracer.name.clone(), tracer.calls()?);
+        }
         // Later than the load, so in no average of it; what processes tell is told to the end.
         self.look(&[], true)?;
         self.check_processes()?;
@@ -138,9 +151,28 @@ impl<'a> Stage<'a> {
             clients: Self::read_loads(loads)?,
             processes: self.running.processes.iter().map(|(_, process)| process.name.clone()).collect(),
             died: std::mem::take(&mut self.running.died),
+            calls,
             remarks: self.looker.remarks().into_iter().chain(Written::remarks(self.writers())).collect(),
         }
         .into_sample())
+    }
+
+    /// Has strace count the system calls that probes ask for.
+    fn trace(&self) -> Result<Vec<Tracer>, StageError> {
+        let taking = self.taking;
+        let mut tracers = Vec::new();
+        for probe in &taking.staged.probes {
+            let Probe::Calls { name, process } = probe else { continue };
+            let Some((started, _)) = self.running.processes.iter().find(|(_, known)| known.name == *process) else {
+                continue;
+            };
+            let strace = taking.programs.find(STRACE).ok_or_else(|| StageError::new(programs::absent(STRACE)))?;
+            let tracer = Tracer::attach(&strace, name, started.id(), taking.traces.folder());
+            let tracer = tracer.map_err(|error| error.within(&format!("probe {name}")).at(&taking.staged.place))?;
+            taking.traces.add(tracer.id());
+            tracers.push(tracer);
+        }
+        Ok(tracers)
     }
 
     /// Starts all loads; `amount` instead of their own.
@@ -164,22 +196,22 @@ impl<'a> Stage<'a> {
             Amount::Seconds(seconds) => Duration::from_secs_f64(seconds) + LOAD_LATE_MAX,
             Amount::Requests(_) => REQUESTS_TIME_MAX,
         };
-        Ok(Loading { started, load, late: Instant::now() + time, cpu_ns: None })
+        Ok(Loading { started, load, late: Instant::now() + time, cpu: None })
     }
 
     /// Looks on until all loads have ended; `looked` is shown each look.
     fn watch(&mut self, loads: &mut [Loading<'_>], looked: &mut dyn FnMut(&Look)) -> Result<(), StageError> {
         loop {
-            for loading in loads.iter_mut().filter(|loading| loading.cpu_ns.is_none()) {
+            for loading in loads.iter_mut().filter(|loading| loading.cpu.is_none()) {
                 if loading.started.has_ended()? {
                     // Still a zombie: what its threads and children have used is told as long as it is.
-                    loading.cpu_ns = Some(cpu_of_ended_ns(loading.started.id()));
+                    loading.cpu = Some(cpu_of_ended(loading.started.id()));
                 } else if Instant::now() > loading.late {
                     let text = loading.started.quote(&format!("{} does not come to its end", loading.load.name));
                     return Err(StageError::new(text).at(&loading.load.place));
                 }
             }
-            if loads.iter().all(|loading| loading.cpu_ns.is_some()) {
+            if loads.iter().all(|loading| loading.cpu.is_some()) {
                 return Ok(());
             }
             if let Some(look) = self.step(loads)? {
@@ -207,7 +239,7 @@ impl<'a> Stage<'a> {
         let watched = |name: &str, started: &Started| Watched { name: name.to_owned(), pid: started.id() };
         let alive = self.running.processes.iter().filter(|(_, process)| !self.running.died.contains_key(&process.name));
         let mut all: Vec<Watched> = alive.map(|(started, process)| watched(&process.name, started)).collect();
-        let running = |loading: &&Loading<'_>| loading.cpu_ns.is_none();
+        let running = |loading: &&Loading<'_>| loading.cpu.is_none();
         all.extend(loads.iter().filter(running).map(|loading| watched(&loading.load.name, &loading.started)));
         let mut look = self.looker.look(&all, asked)?;
         // A load that has ended meanwhile has lost some of its threads, and with them their times.
@@ -255,9 +287,7 @@ impl<'a> Stage<'a> {
         Reading {
             counters: self.looker.counters(),
             cores: Cores::read(),
-            cpu_ns: processes
-                .map(|(started, process)| (process.name.clone(), cpu_of_tree(started.id()).total_ns))
-                .collect(),
+            cpu: processes.map(|(started, process)| (process.name.clone(), cpu_of_tree(started.id()))).collect(),
             own_cpu_ns: own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64,
             at: Instant::now(),
         }
@@ -266,11 +296,12 @@ impl<'a> Stage<'a> {
     /// What the loads said. One that said nothing could not run, whatever status it ended with.
     fn read_loads(loads: Vec<Loading<'_>>) -> Result<Vec<Client>, StageError> {
         let mut clients = Vec::new();
-        for Loading { mut started, load, cpu_ns, .. } in loads {
+        for Loading { mut started, load, cpu, .. } in loads {
             let status = started.status()?.map_or_else(String::new, |status| format!(" ({})", in_words(status)));
             let figures = client::figures(load, started.output())
                 .map_err(|error| StageError::new(started.quote(&format!("{error}{status}"))).at(&load.place))?;
-            clients.push(Client { name: load.name.clone(), figures, cpu_ns: cpu_ns.unwrap_or_default() });
+            let cpu = cpu.unwrap_or_default();
+            clients.push(Client { name: load.name.clone(), figures, cpu, may_limit: load.may_limit });
         }
         Ok(clients)
     }

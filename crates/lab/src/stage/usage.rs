@@ -61,12 +61,15 @@ pub fn cpu_of(pids: &[u32]) -> Cpu {
     sum
 }
 
-/// All that an ended process has used, with its ended threads and the children that it waited for, in nanoseconds and as
-/// exact as clock ticks are. To be asked between its end and its reaping.
-pub fn cpu_of_ended_ns(pid: u32) -> u64 {
+/// All that an ended process has used, with its ended threads and the children that it waited for, as exact as clock ticks are. To
+/// be asked between its end and its reaping.
+pub fn cpu_of_ended(pid: u32) -> Cpu {
     let stat = stat_of(pid).unwrap_or_default();
-    let ticks: u64 = (14..=17).filter_map(|number| field(&stat, number)).sum();
-    ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+    let sum = |fields: [usize; 2]| fields.into_iter().filter_map(|number| field(&stat, number)).sum();
+    // Its own, and its children's.
+    let (user_ticks, system_ticks): (u64, u64) = (sum([14, 16]), sum([15, 17]));
+    let total_ns = (user_ticks + system_ticks) * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    Cpu { total_ns, user_ticks, system_ticks }
 }
 
 /// What one thread has had since it started: time on a core, and time that it was ready and waited for one.
@@ -149,8 +152,10 @@ impl Threads {
 /// What all cores together have done since the system began, in clock ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cores {
-    idle_ticks: u64,
-    all_ticks: u64,
+    idle: u64,
+    /// By the host of a virtual machine.
+    stolen: u64,
+    all: u64,
 }
 
 impl Cores {
@@ -162,9 +167,16 @@ impl Cores {
 
     /// The part of all cores that was used since an earlier reading, whoever used it.
     pub fn used_since(self, earlier: Self) -> f64 {
-        let idle = self.idle_ticks.saturating_sub(earlier.idle_ticks) as f64;
-        let all = self.all_ticks.saturating_sub(earlier.all_ticks) as f64;
+        let idle = self.idle.saturating_sub(earlier.idle) as f64;
+        let all = self.all.saturating_sub(earlier.all) as f64;
         if all > 0.0 { 1.0 - idle / all } else { 0.0 }
+    }
+
+    /// The part of all cores that the host of a virtual machine gave to others meanwhile, although there was work.
+    pub fn stolen_since(self, earlier: Self) -> f64 {
+        let stolen = self.stolen.saturating_sub(earlier.stolen) as f64;
+        let all = self.all.saturating_sub(earlier.all) as f64;
+        if all > 0.0 { stolen / all } else { 0.0 }
     }
 }
 
@@ -172,7 +184,7 @@ impl Cores {
 fn parse_cores(stat: &str) -> Cores {
     let ticks: Vec<u64> = stat.split_ascii_whitespace().skip(1).take(8).map_while(|word| word.parse().ok()).collect();
     let of = |place: usize| ticks.get(place).copied().unwrap_or(0);
-    Cores { idle_ticks: of(3) + of(4), all_ticks: ticks.iter().sum() }
+    Cores { idle: of(3) + of(4), stolen: of(7), all: ticks.iter().sum() }
 }
 
 /// Resident memory of a process tree in KiB, shared pages counted once per process.
@@ -356,7 +368,7 @@ mod tests {
         let before = parse_cores("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 2 3\n");
         let after = parse_cores("cpu  110 10 110 740 110 10 5 5 60 0\n");
         assert!((after.used_since(before) - 0.5).abs() < 1e-9);
-        assert!((before.used_since(before)).abs() < 1e-9 && parse_cores("").all_ticks == 0);
+        assert!((before.used_since(before)).abs() < 1e-9 && parse_cores("").all == 0);
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub fn parse_ab(said: &str) -> Option<Figures> {
             p90: number("90%"),
             p99: number("99%"),
             max: number("100%"),
+            ..Latency::default()
         },
         ..Figures::default()
     })

@@ -1,12 +1,19 @@
-//! The programs that make load, and what they say about it, in one form: ours, `ab`, wrk and siege, one file each. Makes
+//! The programs that make load, and what they say about it, in one form: ours, `ab`, wrk, siege, h2load, hey with oha, which reports
+//! alike, and what holds connections, one file each. Makes
 //! command lines and reads what was written; starting and watching is the sample's.
 
 mod ab;
+mod h2load;
+mod hey;
+mod hold;
 mod ours;
 mod siege;
 mod wrk;
 
 pub use ab::parse_ab;
+pub use h2load::parse_h2load;
+pub use hey::parse_hey;
+pub use hold::{held_line, parse_held};
 pub use ours::parse_load;
 pub use siege::parse_siege;
 pub use wrk::{WRK_SCRIPT, WrkFigures, parse_wrk};
@@ -61,6 +68,9 @@ pub struct Latency {
     pub p90: Option<f64>,
     /// 99 % are faster.
     pub p99: Option<f64>,
+    /// 99.9 % are faster.
+    #[serde(default)]
+    pub p999: Option<f64>,
     /// The slowest.
     pub max: Option<f64>,
 }
@@ -68,7 +78,14 @@ pub struct Latency {
 impl Latency {
     /// Each with the name that figures have for it.
     pub fn each(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        let each = [("mean", self.mean), ("p50", self.p50), ("p90", self.p90), ("p99", self.p99), ("max", self.max)];
+        let each = [
+            ("mean", self.mean),
+            ("p50", self.p50),
+            ("p90", self.p90),
+            ("p99", self.p99),
+            ("p99.9", self.p999),
+            ("max", self.max),
+        ];
         each.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 }
@@ -101,6 +118,20 @@ pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Resu
             arguments.extend(own);
             arguments.extend(siege::amount_words(amount, &load.arguments));
         }
+        Client::Hold => {
+            arguments.extend(["lab", "hold"].map(OsString::from));
+            arguments.extend(own);
+            arguments.extend(hold::amount_words(amount)?);
+        }
+        Client::H2load => {
+            arguments.extend(own);
+            arguments.extend(h2load::amount_words(amount));
+        }
+        Client::Hey | Client::Oha => {
+            arguments.extend((load.program == Client::Oha).then(|| "--no-tui".into()));
+            arguments.extend(own);
+            arguments.extend(hey::amount_words(amount));
+        }
     }
     arguments.push((&load.url).into());
     Ok(Words { program, arguments })
@@ -119,6 +150,9 @@ pub(super) fn figures(load: &StagedLoad, output: &Path) -> Result<Figures, Stage
         Client::Ab => parse_ab(&read(output)),
         Client::Wrk => parse_wrk(&read(output)).map(Figures::from),
         Client::Siege => parse_siege(&read(output)),
+        Client::Hold => parse_held(&read(output)),
+        Client::H2load => parse_h2load(&read(output)),
+        Client::Hey | Client::Oha => parse_hey(&read(output)),
     };
     figures.ok_or_else(|| StageError::new(format!("{} ended without figures", load.name)))
 }
@@ -134,6 +168,21 @@ fn json_of(load: &StagedLoad) -> PathBuf {
 /// Whole seconds, for programs that know no others; at least one.
 fn whole_seconds(seconds: f64) -> u64 {
     seconds.ceil().max(1.0) as u64
+}
+
+/// Milliseconds of `1.20ms`, `100us`, `3.01s` or `0.0012secs`.
+fn ms_of(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor = match unit {
+        "s" | "sec" | "secs" => 1e3,
+        "ms" => 1.0,
+        "us" | "µs" => 1e-3,
+        "ns" => 1e-6,
+        _ => return None,
+    };
+    // As exact as the text: 1.2 and not 1.2000000000000002.
+    number.parse::<f64>().ok().map(|number| (number * factor * 1e6).round() / 1e6)
 }
 
 /// The value of a flag in a list of arguments, as `-c 30` or `-c30`.
@@ -161,6 +210,7 @@ mod tests {
             amount: Amount::Seconds(2.0),
             descriptors: None,
             core: None,
+            may_limit: false,
         }
     }
 
@@ -187,13 +237,22 @@ mod tests {
             said(Client::Siege, &["-c250"], Amount::Requests(1000)),
             format!("--rc=/f/siegerc -c250 --reps=4 {url}")
         );
+        assert_eq!(
+            said(Client::Hold, &["--kind", "idle", "-c", "9"], Amount::Seconds(1.5)),
+            format!("lab hold --kind idle -c 9 --seconds 1.5 {url}")
+        );
+        assert_eq!(said(Client::H2load, &["--h1"], Amount::Seconds(1.5)), format!("--h1 -D 2 {url}"));
+        assert_eq!(said(Client::H2load, &["--h1"], Amount::Requests(7)), format!("--h1 -n 7 {url}"));
+        assert_eq!(said(Client::Hey, &["-c", "9"], Amount::Seconds(0.5)), format!("-c 9 -z 500ms {url}"));
+        assert_eq!(said(Client::Oha, &["-c", "9"], Amount::Requests(90)), format!("--no-tui -c 9 -n 90 {url}"));
         assert_eq!(said(Client::Siege, &[], Amount::Seconds(3.0)), format!("--rc=/f/siegerc --time=3S {url}"));
     }
 
     #[test]
     fn a_client_that_wrote_nothing_has_no_figures() {
         let folder = tempfile::tempdir().unwrap();
-        for program in [Client::Load, Client::Ab, Client::Wrk, Client::Siege] {
+        let all = [Client::Load, Client::Ab, Client::Wrk, Client::Siege, Client::H2load, Client::Hey, Client::Oha];
+        for program in all {
             let error = figures(&load(program, &[], folder.path()), &folder.path().join("none")).unwrap_err();
             assert!(error.text.contains("client ended without figures"));
         }

@@ -100,6 +100,7 @@ fn latency_of(latency: &Map<String, Value>) -> Latency {
         p50: quantile("p50"),
         p90: quantile("p90"),
         p99: quantile("p99"),
+        p999: quantile("p99.9"),
         max: number(latency.get("max_ns")),
     }
 }

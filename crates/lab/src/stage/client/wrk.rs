@@ -83,6 +83,7 @@ impl From<WrkFigures> for Figures {
                 p50: ms(wrk.latency_us_p50),
                 p90: ms(wrk.latency_us_p90),
                 p99: ms(wrk.latency_us_p99),
+                p999: ms(wrk.latency_us_p999),
                 max: ms(wrk.latency_us_max),
             },
             ..Self::default()

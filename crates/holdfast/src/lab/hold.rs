@@ -1,0 +1,53 @@
+//! `holdfast lab hold`: what an experiment starts to hold connections (`program = "hold"`). Opens them one after the other, says so,
+//! and keeps them for a time.
+
+use super::named;
+use crate::{exit, output};
+use ::lab::stage::client::held_line;
+use ::lab::stage::hold::{Held, open_url};
+use clap::ValueEnum;
+use std::time::{Duration, Instant};
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What the connections wait in
+    #[arg(long, value_enum)]
+    kind: Kind,
+    /// How many
+    #[arg(short = 'c', long, value_name = "N")]
+    connections: usize,
+    /// For how long, once all are open
+    #[arg(long, value_name = "S")]
+    seconds: f64,
+    /// As `http://10.77.0.1:8080/page`
+    url: String,
+}
+
+/// As typed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    /// One exchange is over, the next has not begun.
+    Idle,
+    /// A request's head has begun and is not complete.
+    HalfHead,
+    /// Upgraded to a WebSocket, and nothing since.
+    Tunnel,
+}
+
+pub(super) fn run(args: &Args) -> Result<u8, String> {
+    let held = match args.kind {
+        Kind::Idle => Held::Idle,
+        Kind::HalfHead => Held::HalfHead,
+        Kind::Tunnel => Held::Tunnel,
+    };
+    let time = Duration::try_from_secs_f64(args.seconds).map_err(|error| named(format_args!("--seconds: {error}")))?;
+    let streams = open_url(held, &args.url, args.connections).map_err(named)?;
+    let until = Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        // Nothing wakes it but the end of the time, or the signal that ends the run.
+        std::thread::park_timeout(left);
+    }
+    output::print(&format!("{}\n", held_line(streams.len()))).map_err(named)?;
+    Ok(exit::OK)
+}
