@@ -63,3 +63,14 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn every_task_has_a_sound_command_line() {
+        Cli::command().debug_assert();
+    }
+}

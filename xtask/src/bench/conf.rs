@@ -5,8 +5,8 @@
 //! inside. Not about memory of a configuration in use: that is the gateway's.
 
 use super::again::{Linked, run_optimised};
-use super::arms::{self, Arm, Programs};
 use super::machine::Machine;
+use super::nginx::{nginx_main, nginx_only};
 use super::results::{median, now_utc, path, spread, write};
 use crate::peers;
 use crate::workspace::Workspace;
@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use lab::stage::process::{Started, wait_without_reaping};
 use lab::stage::usage::{Cpu, cpu_of_tree, peak_kib, rss_kib_of_tree};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,28 @@ pub(super) struct Args {
 pub(super) struct ReadArgs {
     /// The configuration to read.
     file: PathBuf,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arm {
+    Holdfast,
+    Nginx,
+}
+
+impl Arm {
+    fn name(self) -> &'static str {
+        match self {
+            Arm::Holdfast => "holdfast",
+            Arm::Nginx => "nginx",
+        }
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// The goals, for 100,000 lines.
@@ -114,11 +136,10 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     for arm in [Arm::Holdfast, Arm::Nginx] {
         fs::write(large_file(&home, arm), generate(&home, arm, args.lines))?;
     }
-    let programs = Programs { holdfast: None, floor: None, nginx, haproxy: bin.join("haproxy"), wrk: bin.join("wrk") };
     let mut results = Results {
         experiment: "conf",
         date: now_utc(),
-        machine: Machine::describe(workspace, &programs),
+        machine: Machine::describe(workspace, std::slice::from_ref(&nginx)),
         lines: text.lines().count(),
         bytes: text.len(),
         rounds: args.rounds,
@@ -129,7 +150,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let mut order = [Arm::Holdfast, Arm::Nginx];
         order.rotate_left((round % 2) as usize);
         for arm in order {
-            results.samples.push(sample(arm, round, &programs.nginx, &home)?);
+            results.samples.push(sample(arm, round, &nginx, &home)?);
         }
     }
     print!("{}", results.markdown());
@@ -236,10 +257,10 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
 /// A configuration like that of a large hosting machine: many servers with their upstream, locations and header rules.
 /// Every word is one that both know; nginx alone is told where its temporary folders are.
 fn generate(home: &Path, arm: Arm, lines: usize) -> String {
-    let mut text = arms::nginx_main(home, "large", 1);
+    let mut text = nginx_main(home, "large", 1);
     text += "http {\n";
     if arm == Arm::Nginx {
-        text += &arms::nginx_only(home);
+        text += &nginx_only(home);
     }
     text += "    access_log off;\n    server_names_hash_max_size 131072;\n    server_names_hash_bucket_size 256;\n\
              \n    log_format timed '$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent '\n        \

@@ -1,9 +1,9 @@
 //! What a figure depends on and cannot be told from it: processor, kernel, settings, versions.
 
-use super::arms::Programs;
 use crate::workspace::{Workspace, output_of};
 use lab::stage::machine::{cores, first_line, kernel, load_average, processor, said_first, system};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Stands beside every result.
@@ -17,16 +17,12 @@ pub(super) struct Machine {
     /// Other work on the machine when the bench began, as the load average over one minute.
     load_average: String,
     commit: String,
-    nginx: String,
-    haproxy: String,
-    wrk: String,
+    /// What each of the programs says of itself.
+    programs: Vec<String>,
 }
 
 impl Machine {
-    pub(super) fn describe(workspace: &Workspace, programs: &Programs) -> Machine {
-        let git =
-            |args: &[&str]| output_of(Command::new("git").current_dir(&workspace.root).args(args)).unwrap_or_default();
-        let changed = if git(&["status", "--porcelain"]).trim().is_empty() { "" } else { ", with changes" };
+    pub(super) fn describe(workspace: &Workspace, programs: &[PathBuf]) -> Machine {
         Machine {
             processor: processor(),
             cores: cores(),
@@ -34,17 +30,15 @@ impl Machine {
             system: system(),
             somaxconn: first_line("/proc/sys/net/core/somaxconn"),
             load_average: load_average(),
-            commit: format!("{}{changed}", git(&["rev-parse", "--short=12", "HEAD"]).trim()),
-            nginx: said_first(&programs.nginx, "-v"),
-            haproxy: said_first(&programs.haproxy, "-v"),
-            wrk: said_first(&programs.wrk, "-v"),
+            commit: commit(workspace),
+            programs: programs.iter().map(|program| said_first(program, "-v")).collect(),
         }
     }
 
     /// One paragraph for people.
     pub(super) fn sentence(&self) -> String {
         format!(
-            "{} × {}, kernel {}, {}; somaxconn {}; load average at the start {}; commit {}; {}; {}; {}",
+            "{} × {}, kernel {}, {}; somaxconn {}; load average at the start {}; commit {}; {}",
             self.cores,
             self.processor,
             self.kernel,
@@ -52,9 +46,15 @@ impl Machine {
             self.somaxconn,
             self.load_average,
             self.commit,
-            self.nginx,
-            self.haproxy,
-            self.wrk
+            self.programs.join("; ")
         )
     }
+}
+
+/// What is built from the working tree, as far as git knows it.
+pub(super) fn commit(workspace: &Workspace) -> String {
+    let git =
+        |args: &[&str]| output_of(Command::new("git").current_dir(&workspace.root).args(args)).unwrap_or_default();
+    let changed = if git(&["status", "--porcelain"]).trim().is_empty() { "" } else { ", with changes" };
+    format!("{}{changed}", git(&["rev-parse", "--short=12", "HEAD"]).trim())
 }

@@ -1,20 +1,16 @@
-//! `cargo xtask bench`: what the product costs, beside its peers in the same run. One file per experiment, and what they share.
+//! `cargo xtask bench`: what the product costs, beside its peers in the same run. Benches that compare running servers under a
+//! load are experiment files under `bench/`, run by the lab (`experiments`); each of the others is a file here.
 
 mod again;
-mod arms;
 mod conf;
-mod holders;
-mod load;
+mod experiments;
+mod floor;
 mod machine;
-mod memory;
-mod origin;
-mod pool;
+mod nginx;
 mod proxy;
 mod results;
 mod soak;
 mod sockets;
-mod syscalls;
-mod wrk;
 
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -31,12 +27,9 @@ enum Experiment {
     /// CPU and latency per proxied request, and memory per connection: Holdfast, nginx, `HAProxy` and the floor.
     Proxy(proxy::Args),
     /// What a pool of upstream connections is worth (F0, F1, F4): nginx, Holdfast and `HAProxy`, unpooled and pooled.
-    Pool(pool::Args),
-    /// One arm under one load: what `pool` starts in a namespace.
-    #[command(hide = true)]
-    PoolSample(pool::SampleArgs),
+    Pool(experiments::Options),
     /// CPU per response and responses/s of load generators: Holdfast, wrk, ab, siege, h2load, hey.
-    Load(load::Args),
+    Load(experiments::Options),
     /// Requests that fail or are executed twice before peers that end their connections: Holdfast, nginx, `HAProxy`.
     Soak(soak::Args),
     /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
@@ -59,9 +52,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     lab::stage::process::end_all_when_interrupted(|| eprintln!("xtask: interrupted; ending what was started"))?;
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
-        Experiment::Pool(args) => pool::run(workspace, args),
-        Experiment::PoolSample(args) => pool::measure_one(args),
-        Experiment::Load(args) => load::run(workspace, args),
+        Experiment::Pool(args) => experiments::run(workspace, "pool", args),
+        Experiment::Load(args) => experiments::run(workspace, "load", args),
         Experiment::Soak(args) => soak::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),

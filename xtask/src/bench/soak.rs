@@ -8,7 +8,6 @@ mod peers;
 mod plan;
 
 use super::again::{Linked, run_optimised};
-use super::arms::Programs;
 use super::machine::Machine;
 use super::results;
 use crate::peers as programs;
@@ -154,15 +153,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let idle = Duration::from_millis(args.idle_ms);
     let groups = plan::groups(args.requests, args.clients, idle, Duration::from_secs(pause_seconds));
     let arms = if args.arms.is_empty() { Arm::ALL.to_vec() } else { args.arms.clone() };
-    let in_bin = |name: &str| bin.join(name);
-    let peers = Programs {
-        holdfast: None,
-        floor: None,
-        nginx: in_bin("nginx"),
-        haproxy: in_bin("haproxy"),
-        wrk: in_bin("wrk"),
-    };
-    let machine = Machine::describe(workspace, &peers);
+    let machine = Machine::describe(workspace, &[bin.join("nginx"), bin.join("haproxy")]);
     println!("{}", machine.sentence());
     let (date, mut rows) = (results::now_utc(), Vec::new());
     for arm in arms {

@@ -1,6 +1,6 @@
 //! The proxies of the soak and their configurations: the same peers, pooled, and each proxy's own way to repeat what it may.
 
-use super::super::arms::{nginx_main, nginx_only};
+use super::super::nginx::{nginx_main, nginx_only};
 use anyhow::Result;
 use std::fmt::{self, Write as _};
 use std::fs;
