@@ -72,9 +72,12 @@ const LOADED: [&str; 4] =
     ["ngx_http_image_filter_module", "ngx_http_xslt_module", "ngx_http_geoip_module", "ngx_http_perl_module"];
 
 fn nginx() -> Option<PathBuf> {
+    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join("nginx"));
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin/nginx");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::iter::once(ours)
+    peers
+        .into_iter()
+        .chain([ours])
         .chain(std::env::split_paths(&path).map(|folder| folder.join("nginx")))
         .find(|path| path.is_file())
 }

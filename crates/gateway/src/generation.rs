@@ -129,7 +129,10 @@ impl Generation {
 /// What is decided by the address alone, before a request names a host: as in nginx by the default server of the address.
 pub(crate) struct ListenerPlan {
     pub(crate) names: ServerNames,
+    /// As wide as those of any server of this address: whose a request is says a field of its head.
     pub(crate) limits: Limits,
+    /// The servers differ in what they take of a head, so each request is held against its own.
+    pub(crate) limits_differ: bool,
     pub(crate) header_timeout: Duration,
     /// `proxy_protocol`: connections begin with a header that says whose they are.
     pub(crate) proxy_protocol: bool,
@@ -142,6 +145,8 @@ pub(crate) struct ServerPlan {
     /// `$server_name`: the first name.
     pub(crate) name: Box<[u8]>,
     pub(crate) locations: Locations,
+    /// What it takes of a request's head.
+    pub(crate) limits: Limits,
     pub(crate) merge_slashes: bool,
     /// `return` as the first thing at server level: it answers before a location is sought.
     pub(crate) answer: Option<ReturnPlan>,

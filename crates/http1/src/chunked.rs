@@ -1,5 +1,5 @@
 //! The chunked coding, both ways (RFC 9112 §7.1). Strict: every line ends in CRLF, sizes are hexadecimal digits only,
-//! extensions and trailers are bounded. Extensions are dropped; trailers are kept apart and never merged into the head.
+//! extensions and trailers are bounded. Of responses a little more is taken ([`Decoder::of_response`]). Extensions are dropped; trailers are kept apart and never merged into the head.
 //! The relay calls it; it copies no data.
 
 use std::ops::Range;
@@ -65,6 +65,8 @@ enum State {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     state: State,
+    /// Blanks may fill a size line, and a malformed trailer line is dropped.
+    lenient: bool,
     remaining: u64,
     extension_bytes: u32,
     extension_excess: u64,
@@ -85,6 +87,7 @@ impl Decoder {
     pub fn new() -> Self {
         Self {
             state: State::Size { digits: 0 },
+            lenient: false,
             remaining: 0,
             extension_bytes: 0,
             extension_excess: 0,
@@ -92,6 +95,12 @@ impl Decoder {
             trailers: Vec::new(),
             trailer_line_start: 0,
         }
+    }
+
+    /// A decoder for a response. Old servers pad the size with blanks, and some end in trailers that are none: the body is
+    /// whole all the same, and nobody else reads what comes from this connection.
+    pub fn of_response() -> Self {
+        Self { lenient: true, ..Self::new() }
     }
 
     /// Whether the whole body, with its trailers, has been read.
@@ -160,6 +169,7 @@ impl Decoder {
             (State::Size { digits }, _) => self.size_byte(digits, byte),
             (State::SizeBlank, b' ' | b'\t') => self.extension_byte(State::SizeBlank),
             (State::SizeBlank, b';') => self.extension_byte(State::Extension { quoted: false, escaped: false }),
+            (State::SizeBlank, b'\r') if self.lenient => Ok(State::SizeLf),
             (State::SizeBlank, _) => Err(ChunkError::InvalidExtension),
             (State::Extension { quoted: false, .. }, b'\r') => Ok(State::SizeLf),
             (State::Extension { quoted, escaped }, byte) => self.in_extension(quoted, escaped, byte),
@@ -257,10 +267,15 @@ impl Decoder {
         let start = self.trailer_line_start;
         let limits = Limits { head_bytes_max: usize::MAX, line_bytes_max: usize::MAX, ..Limits::default() };
         let window = Window::new(&self.trailers, start, &limits);
-        let line = scan::parse_line(window, start, BareLf::Reject).map_err(|fault| match fault {
-            Fault::Line(fault) => ChunkError::InvalidTrailer(fault),
-            Fault::LineTooLong | Fault::HeadTooLarge => ChunkError::TrailerTooLarge,
-        })?;
+        let line = match scan::parse_line(window, start, BareLf::Reject) {
+            Ok(line) => line,
+            Err(Fault::Line(fault)) if self.lenient && fault != LineFault::BareLf && fault != LineFault::BareCr => {
+                self.trailers.truncate(start);
+                return Ok(());
+            }
+            Err(Fault::Line(fault)) => return Err(ChunkError::InvalidTrailer(fault)),
+            Err(Fault::LineTooLong | Fault::HeadTooLarge) => return Err(ChunkError::TrailerTooLarge),
+        };
         match line {
             None => {}
             Some(Line::End { .. }) => {

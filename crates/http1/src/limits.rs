@@ -59,6 +59,18 @@ impl Limits {
         }
     }
 
+    /// Limits that let pass what these or the others let pass.
+    #[must_use]
+    pub fn widened(self, other: &Self) -> Self {
+        Self {
+            head_bytes_max: self.head_bytes_max.max(other.head_bytes_max),
+            line_bytes_max: self.line_bytes_max.max(other.line_bytes_max),
+            fields_max: self.fields_max.max(other.fields_max),
+            underscores_in_headers: self.underscores_in_headers || other.underscores_in_headers,
+            ..self
+        }
+    }
+
     /// For response heads: the whole head fits into `proxy_buffer_size`, and any token is a valid field name.
     pub fn response(buffer_bytes: usize) -> Self {
         let bytes = buffer_bytes.min(HEAD_BYTES_CEILING);

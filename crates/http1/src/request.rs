@@ -106,6 +106,37 @@ impl RequestHead {
         self.find(id).map(|field| field.value.of(head))
     }
 
+    /// Holds a head that was read under the widest limits of an address against those of the server it turned out to be
+    /// for: fields whose names that server does not know are dropped, and what is too large for it is an error. `bytes` is
+    /// the whole head.
+    pub fn narrow(&mut self, bytes: &[u8], limits: &Limits) -> Result<(), RequestError> {
+        if bytes.len() > limits.head_bytes_max {
+            return Err(RequestError::HeadTooLarge);
+        }
+        if self.fields.len() + self.fields_dropped as usize > limits.fields_max {
+            return Err(RequestError::TooManyFields);
+        }
+        if self.line.len as usize + 2 > limits.line_bytes_max {
+            return Err(RequestError::RequestLineTooLong);
+        }
+        // The name, the value, and the line end.
+        let line_bytes = |field: &Field| field.value.end() - field.name.start as usize + 2;
+        if self.fields.iter().any(|field| line_bytes(field) > limits.line_bytes_max) {
+            return Err(RequestError::FieldLineTooLong);
+        }
+        if limits.underscores_in_headers {
+            return Ok(());
+        }
+        let has_underscore = |field: &Field| field.name.of(bytes).contains(&b'_');
+        if !limits.ignore_invalid_headers && self.fields.iter().any(has_underscore) {
+            return Err(RequestError::InvalidField(crate::error::LineFault::InvalidName));
+        }
+        let known = self.fields.len();
+        self.fields.retain(|field| !has_underscore(field));
+        self.fields_dropped += (known - self.fields.len()) as u32;
+        Ok(())
+    }
+
     /// Makes the head as new but keeps the allocation.
     pub fn clear(&mut self) {
         let mut fields = std::mem::take(&mut self.fields);

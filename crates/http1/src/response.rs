@@ -2,11 +2,11 @@
 //! client. The gateway's relay, health checks and the load generator call it.
 
 use crate::connection::{self, BadConnection, ConnectionOptions};
-use crate::error::ResponseError;
+use crate::error::{LineFault, ResponseError};
 use crate::field::{self, Field, FieldId, FieldSet};
 use crate::framing::{FramingFields, Version};
 use crate::hop;
-use crate::limits::Limits;
+use crate::limits::{BareLf, Limits};
 use crate::request::Parse;
 use crate::scan::{self, Fault, Line, Window};
 use crate::span::Span;
@@ -124,7 +124,19 @@ pub fn parse(
     let mut framing = FramingFields::default();
     loop {
         let window = Window::new(bytes, at, limits);
-        match scan::parse_line(window, at, limits.bare_lf)? {
+        let line = match scan::parse_line(window, at, limits.bare_lf) {
+            Ok(line) => line,
+            Err(Fault::Line(fault)) => match odd_line(window, at, fault, limits.bare_lf)? {
+                None => None,
+                Some(Odd::Field(line)) => Some(line),
+                Some(Odd::Skipped { next }) => {
+                    at = next;
+                    continue;
+                }
+            },
+            Err(fault) => return Err(fault.into()),
+        };
+        match line {
             None => return Ok(Parse::Partial),
             Some(Line::End { next }) => {
                 finish(bytes, request, head, framing)?;
@@ -140,6 +152,47 @@ pub fn parse(
             }
         }
     }
+}
+
+/// A line that no server should send, and some do.
+enum Odd {
+    /// A field all the same.
+    Field(Line),
+    /// A second status line: nothing.
+    Skipped {
+        /// First byte of the next line.
+        next: usize,
+    },
+}
+
+/// What nginx takes though the RFCs do not, where nobody can take it for anything else: visible characters in a name that
+/// are no token characters (`X[1]`), control characters in a value other than those that end lines, and the status line
+/// that some servers write again among the fields. An application that answers so must not become unreachable. White space
+/// around a name, and CR, LF and NUL, stay errors. `None`: the line is not complete yet.
+#[cold]
+fn odd_line(window: Window<'_>, start: usize, fault: LineFault, bare_lf: BareLf) -> Result<Option<Odd>, ResponseError> {
+    let line = window.bytes.get(start..).unwrap_or_default();
+    let Some(lf) = memchr::memchr(b'\n', line) else { return Ok(window.exhausted()?) };
+    let next = start + lf + 1;
+    let (line, has_cr) = match line.get(..lf).unwrap_or_default() {
+        [text @ .., b'\r'] => (text, true),
+        text => (text, false),
+    };
+    let error = || Err(ResponseError::InvalidField(fault));
+    if line.iter().any(|byte| matches!(byte, b'\r' | 0)) || (!has_cr && bare_lf == BareLf::Reject) {
+        return error();
+    }
+    if line.starts_with(b"HTTP/") {
+        return Ok(Some(Odd::Skipped { next }));
+    }
+    let Some(colon) = memchr::memchr(b':', line).filter(|&colon| colon > 0) else { return error() };
+    let name = line.get(..colon).unwrap_or_default();
+    if !name.iter().all(u8::is_ascii_graphic) {
+        return error();
+    }
+    let value = scan::trim(window.bytes, start + colon + 1, start + line.len());
+    let id = FieldId::of_name(name);
+    Ok(Some(Odd::Field(Line::Field { name_end: start + colon, id, value, name_class: 0, next })))
 }
 
 /// `HTTP/1.d SP ddd [SP reason]`; returns where the next line begins.
@@ -209,7 +262,10 @@ fn finish(
     head: &mut ResponseHead,
     framing: FramingFields,
 ) -> Result<(), ResponseError> {
-    framing.check(head.version)?;
+    // Chunks behind HTTP/1.0 are decoded, as nginx does; what comes behind them on that connection is not to be trusted
+    // (RFC 9112 §6.1).
+    framing.check(Version::Http11)?;
+    let doubtful = framing.chunked && head.version == Version::Http10;
     head.kind = match head.status {
         101 => ResponseKind::SwitchingProtocols,
         100..=199 => ResponseKind::Interim,
@@ -226,7 +282,7 @@ fn finish(
     };
     let allowed = head.version == Version::Http11 || head.connection.keep_alive;
     let ends_here = head.framing == ResponseFraming::UntilClose || is_tunnel || head.status == 101;
-    head.keepalive = allowed && !head.connection.close && !ends_here;
+    head.keepalive = allowed && !head.connection.close && !ends_here && !doubtful;
     if head.connection.named {
         connection::mark_named(bytes, &mut head.fields);
     }

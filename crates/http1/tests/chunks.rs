@@ -135,6 +135,25 @@ fn r44_malformed_trailers() {
 }
 
 #[test]
+fn of_a_response_blanks_behind_a_size_and_bad_trailers_are_taken() {
+    let body = "3  \t\r\nabc\r\n0 \r\nno colon\r\nX-Sum: 1\r\na: \0\r\n\r\nrest";
+    for piece in [1, 2, 5, body.len()] {
+        let (mut decoder, mut data, mut at) = (Decoder::of_response(), Vec::new(), 0);
+        while !decoder.is_done() {
+            let input = &body.as_bytes()[at..(at + piece).min(body.len())];
+            let step = decoder.decode(input).unwrap();
+            data.extend_from_slice(&input[step.data]);
+            at += step.consumed;
+        }
+        assert_eq!((data.as_slice(), decoder.trailer_lines()), (&b"abc"[..], &b"X-Sum: 1\r\n"[..]));
+        assert_eq!(&body[at..], "rest");
+    }
+    for bad in ["3 x\r\n", "3\n", "0x3\r\n", " 3\r\n", "0\r\na: b\rc\r\n\r\n"] {
+        assert!(!Decoder::of_response().decode(bad.as_bytes()).is_ok_and(|step| step.done), "{bad:?}");
+    }
+}
+
+#[test]
 fn trailers_at_the_bound_do_not_depend_on_pieces() {
     for len in 8170..8200 {
         let result = decode(format!("0\r\nA: {}\r\n\r\n", "x".repeat(len)));

@@ -502,3 +502,31 @@ fn a_recycled_head_keeps_its_memory_and_nothing_else() {
     assert_eq!(head.fields.capacity(), capacity);
     assert_eq!(head, parse("GET / HTTP/1.1\r\nHost: b\r\n\r\n").unwrap());
 }
+
+#[test]
+fn a_head_read_for_several_servers_is_held_against_its_own() {
+    let wide = Limits { underscores_in_headers: true, ..Limits::from_buffers(64, 4, 4096, 1000) };
+    let own = Limits::from_buffers(64, 4, 1024, 3);
+    let read = |text: &str| {
+        let mut head = RequestHead::default();
+        assert!(matches!(http1::request::parse(text.as_bytes(), &wide, &mut head), Ok(Parse::Complete { .. })));
+        head
+    };
+    let text = "GET / HTTP/1.1\r\nHost: a\r\nX_A: 1\r\nX-B: 2\r\n\r\n";
+    let mut head = read(text);
+    assert_eq!((head.narrow(text.as_bytes(), &own), head.fields.len(), head.fields_dropped), (Ok(()), 2, 1));
+    let mut head = read(text);
+    assert_eq!((head.narrow(text.as_bytes(), &wide), head.fields.len()), (Ok(()), 3));
+    let strict = Limits { ignore_invalid_headers: false, ..own };
+    let refused = RequestError::InvalidField(LineFault::InvalidName);
+    assert_eq!(read(text).narrow(text.as_bytes(), &strict), Err(refused));
+    let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(3));
+    assert_eq!(read(&many).narrow(many.as_bytes(), &own), Err(RequestError::TooManyFields));
+    let line = |length: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "y".repeat(length - 5));
+    assert_eq!(read(&line(1024)).narrow(line(1024).as_bytes(), &own), Ok(()));
+    assert_eq!(read(&line(1025)).narrow(line(1025).as_bytes(), &own), Err(RequestError::FieldLineTooLong));
+    let target = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(2000));
+    assert_eq!(read(&target).narrow(target.as_bytes(), &own), Err(RequestError::RequestLineTooLong));
+    let small = Limits { head_bytes_max: 60, ..own };
+    assert_eq!(read(&line(100)).narrow(line(100).as_bytes(), &small), Err(RequestError::HeadTooLarge));
+}

@@ -92,7 +92,8 @@ fn s05_other_codings() {
         ok("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
         ResponseError::DuplicateTransferEncoding,
     );
-    refused("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", ResponseError::TransferEncodingOnHttp10);
+    let head = parse("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    assert_eq!((head.framing, head.keepalive), (ResponseFraming::Chunked, false), "it is read, and nothing behind it");
 }
 
 #[test]
@@ -111,6 +112,34 @@ fn s06_s07_malformed_lines() {
     }
     // What nginx drops from requests, it passes on from upstreams.
     assert_eq!(parse(ok("X_Y: a\r\nX.Y: b\r\n")).unwrap().fields.len(), 2);
+}
+
+#[test]
+fn what_servers_should_not_send_and_nobody_can_misread_is_taken() {
+    for line in ["X[1]: v", "X/Y: v", "\"X\": v", "X@: v", "X: \x01", "X: a\x1b[0mb", "X: \x7f", "X: \u{e4}\x0b"] {
+        let bytes = ok(&format!("{line}\r\nY: z\r\n"));
+        let head = parse(&bytes).unwrap();
+        let (name, value) = line.split_once(": ").unwrap();
+        let found = head.fields.iter().map(|field| (field.name.of(bytes.as_bytes()), field.value.of(bytes.as_bytes())));
+        let expected = [(name.as_bytes(), value.as_bytes()), (b"Y", b"z")];
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{line}");
+        for end in 0..bytes.len() {
+            let mut head = ResponseHead::default();
+            let part = http1::response::parse(
+                &bytes.as_bytes()[..end],
+                &Limits::response(8192),
+                RequestKind::Other,
+                &mut head,
+            );
+            assert_eq!(part, Ok(Parse::Partial), "{line}: {end} bytes");
+        }
+    }
+    let bytes = ok("HTTP/1.1 200 OK\r\nX: y\r\n");
+    assert_eq!(parse(bytes).unwrap().fields.len(), 1, "a status line among the fields is none of them");
+    // What frames a message is as strict as ever.
+    refused(ok("Content-Length: 5\x01\r\n"), ResponseError::InvalidContentLength);
+    refused(ok("Transfer-Encoding: chunked\x0b\r\n"), ResponseError::InvalidTransferEncoding);
+    refused(ok("Content-Length\x0b: 5\r\n"), ResponseError::InvalidField(LineFault::NameByte));
 }
 
 #[test]

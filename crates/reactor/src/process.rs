@@ -23,6 +23,17 @@ pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     Ok(reachable)
 }
 
+/// Sets the limit of open descriptors to `wanted`, up or down; the result is what was granted, which is less where the hard
+/// limit is less and may not be raised. A limit that was lowered may be raised again.
+pub fn set_descriptor_limit(wanted: u64) -> io::Result<u64> {
+    let (soft, hard) = sys::descriptor_limits()?;
+    if wanted < soft {
+        sys::set_descriptor_limits(wanted, hard)?;
+        return Ok(wanted);
+    }
+    raise_descriptor_limit(wanted)
+}
+
 /// Whether a call failed because this process or the machine has no descriptor, or no memory, for another socket. That is
 /// nobody's fault but ours: a peer is not to blame, and trying again at once is in vain.
 pub fn is_shortage(error: &io::Error) -> bool {

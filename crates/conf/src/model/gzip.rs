@@ -3,8 +3,8 @@
 use super::files::parse_buffers;
 use super::settings::{At, settings};
 use crate::tree::Word;
-use crate::value::plain::{parse_flag, parse_in_range, parse_u32};
-use crate::value::size::Buffers;
+use crate::value::plain::{parse_flag, parse_in_range};
+use crate::value::size::{Buffers, parse_size};
 use crate::value::words::GzipProxied;
 use crate::value::{Parsed, Regex};
 
@@ -45,7 +45,7 @@ settings! {
         /// Media types that are compressed.
         types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "gzip_types" => edit(edit_types);
         /// A response with a shorter Content-Length is not compressed.
-        length_min: u32 = 20, "gzip_min_length" => value(parse_u32);
+        length_min: u64 = 20, "gzip_min_length" => value(parse_size);
         /// 1 to 9.
         level: u8 = 1, "gzip_comp_level" => value(parse_level);
         /// Whether `Vary: Accept-Encoding` is sent.

@@ -10,7 +10,7 @@ use crate::tree::{Block, Directive, Word};
 use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
 use crate::value::template::has_variables;
 use crate::value::words::{IgnoredHeaders, parse_header_name};
-use crate::value::{Parsed, Regex, Template, invalid_parameter, invalid_value};
+use crate::value::{Parsed, Regex, Template, invalid_parameter};
 
 use super::gzip::HttpVersion;
 
@@ -229,7 +229,11 @@ fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()>
         if let Some(text) = template.as_text()
             && !COOKIE_FLAGS.iter().any(|flag| text.eq_ignore_ascii_case(flag.as_bytes()))
         {
-            return Err(invalid_value(word).with_hint(format!("one of {}", COOKIE_FLAGS.join(", "))));
+            // nginx takes any word, and none but these does anything.
+            let message = format!("\"{}\" is no flag of a cookie, and has no effect", word.text());
+            at.out
+                .push(Diagnostic::warning(word.span, message).with_hint(format!("one of {}", COOKIE_FLAGS.join(", "))));
+            continue;
         }
         flags.push(template);
     }

@@ -9,10 +9,13 @@ use crate::tree::Word;
 use crate::value::size::bytes;
 use crate::value::time::milliseconds;
 use crate::value::words::parse_header_name;
-use crate::value::{Parsed, Template, invalid_parameter, parameter};
+use crate::value::{Parsed, Part, Template, parameter};
 
 /// How long a learned session is kept where `timeout=` was not written.
 const LEARN_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// The least zone, as in nginx: eight pages, whatever a session takes of it.
+const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
 pub(crate) fn parse_sticky(at: &mut At<'_>) -> Parsed<Option<Sticky>> {
     let kind = at.word(0)?;
@@ -21,73 +24,136 @@ pub(crate) fn parse_sticky(at: &mut At<'_>) -> Parsed<Option<Sticky>> {
         b"cookie" => parse_cookie(at, rest),
         b"route" => {
             at.word(1)?;
-            rest.iter().map(|word| Template::parse(at.name, word)).collect::<Parsed<_>>().map(Sticky::Route)
+            rest.iter()
+                .map(|word| parse_variable(word, &format!("invalid variable name \"{}\"", word.text())))
+                .collect::<Parsed<_>>()
+                .map(Sticky::Route)
         }
         b"learn" => parse_learn(at, rest),
         b"header" => parse_header_name(at.name, at.word(1)?).map(Sticky::Header),
-        _ => Err(Diagnostic::error(kind.span, format!("unknown sticky method \"{}\"", kind.text()))
+        _ => Err(Diagnostic::error(kind.span, format!("unknown parameter \"{}\"", kind.text()))
             .with_hint("`cookie`, `route`, `learn` or `header`")),
     }
     .map(Some)
 }
 
+/// One variable and nothing else; `wrong` is said of everything else.
+fn parse_variable(word: &Word, wrong: &str) -> Parsed<Template> {
+    let template = Template::parse("sticky", word)?;
+    match template.parts.as_slice() {
+        [Part::Variable(_)] => Ok(template),
+        _ => {
+            Err(Diagnostic::error(word.span, wrong.to_owned()).with_hint("one variable, for example `$cookie_session`"))
+        }
+    }
+}
+
+/// Fills what may be written once.
+fn once<T>(slot: &mut Option<T>, value: T, word: &Word, key: &str) -> Parsed<()> {
+    if slot.replace(value).is_some() {
+        return Err(Diagnostic::error(word.span, format!("parameter \"{key}\" is duplicate")));
+    }
+    Ok(())
+}
+
 fn parse_cookie(at: &At<'_>, words: &[Word]) -> Parsed<Sticky> {
     let name = parse_header_name(at.name, at.word(1)?)?;
     let (mut expires, mut domain, mut path, mut samesite) = (None, None, None, None);
-    let (mut httponly, mut secure) = (false, false);
+    let (mut httponly, mut secure) = (None, None);
     for word in words.iter().skip(1) {
         if let Some(value) = parameter(word, "expires") {
-            expires = Some(if value.value == b"max" {
-                Duration::MAX
-            } else {
-                milliseconds(&value.value, true).map(Duration::from_millis).ok_or_else(|| invalid_parameter(word))?
-            });
+            once(&mut expires, parse_expires(word, &value)?, word, "expires")?;
         } else if let Some(value) = parameter(word, "domain") {
-            domain = Some(Template::parse(at.name, &value)?);
+            once(&mut domain, Template::parse(at.name, filled(&value, word, "domain")?)?, word, "domain")?;
         } else if let Some(value) = parameter(word, "path") {
-            path = Some(Template::parse(at.name, &value)?);
+            // Unlike the other two this one has no variables.
+            let value = filled(&value, word, "path")?;
+            once(&mut path, Template::text(&value.value, value.span), word, "path")?;
         } else if let Some(value) = parameter(word, "samesite") {
-            samesite = Some(Template::parse(at.name, &value)?);
+            once(&mut samesite, parse_samesite(word, &value)?, word, "samesite")?;
         } else {
             match word.value.as_slice() {
-                b"httponly" => httponly = true,
-                b"secure" => secure = true,
-                _ => return Err(invalid_parameter(word)),
+                b"httponly" => once(&mut httponly, true, word, "httponly")?,
+                b"secure" => once(&mut secure, true, word, "secure")?,
+                _ => return Err(unknown_parameter(word)),
             }
         }
     }
+    let (httponly, secure) = (httponly.is_some(), secure.is_some());
     Ok(Sticky::Cookie { name, expires, domain, path, httponly, secure, samesite })
 }
 
+fn unknown_parameter(word: &Word) -> Diagnostic {
+    Diagnostic::error(word.span, format!("unknown parameter \"{}\"", word.text()))
+}
+
+fn filled<'a>(value: &'a Word, word: &Word, key: &str) -> Parsed<&'a Word> {
+    if value.value.is_empty() {
+        return Err(Diagnostic::error(word.span, format!("no value for \"{key}\"")));
+    }
+    Ok(value)
+}
+
+fn parse_expires(word: &Word, value: &Word) -> Parsed<Duration> {
+    if value.value == b"max" {
+        return Ok(Duration::MAX);
+    }
+    milliseconds(&value.value, true)
+        .map(Duration::from_millis)
+        .ok_or_else(|| Diagnostic::error(word.span, "invalid \"expires\" parameter value"))
+}
+
+fn parse_samesite(word: &Word, value: &Word) -> Parsed<Template> {
+    let template = Template::parse("sticky", value)?;
+    let is_known = |text: &[u8]| [&b"strict"[..], b"lax", b"none"].iter().any(|known| text.eq_ignore_ascii_case(known));
+    if template.as_text().is_some_and(|text| !is_known(text)) {
+        return Err(Diagnostic::error(word.span, "invalid \"samesite\" parameter value")
+            .with_hint("`strict`, `lax`, `none`, or a variable that gives one of them"));
+    }
+    Ok(template)
+}
+
 fn parse_learn(at: &At<'_>, words: &[Word]) -> Parsed<Sticky> {
-    let (mut create, mut lookup, mut zone, mut timeout, mut header) =
-        (Vec::new(), Vec::new(), None, LEARN_TIMEOUT, false);
+    let (mut create, mut lookup, mut zone, mut timeout, mut header) = (Vec::new(), Vec::new(), None, None, false);
     for word in words {
+        let missing = |key: &str| format!("missing variable in the \"{key}\" parameter");
         if let Some(value) = parameter(word, "create") {
-            create.push(Template::parse(at.name, &value)?);
+            create.push(parse_variable(&value, &missing("create"))?);
         } else if let Some(value) = parameter(word, "lookup") {
-            lookup.push(Template::parse(at.name, &value)?);
+            lookup.push(parse_variable(&value, &missing("lookup"))?);
         } else if let Some(value) = parameter(word, "zone") {
-            let colon = value.value.iter().position(|&byte| byte == b':').ok_or_else(|| invalid_parameter(word))?;
-            let size = bytes(&value.value[colon + 1..], false).ok_or_else(|| invalid_parameter(word))?;
-            zone = Some((String::from_utf8_lossy(&value.value[..colon]).into_owned(), size));
+            once(&mut zone, parse_zone(word, &value)?, word, "zone")?;
         } else if let Some(value) = parameter(word, "timeout") {
-            timeout =
-                milliseconds(&value.value, false).map(Duration::from_millis).ok_or_else(|| invalid_parameter(word))?;
+            let time = milliseconds(&value.value, false).filter(|&time| time > 0);
+            let time = time.ok_or_else(|| Diagnostic::error(word.span, "invalid timeout"))?;
+            once(&mut timeout, Duration::from_millis(time), word, "timeout")?;
         } else if word.value == b"header" {
             header = true;
-        } else if word.value != b"sync" {
-            return Err(invalid_parameter(word));
+        } else {
+            return Err(unknown_parameter(word));
         }
     }
-    let missing =
-        |what: &str| Diagnostic::error(at.directive.span, format!("\"sticky learn\" must have \"{what}\" parameter"));
-    if create.is_empty() {
-        return Err(missing("create"));
-    }
+    let missing = |what: &str| Diagnostic::error(at.directive.span, format!("\"{what}\" parameter is not specified"));
     if lookup.is_empty() {
         return Err(missing("lookup"));
     }
+    if create.is_empty() {
+        return Err(missing("create"));
+    }
     let (zone, zone_bytes) = zone.ok_or_else(|| missing("zone"))?;
-    Ok(Sticky::Learn { create, lookup, zone, zone_bytes, timeout, header })
+    Ok(Sticky::Learn { create, lookup, zone, zone_bytes, timeout: timeout.unwrap_or(LEARN_TIMEOUT), header })
+}
+
+/// `name:size`
+fn parse_zone(word: &Word, value: &Word) -> Parsed<(String, u64)> {
+    let wrong = |message: &str| Diagnostic::error(word.span, message).with_hint("for example `zone=sessions:1m`");
+    let colon = value.value.iter().position(|&byte| byte == b':').ok_or_else(|| wrong("zone size is not specified"))?;
+    if colon == 0 {
+        return Err(wrong("zone name is not specified"));
+    }
+    let size = bytes(&value.value[colon + 1..], false).ok_or_else(|| wrong("invalid zone size"))?;
+    if size < ZONE_BYTES_MIN {
+        return Err(wrong("zone is too small").with_hint("at least 32k"));
+    }
+    Ok((String::from_utf8_lossy(&value.value[..colon]).into_owned(), size))
 }

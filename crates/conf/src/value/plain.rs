@@ -25,11 +25,9 @@ pub fn parse_number(name: &str, word: &Word) -> Parsed<u64> {
     })
 }
 
-/// A decimal number that fits 32 bits.
+/// A decimal number; what does not fit 32 bits is as good as the greatest that does.
 pub fn parse_u32(name: &str, word: &Word) -> Parsed<u32> {
-    parse_number(name, word)?
-        .try_into()
-        .map_err(|_| directive_invalid(name, word, "number").with_hint("at most 4294967295"))
+    parse_number(name, word).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// A decimal number within `range`, both ends included.

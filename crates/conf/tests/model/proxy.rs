@@ -199,7 +199,7 @@ fn what_cannot_be_meant_about_cookies_and_tunnels_is_refused() {
         ("proxy_cookie_path /a;", "invalid parameter \"/a\" <- /a"),
         ("proxy_cookie_domain on;", "invalid parameter \"on\" <- on"),
         ("proxy_cookie_path /a /b; proxy_cookie_path off;", "invalid parameter \"off\" <- off"),
-        ("proxy_cookie_flags a scure;", "invalid value \"scure\" <- scure"),
+        ("proxy_cookie_flags a scure;", "warning: \"scure\" is no flag of a cookie, and has no effect <- scure"),
         ("proxy_cookie_flags a;", "invalid parameter \"a\" <- a"),
         ("proxy_cookie_path ~( /;", "pcre2_compile() failed: missing closing parenthesis in \"(\" <- "),
         ("tunnel_ping 0;", "invalid value \"0\" <- 0"),

@@ -44,6 +44,45 @@ fn peers_are_chosen_by_the_method_written() {
 }
 
 #[test]
+fn what_is_wrong_with_sticky() {
+    let learn = "learn create=$cookie_a lookup=$cookie_a";
+    for (text, expected) in [
+        ("cookies a", "unknown parameter \"cookies\" <- cookies"),
+        ("cookie a path=/ path=/x", "parameter \"path\" is duplicate <- path=/x"),
+        ("cookie a domain=x domain=y", "parameter \"domain\" is duplicate <- domain=y"),
+        ("cookie a expires=1h expires=max", "parameter \"expires\" is duplicate <- expires=max"),
+        ("cookie a samesite=lax samesite=lax", "parameter \"samesite\" is duplicate <- samesite=lax"),
+        ("cookie a httponly httponly", "parameter \"httponly\" is duplicate <- httponly"),
+        ("cookie a secure secure", "parameter \"secure\" is duplicate <- secure"),
+        ("cookie a path=", "no value for \"path\" <- path="),
+        ("cookie a domain=", "no value for \"domain\" <- domain="),
+        ("cookie a expires=soon", "invalid \"expires\" parameter value <- expires=soon"),
+        ("cookie a samesite=often", "invalid \"samesite\" parameter value <- samesite=often"),
+        ("cookie a samesite=", "invalid \"samesite\" parameter value <- samesite="),
+        ("cookie a often", "unknown parameter \"often\" <- often"),
+        ("route a", "invalid variable name \"a\" <- a"),
+        ("route $cookie_a x$cookie_b", "invalid variable name \"x$cookie_b\" <- x$cookie_b"),
+        ("learn create=a lookup=$cookie_a zone=z:1m", "missing variable in the \"create\" parameter <- a"),
+        ("learn create=$cookie_a lookup=a zone=z:1m", "missing variable in the \"lookup\" parameter <- a"),
+        ("learn create=$cookie_a zone=z:1m", "\"lookup\" parameter is not specified <- sticky …"),
+        ("learn lookup=$cookie_a zone=z:1m", "\"create\" parameter is not specified <- sticky …"),
+        (learn, "\"zone\" parameter is not specified <- sticky …"),
+        ("LEARN zone=z", "zone size is not specified <- zone=z"),
+        ("LEARN zone=:1m", "zone name is not specified <- zone=:1m"),
+        ("LEARN zone=z:many", "invalid zone size <- zone=z:many"),
+        ("LEARN zone=z:31k", "zone is too small <- zone=z:31k"),
+        ("LEARN zone=z:1m zone=z:1m", "parameter \"zone\" is duplicate <- zone=z:1m"),
+        ("LEARN zone=z:1m timeout=0", "invalid timeout <- timeout=0"),
+        ("LEARN zone=z:1m timeout=1s timeout=1s", "parameter \"timeout\" is duplicate <- timeout=1s"),
+        ("LEARN zone=z:1m sync", "unknown parameter \"sync\" <- sync"),
+    ] {
+        let text = format!("sticky {};", text.replace("LEARN", learn));
+        let expected = expected.replace("sticky …", &text);
+        assert_eq!(found(&format!("upstream u {{ server a; {text} }}")), [expected], "{text}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_group() {
     assert_eq!(found("upstream u { }"), ["no servers are inside upstream <- upstream u"]);
     assert_eq!(found("upstream u { server a; } upstream U { server b; }"), ["duplicate upstream \"U\" <- upstream U"]);

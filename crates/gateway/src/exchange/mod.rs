@@ -319,6 +319,9 @@ impl Exchange {
         if let Err(reply) = self.choose_server() {
             return Step::Reply(reply);
         }
+        if let Err(error) = self.narrow_head() {
+            return self.refuse(Refusal::Malformed(error));
+        }
         if self.location().real_ip.is_some() {
             self.find_client_of_server();
         }
@@ -458,6 +461,16 @@ impl Exchange {
                 Err(Reply::error(500))
             }
         }
+    }
+
+    /// Holds the head against what the request's own server takes, where the servers of the address differ in that.
+    fn narrow_head(&mut self) -> Result<(), RequestError> {
+        let listener = self.generation.listener(self.down.connection.listener);
+        if !listener.is_some_and(|listener| listener.limits_differ) {
+            return Ok(());
+        }
+        let Request { head, bytes, .. } = &mut *self.request;
+        head.narrow(bytes, &self.generation.server(self.target.server).limits)
     }
 
     /// The method that the location sees.

@@ -198,7 +198,7 @@ impl Exchange {
         let source = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
             ResponseFraming::Length(length) => Source::Length(length),
-            ResponseFraming::Chunked => Source::Chunked(Box::default()),
+            ResponseFraming::Chunked => Source::Chunked(Box::new(Decoder::of_response())),
             ResponseFraming::UntilClose => Source::UntilClose,
         };
         // `proxy_method`: the client has asked for the head only, and has no use for this body.
@@ -376,10 +376,14 @@ impl Exchange {
     pub(super) fn passed_fields(&self, plan: &ProxyPlan) -> impl Iterator<Item = &Field> {
         let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let bytes = self.answer_bytes();
-        fields.iter().filter(|field| {
+        let mut typed = false;
+        fields.iter().filter(move |field| {
             let ends_here = match field.id {
                 FieldId::ContentLength => true,
-                FieldId::ContentType => field.hop || field.value.of(bytes).is_empty(),
+                // A second type would contradict the first.
+                FieldId::ContentType => {
+                    field.hop || field.value.of(bytes).is_empty() || std::mem::replace(&mut typed, true)
+                }
                 _ => field.hop,
             };
             !ends_here && !plan.hidden.contains(field.id, field.name.of(bytes))
@@ -394,7 +398,7 @@ fn is_whole(framing: ResponseFraming, bytes: &[u8]) -> bool {
         ResponseFraming::Length(length) => bytes.len() as u64 == length,
         ResponseFraming::UntilClose => false,
         ResponseFraming::Chunked => {
-            let (mut decoder, mut used) = (Decoder::default(), 0);
+            let (mut decoder, mut used) = (Decoder::of_response(), 0);
             while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
                 match decoder.decode(rest) {
                     Ok(step) if step.done => return used + step.consumed == bytes.len(),

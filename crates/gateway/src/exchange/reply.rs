@@ -131,7 +131,11 @@ impl Exchange {
             _ if plan.server_name => {
                 absolute.extend_from_slice(&self.generation.server(self.target.server).name);
             }
-            (Some(host), _) => absolute.extend_from_slice(host.name.of(&self.request.bytes)),
+            (Some(host), _) => {
+                // `$host`: without case, and without the root's dot.
+                let name = host.name.of(&self.request.bytes);
+                absolute.extend(name.strip_suffix(b".").unwrap_or(name).iter().map(u8::to_ascii_lowercase));
+            }
             (None, Ok(Some(own))) => match own.ip() {
                 IpAddr::V4(ip) => absolute.extend_from_slice(ip.to_string().as_bytes()),
                 IpAddr::V6(ip) => absolute.extend_from_slice(format!("[{ip}]").as_bytes()),

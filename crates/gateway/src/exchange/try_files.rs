@@ -5,6 +5,7 @@ use super::files::Prefetched;
 use super::redirect::Redirect;
 use super::reply::Reply;
 use super::{Exchange, ExchangeView, Step};
+use crate::files::Alias;
 use crate::generation::{TryFallbackPlan, TryFilesPlan};
 use reactor::FileKind;
 use rules::uri::split_args;
@@ -15,6 +16,7 @@ impl Exchange {
         for candidate in &plan.tries {
             let mut uri = Vec::new();
             candidate.path.write(&ExchangeView::of(self), &mut uri);
+            self.name_below_alias(&mut uri);
             let mut path = std::mem::take(&mut self.request.path);
             path.clear();
             self.location().root.write_path(&ExchangeView::of(self), &uri, &mut path);
@@ -23,7 +25,7 @@ impl Exchange {
             match if safe { self.open(&path).await.ok() } else { None } {
                 Some(file) if file.status.kind == wanted => {
                     if candidate.directory {
-                        uri.push(b'/');
+                        // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, where relative links lead right.
                         self.request.path = path;
                     } else {
                         // The content that is next nearly always comes for it.
@@ -45,6 +47,15 @@ impl Exchange {
                 Step::Redirect(Redirect::Uri { uri: uri.to_vec(), args: args.map(<[u8]>::to_vec) })
             }
         })
+    }
+
+    /// Below an `alias` a path that does not begin with what the alias stands for is one below its directory.
+    fn name_below_alias(&self, uri: &mut Vec<u8>) {
+        let Some(Alias::Prefix(length)) = self.location().root.alias else { return };
+        let Some(prefix) = self.uri().get(..length) else { return };
+        if !uri.starts_with(prefix) {
+            uri.splice(..0, prefix.iter().copied());
+        }
     }
 
     /// The URI is this path from now on; the arguments stay.

@@ -3,7 +3,7 @@
 use super::{ListenerSpec, Lowering, place_listener};
 use crate::generation::{ListenerId, ListenerPlan};
 use conf::diagnostic::Diagnostic;
-use conf::model::{Listener, NameForm, SoKeepalive};
+use conf::model::{HeadSettings, Listener, NameForm, SoKeepalive};
 use conf::source::{FileId, Span};
 use conf::value::{Address, Host};
 use http1::{BareLf, Limits};
@@ -66,21 +66,19 @@ impl Lowering<'_> {
         // A conflicting name was reported when the model was lowered, with both places.
         let (names, _) = ServerNames::build(&listener.address.to_string(), listener.default_server.0, names);
         let head = &self.server_of(listener.default_server)?.settings.head;
-        let buffers = head.large_client_header_buffers;
-        let limits = Limits {
-            underscores_in_headers: head.underscores_in_headers,
-            ignore_invalid_headers: head.ignore_invalid_headers,
-            bare_lf: if head.bare_line_feeds { BareLf::Accept } else { BareLf::Reject },
-            ..Limits::from_buffers(
-                head.client_header_buffer_size as usize,
-                buffers.count as usize,
-                buffers.size as usize,
-                head.max_headers as usize,
-            )
+        let own = head_limits(head);
+        let all = || {
+            listener
+                .servers
+                .iter()
+                .filter_map(|id| self.server_of(*id))
+                .map(|server| head_limits(&server.settings.head))
         };
+        let limits = all().fold(own, |widest, limits| widest.widened(&limits));
         Some(ListenerPlan {
             names,
             limits,
+            limits_differ: all().any(|limits| limits != own),
             header_timeout: head.client_header_timeout,
             proxy_protocol: listener.options.proxy_protocol,
             behind: Vec::new(),
@@ -120,6 +118,22 @@ impl Lowering<'_> {
                 }
             },
         }
+    }
+}
+
+/// What a server takes of a request's head.
+pub(super) fn head_limits(head: &HeadSettings) -> Limits {
+    let buffers = head.large_client_header_buffers;
+    Limits {
+        underscores_in_headers: head.underscores_in_headers,
+        ignore_invalid_headers: head.ignore_invalid_headers,
+        bare_lf: if head.bare_line_feeds { BareLf::Accept } else { BareLf::Reject },
+        ..Limits::from_buffers(
+            head.client_header_buffer_size as usize,
+            buffers.count as usize,
+            buffers.size as usize,
+            head.max_headers as usize,
+        )
     }
 }
 

@@ -191,7 +191,7 @@ fn gzip_plan(settings: &GzipSettings) -> Option<Box<GzipPlan>> {
     settings.on.then(|| {
         Box::new(GzipPlan {
             types: settings.types.clone(),
-            length_min: u64::from(settings.length_min),
+            length_min: settings.length_min,
             level: settings.level,
             vary: settings.vary,
             proxied: settings.proxied,

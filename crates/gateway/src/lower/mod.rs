@@ -233,6 +233,7 @@ impl Lowering<'_> {
                 .map_or(&b""[..], |name| name.text.strip_prefix(b".").unwrap_or(&name.text))
                 .into(),
             locations,
+            limits: listener::head_limits(&server.settings.head),
             merge_slashes: server.settings.head.merge_slashes,
             answer: self.program_return(&server.program, &server.location),
             program: self.program(&server.program, &server.location, None),

@@ -83,6 +83,38 @@ fn s06_malformed_lines() {
 }
 
 #[test]
+fn s06_what_nobody_can_misread_is_passed_on() {
+    for line in ["X[1]: v", "X/Y: v", "X: a\x1b[0mb", "X: \x7f"] {
+        let site = Site::of(Peer::saying_once(with_lines(&format!("{line}\r\nContent-Length: 5\r\n"))));
+        let response = site.ask(GET);
+        let (name, value) = line.split_once(": ").unwrap();
+        assert_eq!((response.status(), response.text(), response.value(name)), (200, "hello".into(), Some(value)));
+    }
+    let twice = "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Type: c/d\r\nContent-Length: 5\r\n";
+    let site = Site::of(Peer::saying_once(with_lines(twice)));
+    let response = site.ask(GET);
+    assert_eq!((response.text(), response.values("Content-Type")), ("hello".into(), vec!["a/b"]));
+}
+
+#[test]
+fn s14_chunks_that_old_servers_send() {
+    for (version, body) in [
+        ("1.0", "5\r\nhello\r\n0\r\n\r\n"),
+        ("1.1", "5   \r\nhello\r\n0 \r\n\r\n"),
+        ("1.1", "5\r\nhello\r\n0\r\nno trailer\r\n\r\n"),
+    ] {
+        let text =
+            format!("HTTP/{version} 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
+        let site = Site::of(Peer::saying(text));
+        for _ in 0..2 {
+            let response = site.ask(GET);
+            assert_eq!((response.status(), response.text()), (200, "hello".into()), "{version} {body:?}");
+        }
+        assert_eq!(site.peer.connections(), if version == "1.0" { 2 } else { 1 }, "{version} {body:?}");
+    }
+}
+
+#[test]
 fn s07_a_line_without_colon() {
     refused([with_lines("nocolon\r\n")], "upstream sent invalid header: the line has no colon");
 }

@@ -2,7 +2,7 @@
 //! runs the engine. It opens nothing that needs a right.
 
 use super::channel::{Channel, Kind, Packet};
-use super::engine::{Engine, EngineParts, raise_descriptor_limit};
+use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::order::Order;
 use super::sockets::Bound;
@@ -143,7 +143,7 @@ impl Child {
             return Ok(());
         }
         let shared = self.lasting.existing().ok_or("no shared state")?;
-        let warning = raise_descriptor_limit(process);
+        let warning = set_descriptor_limit(process);
         settle_in(&process.child)?;
         let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
         if let Some(warning) = warning {

@@ -177,12 +177,12 @@ fn sockets_of(bound: &[Bound]) -> impl Iterator<Item = (PeerAddress, Arc<Listene
     bound.iter().flat_map(|bound| bound.listeners.iter().map(|listener| (bound.address.clone(), Arc::clone(listener))))
 }
 
-/// Raises the limit of descriptors to what was asked for or, without that, as far as it goes; the result is a warning if it
-/// is too low for the connections that the configuration allows.
-pub(super) fn raise_descriptor_limit(process: &Process) -> Option<String> {
+/// Sets the limit of descriptors to what was asked for or, without that, raises it as far as it goes; the result is a warning
+/// if it is too low for the connections that the configuration allows.
+pub(super) fn set_descriptor_limit(process: &Process) -> Option<String> {
     let hard = reactor::descriptor_limit().map_or(0, |(_, hard)| hard);
     let wanted = process.child.descriptors.unwrap_or(hard);
-    let granted = match reactor::raise_descriptor_limit(wanted) {
+    let granted = match reactor::set_descriptor_limit(wanted) {
         Ok(granted) => granted,
         Err(error) => {
             return Some(format!("setrlimit(RLIMIT_NOFILE, {wanted}) failed {}", crate::report::errno(&error)));

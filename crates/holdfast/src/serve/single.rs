@@ -1,7 +1,7 @@
 //! `master_process off`: one process does everything, signals included. For development, containers and quick mode; it
 //! keeps its privileges and its number of workers for life.
 
-use super::engine::{Engine, EngineParts, raise_descriptor_limit};
+use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::pid_file::PidFile;
 use super::sockets::Sockets;
@@ -38,7 +38,7 @@ pub(super) fn run(
         return Err("the configuration is not complete".to_owned());
     };
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", report::errno(&error)))?;
-    let limit = raise_descriptor_limit(process);
+    let limit = set_descriptor_limit(process);
     let files = LogFiles::open(&prepared)?;
     let (mut sockets, troubles) = Sockets::inherited();
     let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;

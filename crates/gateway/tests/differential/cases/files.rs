@@ -20,6 +20,8 @@ pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("html/sub/file.css", b"i {}\n".to_vec()),
         ("html/sub/no index/x", b"x".to_vec()),
         ("html/try/there.html", b"there".to_vec()),
+        ("html/try/dir/index.html", b"the index of a directory".to_vec()),
+        ("html/try/bare/x", b"x".to_vec()),
         ("html/errors/404.html", b"not here\n".to_vec()),
         ("html/errors/403.html", b"not for you\n".to_vec()),
         ("html/errors/50x.html", b"not now\n".to_vec()),
@@ -79,6 +81,17 @@ const PATHS: &[&str] = &[
     "/typed/unknown.xyz",
     "/try/there.html",
     "/try/none",
+    "/try/dir",
+    "/try/dir?a=1",
+    "/try/dir/",
+    "/try/bare",
+    "/try/bare/",
+    "/try-dir/x",
+    "/try-alias/page.html",
+    "/try-alias/sub",
+    "/try-alias/sub/",
+    "/try-alias/none",
+    "/try-alias/",
     "/try/",
     "/try-code/none",
     "/try-named/none?a=1",
@@ -141,6 +154,12 @@ const ERRORS: &[&str] = &[
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
+    for host in ["UPPER.test", "dotted.test.", "Both.Test.:81"] {
+        for target in ["/sub", "/try/dir", "/alias"] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            cases.push(Case::raw(format!("{target} for {host}"), text));
+        }
+    }
     for path in PATHS {
         cases.push(Case::simple("GET", "files.test", path));
     }

@@ -34,6 +34,8 @@ const TARGETS: &[&str] = &[
     "/min/page.html",
     "/min/large.html",
     "/min0/short.html",
+    "/min1k/page.html",
+    "/min1k/large.html",
     "/level/large.html",
     "/unchunked/page.html",
     "/disabled/page.html",

@@ -349,6 +349,15 @@ pub(super) fn cases() -> Vec<Case> {
         let text = format!("GET /echo HTTP/1.1\r\nHost: first.test\r\n{lines}\r\n");
         cases.push(Case::raw(format!("field: {name}"), latin1(&text)));
     }
+    for host in ["first.test", "underscores.test"] {
+        let text = format!("GET /echo HTTP/1.1\r\nHost: {host}\r\nX_A: 1\r\nX-B_C: 2\r\nX-D: 3\r\n\r\n");
+        cases.push(Case::raw(format!("field: underscores for {host} on one address"), text));
+        for length in [7000, 9000, 20_000] {
+            let long = "y".repeat(length);
+            let text = format!("GET /echo HTTP/1.1\r\nHost: {host}\r\nX-A: {long}\r\n\r\n");
+            cases.push(Case::raw(format!("long: field of {length} for {host} on one address"), text));
+        }
+    }
     cases.push(Case::raw("field: underscores allowed", "GET /echo HTTP/1.1\r\nHost: a\r\nX_A: 1\r\n\r\n").on(2));
     for (name, text) in HEADS {
         cases.push(Case::raw(format!("head: {name}"), latin1(text)));
