@@ -57,6 +57,16 @@ impl Signals {
         Ok(None)
     }
 
+    /// From now on TERM, INT and QUIT do with this process what they do with any other: they end it. As long as the calling thread
+    /// lives.
+    pub(crate) fn let_through() -> io::Result<()> {
+        let mut set = SigSet::empty();
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT] {
+            set.add(signal);
+        }
+        Ok(set.thread_unblock()?)
+    }
+
     /// Readable while a signal waits.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()

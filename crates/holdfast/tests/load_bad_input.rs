@@ -7,6 +7,7 @@ mod support;
 use nix::sys::signal::{Signal, kill};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Output, Stdio};
 use support::{free_port, holdfast, pid, until};
 
@@ -162,6 +163,70 @@ fn an_interrupt_in_the_first_moment_while_it_runs_and_while_it_drains() {
         said.read_to_string(&mut rest).expect("it can be read");
         let stopped_before = output.status.code() == Some(1) && rest.contains("stopped before the first request");
         assert!(stopped_before && moment == "plan " || report.contains("stopped by hand"), "{words:?}: {report}{rest}");
+    }
+}
+
+#[test]
+fn an_interrupt_while_the_report_is_written() {
+    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = folder.path().join("endless.lua");
+    // What is done when all is over does not come to an end.
+    let source = "function done() io.stderr:write('done begins\\n') while true do end end\n";
+    std::fs::write(&script, source).expect("written");
+    let (mut child, mut said) = endless(&["-q", "-n", "2", "-c", "1", "-s", &script.to_string_lossy(), &url]);
+    let mut wait_for = |words: &str| {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended before {words:?}");
+        }
+    };
+    wait_for("done begins");
+    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+    wait_for("once more ends that as well");
+    assert!(child.try_wait().expect("it is ours").is_none(), "one that came a moment late takes no report away");
+    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+    until("it has ended", || child.try_wait().expect("it is ours").is_some());
+    let output = child.wait_with_output().expect("it has ended");
+    assert_eq!(output.status.signal(), Some(Signal::SIGINT as i32));
+    assert!(text(&output.stdout).contains("2 answered"), "what was written stays: {}", text(&output.stdout));
+}
+
+#[test]
+fn a_file_without_an_end_is_no_body_no_script_and_no_run() {
+    let endless = load(&["-q", "-s", "/dev/zero", "http://127.0.0.1:9/"]);
+    assert!(text(&endless.stderr).contains("/dev/zero has more than 16777216 bytes"), "{}", text(&endless.stderr));
+    assert_eq!(endless.status.code(), Some(2));
+}
+
+/// A generator that is held up by whatever it is: here by a signal that stops it.
+#[test]
+fn a_generator_that_was_not_run_is_void_and_says_that_it_was_not_its_own_work() {
+    let url = server(|mut stream| {
+        std::thread::spawn(move || {
+            while stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        });
+    });
+    for (flags, code) in [(&[][..], 4), (&["--allow-lag"][..], 0)] {
+        let words = ["-R", "200/s", "-d", "1500ms", "-c", "5", "-t", "1", "--interval", "100ms", &url];
+        let (child, mut said) = endless(&[words.as_slice(), flags].concat());
+        let mut line = String::new();
+        while !line.contains("responses/s") {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended");
+        }
+        kill(pid(child.id()), Signal::SIGSTOP).expect("it can be stopped");
+        // The freeze itself: half of what is due falls into it.
+        std::thread::park_timeout(std::time::Duration::from_millis(900));
+        kill(pid(child.id()), Signal::SIGCONT).expect("it can go on");
+        let output = child.wait_with_output().expect("it ends");
+        let report = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{report}");
+        assert!(report.contains("VOID        the generator was late itself: p"), "{report}");
+        assert!(report.contains("ms of it, and for the rest it was not run"), "{report}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reports in the words of other tools, read as scripts that know those tools read them: beside siege itself, which runs here, and
+//! Reports in the words of other tools, read as scripts that know those tools read them: beside siege, ab and wrk themselves, which run here, and
 //! beside the layout that k6 documents (<https://grafana.com/docs/k6/latest/results-output/end-of-test/>), which cannot.
 
 #[allow(dead_code, reason = "each test file uses its part of the support")]
@@ -72,6 +72,99 @@ fn siege_and_ours_are_read_by_the_same_script() {
             assert_eq!(of(&theirs, name), of(&ours, name), "{path}: {name}\n{said}");
         }
         assert_eq!(of(&ours, "Failed transactions"), Some(failed));
+    }
+}
+
+/// The lines of a report from one that begins so on, with a mark for each number and its unit, and single spaces: what a script
+/// looks for, whatever the figures.
+fn forms(report: &str, from: &str) -> Vec<String> {
+    let form = |line: &str| {
+        let mut form = String::new();
+        let mut letters = line.chars().peekable();
+        while let Some(letter) = letters.next() {
+            if !letter.is_ascii_digit() {
+                form.push(letter);
+                continue;
+            }
+            while letters.next_if(|next| next.is_ascii_digit() || *next == '.').is_some() {}
+            while letters.next_if(|next| next.is_ascii_alphabetic() || *next == '%').is_some() {}
+            form.push('#');
+        }
+        form.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    report.lines().skip_while(|line| !line.starts_with(from)).map(form).collect()
+}
+
+/// The value of a line `Name: value`.
+fn value_of<'a>(report: &'a str, name: &str) -> Option<&'a str> {
+    report.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+#[test]
+fn ab_and_ours_are_read_by_the_same_script() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let body = folder.path().join("body");
+    std::fs::write(&body, "a=b").expect("written");
+    let body = body.to_string_lossy().into_owned();
+    let cases: [(&str, &[&str]); 5] = [
+        ("/bytes/1000", &["-k"]),
+        ("/bytes/1000", &[]),
+        ("/status/404", &["-k", "-l"]),
+        ("/echo", &["-k", "-p", &body, "-T", "text/x", "-H", "X-A: b"]),
+        ("/", &["-i"]),
+    ];
+    for (path, flags) in cases {
+        let origin = origin();
+        let url = format!("http://{}{path}", origin.address());
+        let words = [&["-q", "-n", "40", "-c", "2"], flags, &[&url]].concat();
+        let ab =
+            Command::new(testkit::peer_program("ab")).args(&words).stdin(Stdio::null()).output().expect("ab starts");
+        let theirs = String::from_utf8_lossy(&ab.stdout).into_owned();
+        let ours = holdfast().args(["load", "ab"]).args(&words).stdin(Stdio::null()).output().expect("it starts");
+        let ours = String::from_utf8(ours.stdout).expect("it is text");
+        assert_eq!(forms(&ours, "Server Software"), forms(&theirs, "Server Software"), "{flags:?}\n{theirs}\n{ours}");
+        // No column: the words follow each other.
+        let by_kind = |report: &str| report.contains("\n   (Connect: 0, Receive: 0, Length: ");
+        assert_eq!(by_kind(&ours), by_kind(&theirs), "{ours}");
+        for name in [
+            "Server Software",
+            "Server Hostname",
+            "Server Port",
+            "Document Path",
+            "Document Length",
+            "Concurrency Level",
+            "Complete requests",
+            "Failed requests",
+            "Non-2xx responses",
+            "Keep-Alive requests",
+            "Total body sent",
+            "HTML transferred",
+            "Total transferred",
+        ] {
+            assert_eq!(value_of(&ours, name), value_of(&theirs, name), "{flags:?}: {name}\n{theirs}\n{ours}");
+        }
+    }
+}
+
+#[test]
+fn wrk_and_ours_are_read_by_the_same_script() {
+    let origin = origin();
+    for path in ["/", "/status/404"] {
+        let url = format!("http://{}{path}", origin.address());
+        let words = ["-t", "1", "-c", "2", "-d", "1s", "-H", "X-A: b", "--latency", &url];
+        let wrk =
+            Command::new(testkit::peer_program("wrk")).args(words).stdin(Stdio::null()).output().expect("wrk starts");
+        let theirs = String::from_utf8_lossy(&wrk.stdout).into_owned();
+        let ours = load(&[&["--style", "wrk"], words.as_slice()].concat());
+        assert_eq!(forms(&ours, "Running"), forms(&theirs, "Running"), "{theirs}\n{ours}");
+        // Columns, where they do not depend on the figures.
+        let columns = |report: &str, head: &str| {
+            let line = report.lines().find(|line| line.trim_start().starts_with(head)).expect("the line is there");
+            (line.len() - line.trim_start().len(), line.len())
+        };
+        for head in ["Thread Stats", "Latency Distribution", "1 threads and 2 connections"] {
+            assert_eq!(columns(&ours, head), columns(&theirs, head), "{head}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What comes from the workers of a run, brought together: the whole, and each interval when all have finished it. Pure;
 //! `run` receives the messages.
 
+use crate::processors::{Spent, Ticks};
 use crate::script::Globals;
 use crate::worker::Message;
 use std::collections::BTreeMap;
@@ -14,6 +15,12 @@ pub(crate) trait Recorded: Default {
     fn add_beside(&mut self, other: &Self) {
         self.add(other);
     }
+
+    /// What became of the time of the worker that recorded this.
+    fn spent(&self) -> Spent;
+
+    /// Says what became of the time of those workers that ran, and waited, most.
+    fn set_spent_most(&mut self, most: Spent);
 }
 
 /// Records as they come from the workers, whose intervals end at slightly different times.
@@ -24,6 +31,10 @@ pub(crate) struct Collected<R> {
     open: BTreeMap<u64, R>,
     /// By worker: the first interval that it has not finished.
     progress: Vec<u64>,
+    /// By worker, from the start.
+    spent: Vec<Spent>,
+    /// What became of the machine's processors: added by whoever receives the messages.
+    pub(crate) processors: Ticks,
     pub(crate) ended_ns: u64,
     pub(crate) completed_ns: u64,
     /// What was lost with workers that ended without a word.
@@ -39,6 +50,8 @@ impl<R: Recorded> Collected<R> {
             whole,
             open: BTreeMap::new(),
             progress: vec![0; workers],
+            spent: vec![Spent::default(); workers],
+            processors: Ticks::default(),
             ended_ns: 0,
             completed_ns: 0,
             lost: Vec::new(),
@@ -50,6 +63,10 @@ impl<R: Recorded> Collected<R> {
         match message {
             Message::Interval { worker, interval, record, last } => {
                 self.whole.add(&record);
+                if let Some(spent) = self.spent.get_mut(worker) {
+                    *spent += record.spent();
+                }
+                self.whole.set_spent_most(self.spent.iter().copied().fold(Spent::default(), Spent::most));
                 self.open.entry(interval).or_default().add_beside(&record);
                 // The last interval is shown when it is known how long it was.
                 if !last {
@@ -92,10 +109,13 @@ impl<R: Recorded> Collected<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loan::Loan;
     use crate::record::Record;
 
     fn interval(worker: usize, interval: u64, latency_ns: u64) -> Message {
-        let mut record = Box::new(Record::new(1));
+        let mut record = Loan::of(Record::new(1));
+        record.spent = Spent { cpu_ns: latency_ns, waited_ns: Some(1) };
+        record.spent_most = record.spent;
         record.targets[0].response(200, 1, latency_ns);
         Message::Interval { worker, interval, record, last: false }
     }
@@ -110,6 +130,18 @@ mod tests {
         let (number, record) = collected.finished().unwrap();
         assert_eq!((number, record.whole().responses), (0, 2));
         assert!(collected.finished().is_none() && !collected.is_over());
+    }
+
+    #[test]
+    fn the_busiest_worker_is_one_and_not_all_together() {
+        let mut collected = Collected::new(2, Record::new(1));
+        for (worker, number, cpu_ns) in [(0, 0, 5), (1, 0, 7), (0, 1, 6), (1, 1, 1)] {
+            collected.take(interval(worker, number, cpu_ns));
+        }
+        let busiest_of_interval = collected.finished().map(|(_, record)| record.spent_most.cpu_ns);
+        let whole = &collected.whole;
+        assert_eq!((busiest_of_interval, whole.spent.cpu_ns, whole.spent_most.cpu_ns), (Some(7), 19, 11));
+        assert_eq!((whole.spent.waited_ns, whole.spent_most.waited_ns), (Some(4), Some(2)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! ([`Workers`]), in this process or in several. What they do is given by the protocol's own module.
 
 use crate::collect::{Collected, Recorded};
+use crate::processors::Processors;
 use crate::run::Interval;
 use crate::setup::StartError;
 use crate::worker::{Message, Together};
@@ -125,6 +126,7 @@ impl<R: Recorded> Workers<R> {
     ) -> io::Result<Collected<R>> {
         let mut collected = Collected::new(self.count, whole);
         let mut failure = None;
+        let mut processors = Processors::new();
         while let Ok(message) = self.messages.recv() {
             if let Message::Failed(error) = message {
                 self.stop.store(true, Ordering::Relaxed);
@@ -140,7 +142,9 @@ impl<R: Recorded> Workers<R> {
                 let ended = Duration::from_nanos(collected.ended_ns);
                 let is_cut = collected.is_over() && ended < begun + length;
                 let length = if is_cut { ended.saturating_sub(begun) } else { length };
-                show(&Interval { number, begun, length, record });
+                let passed = processors.lap();
+                collected.processors += passed;
+                show(&Interval { number, begun, length, processors: passed, record });
             }
         }
         for thread in self.threads.drain(..) {

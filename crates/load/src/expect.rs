@@ -10,7 +10,8 @@ use thiserror::Error;
 /// The grammar, for help texts.
 pub const EXPECTATIONS: &str = "\
 p50 p99 p99.9 … min mean max    latency, as in p99<50ms (us, ms, s, m)
-service_p99 … lag_p99 …         from sending; the generator's own lag
+service_p99 … lag_p99 …         from sending; how late the generator itself was
+own_lag_p99 …                   of that, what its own work was the cause of, and not this machine
 connect_p99 …                   opening a connection
 rate responses                  rate>1000 per second; a number
 errors failed reused            errors<0.1% or errors<10: failures and statuses from 400; failures; kept connections
@@ -30,6 +31,7 @@ enum Series {
     Latency,
     Service,
     Lag,
+    OwnLag,
     Connect,
 }
 
@@ -197,7 +199,12 @@ fn parse_figure(name: &str) -> Option<Figure> {
     if let Some(counted) = counted {
         return Some(Figure::Count(counted));
     }
-    let prefixes = [("service_", Series::Service), ("lag_", Series::Lag), ("connect_", Series::Connect)];
+    let prefixes = [
+        ("service_", Series::Service),
+        ("own_lag_", Series::OwnLag),
+        ("lag_", Series::Lag),
+        ("connect_", Series::Connect),
+    ];
     let found = prefixes.iter().find_map(|(prefix, series)| Some((*series, name.strip_prefix(prefix)?)));
     let (series, point) = found.unwrap_or((Series::Latency, name));
     Some(Figure::Latency(series, parse_point(point)?))
@@ -254,6 +261,7 @@ impl Expectation {
                     // In closed loop both are the same.
                     Series::Latency | Series::Service => &whole.latency,
                     Series::Lag => &summary.record.lag,
+                    Series::OwnLag => &summary.record.lag_own,
                     Series::Connect => &summary.record.connect,
                 };
                 let ns = point.of(latencies);
@@ -320,6 +328,7 @@ mod tests {
             "silent>0",
             "refused=0",
             "lag_p99<1ms",
+            "own_lag_p99.9<=100us",
         ] {
             assert!(met(text), "{text}: {:?}", text.parse::<Expectation>().unwrap().judge(&summary()));
         }

@@ -3,6 +3,7 @@
 
 use crate::cause::{Blame, Cause};
 use crate::options::Pace;
+use crate::processors::Machine;
 use crate::run::Summary;
 use crate::tally::Latencies;
 use serde::Serialize;
@@ -39,15 +40,30 @@ pub struct Health {
     pub lag_ns_p999: u64,
     /// The same.
     pub lag_ns_max: u64,
+    /// The part of it in which the generator ran, on what was ahead, in nanoseconds. For the rest it had no processor, or its timer
+    /// was late: that is the machine's.
+    pub lag_own_ns_p50: u64,
+    /// The same.
+    pub lag_own_ns_p99: u64,
+    /// The same.
+    pub lag_own_ns_p999: u64,
+    /// The same.
+    pub lag_own_ns_max: u64,
+    /// What the machine had to do with the rest.
+    pub machine: Machine,
 }
+
+/// Of this much of a lag the generator's own work is the cause, and not the machine.
+const OWN_SHARE_MOST: f64 = 0.5;
 
 impl Summary {
     /// Judges the generator.
     pub fn health(&self) -> Health {
-        let lag = &self.record.lag;
+        let (lag, own) = (&self.record.lag, &self.record.lag_own);
         let whole = self.record.whole();
         let elapsed_ns = self.elapsed.as_nanos() as f64;
-        let busy_share = if elapsed_ns > 0.0 { (self.record.cpu_ns_max as f64 / elapsed_ns).min(1.0) } else { 0.0 };
+        let busy_ns = self.record.spent_most.cpu_ns as f64;
+        let busy_share = if elapsed_ns > 0.0 { (busy_ns / elapsed_ns).min(1.0) } else { 0.0 };
         let saturated = busy_share >= BUSY_SHARE;
         let mut health = Health {
             void: Vec::new(),
@@ -58,6 +74,11 @@ impl Summary {
             lag_ns_p99: lag.quantile_ns(0.99),
             lag_ns_p999: lag.quantile_ns(0.999),
             lag_ns_max: lag.max_ns(),
+            lag_own_ns_p50: own.quantile_ns(0.5),
+            lag_own_ns_p99: own.quantile_ns(0.99),
+            lag_own_ns_p999: own.quantile_ns(0.999),
+            lag_own_ns_max: own.max_ns(),
+            machine: Machine::new(self.record.spent_most, self.processors, self.elapsed),
         };
         health
             .void
@@ -88,10 +109,12 @@ impl Summary {
             if lag <= LAG_NS_FREE || lag as f64 <= latency as f64 * LAG_SHARE_MAX {
                 continue;
             }
+            let own = self.record.lag_own.quantile_ns(quantile);
             let text = format!(
-                "the generator was late itself: {name} {:.1} ms, where the {name} of the latencies is {:.1} ms",
+                "the generator was late itself: {name} {:.1} ms, where the {name} of the latencies is {:.1} ms; {}",
                 lag as f64 / 1e6,
-                latency as f64 / 1e6
+                latency as f64 / 1e6,
+                whose(lag, own, &health.machine.to_string())
             );
             // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
             match self.options.pace {
@@ -103,10 +126,20 @@ impl Summary {
     }
 }
 
+/// Whether a lag is the generator's own, or this machine's.
+fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
+    if own_ns as f64 >= lag_ns as f64 * OWN_SHARE_MOST {
+        return "it had too much to do itself (more threads with -t, or more machines)".to_owned();
+    }
+    let own_ms = own_ns as f64 / 1e6;
+    let known = if machine.is_empty() { String::new() } else { format!(": {machine}") };
+    format!("its own work was {own_ms:.1} ms of it, and for the rest it was not run{known}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Record, Target};
+    use crate::{Options, Record, Spent, Target, Ticks};
     use std::time::Duration;
 
     fn summary(lag_ns: u64, latency_ns: u64, open: bool) -> Summary {
@@ -117,6 +150,7 @@ mod tests {
         let mut record = Record::new(1);
         for _ in 0..100 {
             record.lag.record(lag_ns);
+            record.lag_own.record(lag_ns);
             record.targets[0].begun += 1;
             record.targets[0].response(200, 1, latency_ns);
         }
@@ -129,13 +163,28 @@ mod tests {
         assert!(summary(900_000, 100_000, true).health().void.is_empty(), "within what a timer does");
         assert!(summary(5_000_000, 500_000_000, true).health().void.is_empty(), "a hundredth of what was measured");
         let void = summary(5_000_000, 20_000_000, true).health().void;
-        assert_eq!(void, ["the generator was late itself: p50 5.0 ms, where the p50 of the latencies is 20.0 ms"]);
+        let late = "the generator was late itself: p50 5.0 ms, where the p50 of the latencies is 20.0 ms; ";
+        assert_eq!(void, [format!("{late}it had too much to do itself (more threads with -t, or more machines)")]);
         // A target that stalls for half of the run: the p99 is seconds, the median is the generator's.
         let mut stalled = summary(5_000_000, 200_000, true);
         (0..90).for_each(|_| stalled.record.targets[0].response(200, 1, 5_000_000_000));
         assert_eq!(stalled.health().void.len(), 1);
         let closed = summary(5_000_000, 20_000_000, false).health();
         assert_eq!((closed.void.len(), closed.notes.len()), (0, 1));
+    }
+
+    #[test]
+    fn it_says_whose_a_lag_is() {
+        let mut summary = summary(5_000_000, 20_000_000, true);
+        summary.record.lag_own.clear();
+        (0..100).for_each(|_| summary.record.lag_own.record(40_000));
+        let rest = |summary: &Summary| summary.health().void[0].split_once("; ").unwrap().1.to_owned();
+        assert_eq!(rest(&summary), "its own work was 0.0 ms of it, and for the rest it was not run");
+        summary.record.spent_most.waited_ns = Some(125_000_000);
+        summary.processors = Ticks { all: 200, stolen: 9 };
+        let known = "its own work was 0.0 ms of it, and for the rest it was not run: the generator's threads waited for a \
+                     processor 12.50 % of the time at most; the host took 4.50 % of the processors' time away (steal)";
+        assert_eq!(rest(&summary), known);
     }
 
     #[test]
@@ -154,7 +203,7 @@ mod tests {
     #[test]
     fn a_thread_without_rest_is_the_bottleneck_of_a_closed_loop() {
         let mut busy = summary(1, 1, false);
-        busy.record.cpu_ns_max = 990_000_000;
+        busy.record.spent_most = Spent { cpu_ns: 990_000_000, waited_ns: None };
         let health = busy.health();
         assert!(health.saturated && health.void.is_empty() && health.notes[0].contains("99 % of the time"));
     }

@@ -63,6 +63,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Whose a lag is
+//!
+//! [`Record::lag`] is how late the generator was, [`Record::lag_own`] the part of it that its own work was the cause of, and
+//! [`Machine`] what the kernel says of the rest. [`measure_floor`] waits at the same rate and does nothing else.
+//!
+//! ```
+//! use load::{Ask, measure_floor};
+//! use std::sync::atomic::AtomicBool;
+//! use std::time::Duration;
+//!
+//! let ask = Ask { rate: 1_000.0, duration: Duration::from_millis(50), work: Duration::ZERO };
+//! let floor = measure_floor(&ask, &AtomicBool::new(false))?;
+//! assert_eq!(floor.lag.count(), 50);
+//! println!("late by p99.9 {} ns", floor.lag.quantile_ns(0.999));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # In several processes
 //!
 //! Where one process may have too few descriptors, [`Prepared::start_with`] starts as many as the plan says, by a command that
@@ -70,7 +87,7 @@
 //! WebSockets are shared in the same way ([`websocket::Prepared::start_with`]).
 //!
 //! Parts: `pace` says when, `http` is the protocol (a driver of the worker), `record` what was seen, `worker` the thread that brings
-//! them together, `prepare` starts all threads, `processes` those of other processes, `run` adds up. `crew` and `collect` are what
+//! them together (`loan` brings its records back), `floor` and `processors` tell its lag from the machine's, `prepare` starts all threads, `processes` those of other processes, `run` adds up. `crew` and `collect` are what
 //! [`websocket`] shares with HTTP: workers that begin together, and what comes from them.
 
 mod cause;
@@ -78,13 +95,16 @@ mod choice;
 mod collect;
 mod crew;
 mod expect;
+mod floor;
 mod health;
 mod http;
+mod loan;
 mod options;
 mod pace;
 mod plan;
 mod prepare;
 mod processes;
+mod processors;
 mod record;
 mod request;
 mod run;
@@ -99,6 +119,7 @@ mod worker;
 
 pub use cause::{Blame, Cause};
 pub use expect::{EXPECTATIONS, Expectation, ExpectationError, Verdict};
+pub use floor::{Ask, Floor, measure_floor};
 pub use health::Health;
 pub use options::{
     CONNECTIONS_MAX, LATENCY_NS_MAX, Options, OptionsError, PIPELINE_MAX, PROCESSES_MAX, Pace, TARGETS_MAX,
@@ -108,6 +129,7 @@ pub use pace::{Arrivals, Schedule, Spacing, Stage};
 pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
 pub use prepare::{Prepared, prepare, start};
 pub use processes::serve_part;
+pub use processors::{Machine, Spent, Ticks};
 pub use record::Record;
 pub use run::{Interval, Running, Stopper, Summary};
 pub use script::{Finished, Script, ScriptError};

@@ -1,13 +1,23 @@
 //! What a worker has seen in an interval, and the bench that drivers work at: the loop, the clock, the recorder. No protocol.
 
 use crate::collect::Recorded;
+use crate::loan::{Home, Loan};
 use crate::options::Options;
+use crate::processors::Spent;
 use crate::tally::{Latencies, Tally};
 use crate::template::Values;
 use reactor::Reactor;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
+
+/// Latencies that memory is there for before a run begins; others are made room for when they come.
+const ROOM_NS: u64 = 1_000_000_000;
+/// Targets whose memory is there: a hundred kilobytes and a half each, in each of the records below.
+const ROOM_TARGETS_MAX: usize = 8;
+/// Records of a worker: one that it fills, one that is merged, one that waits.
+const RECORDS: usize = 3;
 
 /// Everything that a worker counts in one interval; merged, everything that all workers have counted in all.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -26,6 +36,10 @@ pub struct Record {
     pub connect: Latencies,
     /// How late the generator itself was: of each request in open loop, of a timer every 10 ms in closed loop.
     pub lag: Latencies,
+    /// Of the same, the part in which the worker ran, on what was ahead. For the rest it had no processor, or its timer was late.
+    pub lag_own: Latencies,
+    /// How long each turn of a worker's loop took: for so long at most a response lay unread.
+    pub turn: Latencies,
     /// Connections opened, whether or not they came to be.
     pub opened: u64,
     /// Connections that were established.
@@ -38,15 +52,23 @@ pub struct Record {
     pub cut_off: u64,
     /// Most requests that waited for a free connection at one time, in one worker.
     pub waiting_max: u64,
-    /// CPU time of the workers in nanoseconds.
-    pub cpu_ns: u64,
-    /// CPU time of the busiest worker in nanoseconds.
-    pub cpu_ns_max: u64,
+    /// What became of the workers' time.
+    pub spent: Spent,
+    /// Of the worker that ran most, and of the one that waited most: in an interval, or in the run.
+    pub spent_most: Spent,
 }
 
 impl Recorded for Record {
     fn add(&mut self, other: &Self) {
         Self::add(self, other);
+    }
+
+    fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    fn set_spent_most(&mut self, most: Spent) {
+        self.spent_most = most;
     }
 }
 
@@ -71,14 +93,50 @@ impl Record {
         }
         self.connect.add(&other.connect);
         self.lag.add(&other.lag);
+        self.lag_own.add(&other.lag_own);
+        self.turn.add(&other.turn);
         self.opened += other.opened;
         self.established += other.established;
         self.closed_by_target += other.closed_by_target;
         self.closed_by_load += other.closed_by_load;
         self.cut_off += other.cut_off;
         self.waiting_max = self.waiting_max.max(other.waiting_max);
-        self.cpu_ns += other.cpu_ns;
-        self.cpu_ns_max += other.cpu_ns_max;
+        self.spent += other.spent;
+        self.spent_most = self.spent_most.most(other.spent_most);
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        let mut kept = std::mem::take(self);
+        kept.targets.iter_mut().for_each(Tally::clear);
+        let Self {
+            targets,
+            mut service,
+            mut processing,
+            mut first_byte,
+            mut connect,
+            mut lag,
+            mut lag_own,
+            mut turn,
+            ..
+        } = kept;
+        for latencies in
+            [&mut service, &mut processing, &mut first_byte, &mut connect, &mut lag, &mut lag_own, &mut turn]
+        {
+            latencies.clear();
+        }
+        *self = Self { targets, service, processing, first_byte, connect, lag, lag_own, turn, ..Self::default() };
+    }
+
+    /// Takes the memory that a usual run needs, before it begins: a page that comes with its first use costs a microsecond, and a
+    /// histogram that grows asks for dozens at once.
+    fn make_room(mut self) -> Box<Self> {
+        let Self { targets, service, connect, lag, lag_own, turn, .. } = &mut self;
+        let of_targets = targets.iter_mut().take(ROOM_TARGETS_MAX).map(|tally| &mut tally.latency);
+        for latencies in of_targets.chain([service, connect, lag, lag_own, turn]) {
+            latencies.make_room(ROOM_NS);
+        }
+        Box::new(self)
     }
 
     /// All targets together.
@@ -99,9 +157,12 @@ pub(crate) struct Bench {
     pub(crate) reactor: Rc<Reactor>,
     /// Nanoseconds since the start of the run, as of the latest look.
     pub(crate) now_ns: u64,
-    pub(crate) record: Record,
+    pub(crate) record: Box<Record>,
     /// Values of templates.
     pub(crate) values: Values,
+    /// When the next request is due, or in closed loop the next look at the worker's punctuality.
+    pub(crate) due_ns: u64,
+    home: Arc<Home<Record>>,
     /// Why the driver cannot go on; ends the run.
     pub(crate) failure: Option<String>,
     /// No request begins any more.
@@ -121,12 +182,17 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(reactor: Rc<Reactor>, options: &Options, index: usize, workers: usize) -> Self {
+        let room = || Record::new(options.targets.len()).make_room();
+        let mut records: Vec<Box<Record>> = std::iter::repeat_with(room).take(RECORDS).collect();
+        let record = records.pop().unwrap_or_else(room);
         let index = index as u64;
         let share = |requests: u64| requests / workers as u64 + u64::from(index < requests % workers as u64);
         Self {
             reactor,
             now_ns: 0,
-            record: Record::new(options.targets.len()),
+            record,
+            due_ns: 0,
+            home: Home::new(records, Record::clear),
             values: Values {
                 counter: index,
                 worker: index,
@@ -144,6 +210,16 @@ impl Bench {
         }
     }
 
+    /// Hands out what was recorded so far, and goes on with nothing.
+    pub(crate) fn hand_out(&mut self) -> Loan<Record> {
+        let targets = self.record.targets.len();
+        let mut fresh = self.home.take().unwrap_or_else(|| Box::new(Record::new(targets)));
+        for (fresh, old) in fresh.targets.iter_mut().zip(&self.record.targets) {
+            fresh.length_first = old.length_first;
+        }
+        Loan::from_home(std::mem::replace(&mut self.record, fresh), &self.home)
+    }
+
     /// The run begins at this moment.
     pub(crate) fn begin(&mut self, begun: Instant) {
         self.begun = begun;
@@ -154,6 +230,12 @@ impl Bench {
     #[inline]
     pub(crate) fn look_at_clock(&mut self) {
         self.now_ns = Instant::now().saturating_duration_since(self.begun).as_nanos() as u64;
+    }
+
+    /// Open loop: whether a request is due, before which nothing else should be done.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_open && self.now_ns >= self.due_ns
     }
 
     /// The counts of a target.
@@ -206,5 +288,26 @@ impl Bench {
         if self.parts {
             self.record.processing.record(service_ns);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cleared_is_as_new() {
+        let text = |record: &Record| serde_json::to_string(record).unwrap();
+        let mut record = Record::new(2).make_room();
+        assert_eq!(text(&record), text(&Record::new(2)), "room is no content");
+        record.targets[1].response(200, 5, 10);
+        record.lag.record(5);
+        record.lag_own.record(5);
+        record.turn.record(5);
+        record.processing.record(5);
+        record.server = Some("x".to_owned());
+        record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
+        record.clear();
+        assert_eq!(text(&record), text(&Record::new(2)));
     }
 }

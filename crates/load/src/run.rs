@@ -4,6 +4,7 @@ use crate::collect::Collected;
 use crate::crew::Workers;
 use crate::options::Options;
 use crate::plan::Plan;
+use crate::processors::Ticks;
 use crate::record::Record;
 use crate::script::Finished;
 use crate::setup::Setup;
@@ -23,6 +24,8 @@ pub struct Interval<R = Record> {
     pub begun: Duration,
     /// How long it lasted: the last one ends with the run.
     pub length: Duration,
+    /// What became of the processors meanwhile. An interval that is handed out together with the one before has none.
+    pub processors: Ticks,
     /// What was recorded.
     pub record: R,
 }
@@ -44,6 +47,8 @@ pub struct Summary {
     pub lost: Vec<String>,
     /// Everything that was recorded.
     pub record: Record,
+    /// What became of the processors from the start to the end.
+    pub processors: Ticks,
     /// From the start to the last response, or to the end of the duration, whichever came later.
     pub elapsed: Duration,
     /// It was stopped by hand.
@@ -64,6 +69,7 @@ impl Summary {
             processes: 1,
             plan,
             lost: Vec::new(),
+            processors: Ticks::default(),
             elapsed: Duration::ZERO,
             stopped: false,
             script: None,
@@ -179,6 +185,7 @@ impl Running {
             plan: self.setup.plan.clone(),
             lost: collected.lost,
             record: collected.whole,
+            processors: collected.processors,
             elapsed,
             stopped,
             script: self.script.clone(),

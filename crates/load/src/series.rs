@@ -2,6 +2,7 @@
 //! sparse form of histograms, which rows and files keep. Pure.
 
 use crate::cause::Cause;
+use crate::processors::{Spent, Ticks};
 use crate::record::Record;
 use crate::run::Interval;
 use crate::tally::Latencies;
@@ -75,8 +76,14 @@ pub struct Row {
     pub opened: u64,
     /// Most requests in line at one time, in one thread.
     pub waiting_max: u64,
-    /// CPU time of the generator in nanoseconds.
-    pub cpu_ns: u64,
+    /// What became of the generator's time, of all its threads together.
+    pub spent: Spent,
+    /// What became of the processors.
+    pub processors: Ticks,
+    /// How late the generator itself was, in nanoseconds.
+    pub lag: Sparse,
+    /// The part of it in which it ran, on what was ahead.
+    pub lag_own: Sparse,
     /// Latencies in nanoseconds.
     pub latency: Sparse,
 }
@@ -94,7 +101,10 @@ impl Row {
             bytes_received: whole.bytes_received,
             opened: interval.record.opened,
             waiting_max: interval.record.waiting_max,
-            cpu_ns: interval.record.cpu_ns,
+            spent: interval.record.spent,
+            processors: interval.processors,
+            lag: Sparse::from(&interval.record.lag),
+            lag_own: Sparse::from(&interval.record.lag_own),
             latency: Sparse::from(&whole.latency),
         }
     }
@@ -127,7 +137,10 @@ impl Row {
         self.bytes_received += other.bytes_received;
         self.opened += other.opened;
         self.waiting_max = self.waiting_max.max(other.waiting_max);
-        self.cpu_ns += other.cpu_ns;
+        self.spent += other.spent;
+        self.processors += other.processors;
+        self.lag.add(&other.lag);
+        self.lag_own.add(&other.lag_own);
         self.latency.add(&other.latency);
     }
 }
@@ -247,7 +260,7 @@ mod tests {
             let mut record = Record::new(1);
             (0..ms / 10).for_each(|_| record.targets[0].response(200, 1, 1));
             let (begun, length) = (Duration::from_secs(number), Duration::from_millis(ms));
-            series.add(&Interval { number, begun, length, record });
+            series.add(&Interval { number, begun, length, processors: Ticks { all: 100, stolen: 1 }, record });
         }
         assert_eq!(Row::rates(series.rows()).map(f64::round).collect::<Vec<_>>(), [100.0, 100.0]);
         assert_eq!(Row::rates(&series.rows()[2..]).count(), 1, "alone it is all that there is");
@@ -261,11 +274,12 @@ mod tests {
             record.targets[0].response(200, 1, 1_000_000);
             record.opened = 1;
             let (begun, length) = (Duration::from_secs(number), Duration::from_secs(1));
-            series.add(&Interval { number, begun, length, record });
+            series.add(&Interval { number, begun, length, processors: Ticks { all: 100, stolen: 1 }, record });
         }
         let rows = series.rows();
         assert!(rows.len() <= ROWS_MAX, "{}", rows.len());
         assert_eq!(rows.iter().map(|row| row.responses).sum::<u64>(), 2_100);
+        assert_eq!(rows.iter().map(|row| row.processors.stolen).sum::<u64>(), 2_100);
         assert_eq!(rows.iter().map(|row| row.latency.count()).sum::<u64>(), 2_100);
         assert!(rows.windows(2).all(|pair| pair[0].begun + pair[0].length == pair[1].begun));
     }

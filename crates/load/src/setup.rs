@@ -1,12 +1,13 @@
 //! What all workers of a run share and none changes: the requests as bytes, the addresses, the timeouts. Made once, before
 //! the first socket.
 
-use crate::options::{Options, OptionsError};
+use crate::options::{Options, OptionsError, Target};
 use crate::plan::{Limits, Need, Plan};
 use crate::request::Prepared as Request;
 use crate::script::ScriptError;
 use reactor::{ConnectOptions, PeerAddress};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -99,30 +100,25 @@ impl Setup {
     /// Resolves names, or takes the addresses of the targets as they are known already, and prepares requests.
     pub(crate) fn new(options: &Options, known_addresses: Option<&[SocketAddr]>) -> Result<Self, StartError> {
         options.check()?;
-        check_sources(&options.sources)?;
         let mut requests = Vec::new();
         for target in &options.targets {
             requests.push(Request::new(target, options)?);
         }
-        let mut known: HashMap<(String, u16), u16> = HashMap::new();
+        let limits = Limits::read();
+        let of_targets = match known_addresses {
+            // Whoever gives the addresses has made the plan.
+            Some(addresses) => addresses.to_vec(),
+            None => resolve_all(options, &limits)?,
+        };
+        check_sources(&options.sources)?;
         let (mut group_of, mut addresses, mut weights) = (Vec::new(), Vec::<SocketAddr>::new(), Vec::<u64>::new());
-        for (index, target) in options.targets.iter().enumerate() {
-            let key = (target.url.host.clone(), target.url.port);
-            let group = if let Some(&group) = known.get(&key) {
-                group
-            } else {
-                let address = match known_addresses.and_then(|addresses| addresses.get(index)) {
-                    Some(address) => *address,
-                    None => resolve(&target.url.host, target.url.port)?,
-                };
-                let group = addresses.iter().position(|other| *other == address).unwrap_or_else(|| {
-                    addresses.push(address);
-                    weights.push(0);
-                    addresses.len() - 1
-                });
-                known.insert(key, group as u16);
-                group as u16
-            };
+        let mut known: HashMap<SocketAddr, u16> = HashMap::new();
+        for (target, address) in options.targets.iter().zip(of_targets) {
+            let group = *known.entry(address).or_insert_with(|| {
+                addresses.push(address);
+                weights.push(0);
+                (addresses.len() - 1) as u16
+            });
             group_of.push(group);
             if let Some(weight) = weights.get_mut(usize::from(group)) {
                 *weight += u64::from(target.weight);
@@ -131,11 +127,7 @@ impl Setup {
         if options.connections < addresses.len() {
             return Err(StartError::TooFewConnections { connections: options.connections, addresses: addresses.len() });
         }
-        let plan = Plan::new(options, &addresses, &Limits::read());
-        // Whoever gives the addresses has made the plan.
-        if options.plan && known_addresses.is_none() && plan.unmet().next().is_some() {
-            return Err(StartError::Starved(plan.unmet().cloned().collect()));
-        }
+        let plan = Plan::new(options, &addresses, &limits);
         let shares = divide(options.connections, &weights);
         let groups = addresses.into_iter().zip(shares).map(|(address, connections)| Group {
             address,
@@ -218,16 +210,50 @@ fn divide(connections: usize, weights: &[u64]) -> Vec<usize> {
     shares
 }
 
-/// The address that a name stands for. Of several the first that accepts a connection is taken, as `localhost` is often
-/// two and served on one; if none does, the first.
-pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, StartError> {
-    let name = |error| StartError::Name { host: host.to_owned(), error };
-    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(name)?.collect();
-    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();
-    match addresses.as_slice() {
-        [] => Err(name(io::Error::new(io::ErrorKind::NotFound, "it has no address"))),
-        [only] => Ok(*only),
-        [first, ..] => Ok(*addresses.iter().find(accepts).unwrap_or(first)),
+/// The address of each target. What the load needs is held against the limits before a socket is opened, be it only to see which of
+/// a name's addresses is served.
+fn resolve_all(options: &Options, limits: &Limits) -> Result<Vec<SocketAddr>, StartError> {
+    let mut known: HashMap<(&str, u16), Addresses> = HashMap::new();
+    for target in &options.targets {
+        if let Entry::Vacant(place) = known.entry((&target.url.host, target.url.port)) {
+            place.insert(Addresses::resolve(&target.url.host, target.url.port)?);
+        }
+    }
+    let firsts: Vec<SocketAddr> = known.values().map(|addresses| addresses.first).collect();
+    refuse_unless_met(options.plan, &Plan::new(options, &firsts, limits))?;
+    let chosen: HashMap<_, _> = known.into_iter().map(|(key, addresses)| (key, addresses.choose())).collect();
+    let of_target = |target: &Target| chosen.get(&(target.url.host.as_str(), target.url.port)).copied();
+    Ok(options.targets.iter().filter_map(of_target).collect())
+}
+
+/// A load that cannot fit is refused, where plans are to be kept.
+pub(crate) fn refuse_unless_met(keep: bool, plan: &Plan) -> Result<(), StartError> {
+    let unmet: Vec<Need> = plan.unmet().filter(|_| keep).cloned().collect();
+    if unmet.is_empty() { Ok(()) } else { Err(StartError::Starved(unmet)) }
+}
+
+/// The addresses that a name stands for.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    pub(crate) first: SocketAddr,
+    others: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    pub(crate) fn resolve(host: &str, port: u16) -> Result<Self, StartError> {
+        let name = |error| StartError::Name { host: host.to_owned(), error };
+        let mut addresses = (host, port).to_socket_addrs().map_err(name)?;
+        let nothing = || name(io::Error::new(io::ErrorKind::NotFound, "it has no address"));
+        Ok(Self { first: addresses.next().ok_or_else(nothing)?, others: addresses.collect() })
+    }
+
+    /// Of several the first that accepts a connection, as `localhost` is often two and served on one; if none does, the first.
+    pub(crate) fn choose(&self) -> SocketAddr {
+        if self.others.is_empty() {
+            return self.first;
+        }
+        let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_TIMEOUT).is_ok();
+        *std::iter::once(&self.first).chain(&self.others).find(accepts).unwrap_or(&self.first)
     }
 }
 
@@ -245,7 +271,25 @@ mod tests {
 
     #[test]
     fn a_name_that_does_not_exist_is_named() {
-        let error = resolve("nothing.invalid", 80).unwrap_err();
+        let error = Addresses::resolve("nothing.invalid", 80).unwrap_err();
         assert!(error.to_string().starts_with("the name `nothing.invalid` cannot be resolved"), "{error}");
+    }
+
+    #[test]
+    fn of_several_addresses_the_one_that_is_served_is_taken_and_nobody_is_asked_for_a_load_that_cannot_fit() {
+        let served = TcpListener::bind("127.0.0.1:0").unwrap();
+        served.set_nonblocking(true).unwrap();
+        let address = served.local_addr().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let addresses = Addresses { first: closed, others: vec![address] };
+        assert_eq!(addresses.choose(), address);
+        assert!(served.accept().is_ok(), "it was asked");
+        let options = Options {
+            connections: 5_000_000,
+            ..Options::new(Target::new(format!("http://localhost:{}/", address.port()).parse().unwrap()))
+        };
+        assert!(matches!(Setup::new(&options, None), Err(StartError::Starved(_))));
+        let nobody = served.accept().unwrap_err();
+        assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock, "the plan comes before the first socket");
     }
 }

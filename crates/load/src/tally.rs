@@ -11,12 +11,19 @@ use serde::{Deserialize, Serialize};
 pub const LATENCY_DIGITS: u8 = 3;
 
 /// Latencies in nanoseconds. It grows to the largest value it has seen, at most to one hour.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Counted", into = "Counted")]
 pub struct Latencies {
     histogram: Histogram<u64>,
     /// Exact, where the histogram has three digits.
     sum_ns: u128,
+}
+
+/// The same latencies were counted; for how many others there is room is no matter.
+impl PartialEq for Latencies {
+    fn eq(&self, other: &Self) -> bool {
+        self.sum_ns == other.sum_ns && self.recorded().eq(other.recorded())
+    }
 }
 
 impl Default for Latencies {
@@ -69,6 +76,18 @@ impl Latencies {
         self.sum_ns += u128::from(latency_ns);
         // It resizes itself, so no value up to a u64 is too large for it.
         let _ = self.histogram.record(latency_ns);
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.histogram.reset();
+        self.sum_ns = 0;
+    }
+
+    /// Takes the memory for latencies up to this one, before the load begins.
+    pub(crate) fn make_room(&mut self, latency_ns: u64) {
+        self.record(latency_ns);
+        self.clear();
     }
 
     /// Adds all of another one.
@@ -219,6 +238,14 @@ impl Tally {
         }
     }
 
+    /// Forgets everything, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        let (mut latency, mut statuses) = (std::mem::take(&mut self.latency), std::mem::take(&mut self.statuses));
+        latency.clear();
+        statuses.clear();
+        *self = Self { statuses, latency, ..Self::default() };
+    }
+
     /// Adds all of another one.
     pub fn add(&mut self, other: &Self) {
         self.begun += other.begun;
@@ -351,6 +378,23 @@ mod tests {
         let mut sum = tally.clone();
         sum.add(&tally);
         assert_eq!((sum.errors(), sum.with_status(200..=299), sum.latency.count()), (6, 4, 8));
+    }
+
+    #[test]
+    fn what_was_cleared_is_as_new() {
+        let mut tally = Tally::default();
+        tally.response(503, 9, LATENCY_NS_MAX);
+        tally.failure(Cause::Silent, 30);
+        tally.clear();
+        // To the last bit, although the one has room for an hour.
+        let text = |tally: &Tally| serde_json::to_string(tally).unwrap();
+        assert!(tally == Tally::default() && text(&tally) == text(&Tally::default()));
+        let mut fresh = Tally::default();
+        for tally in [&mut tally, &mut fresh] {
+            tally.response(200, 5, 10);
+        }
+        assert!(tally == fresh, "room makes no difference");
+        assert_eq!((text(&tally), tally.latency.max_ns()), (text(&fresh), 10));
     }
 
     #[test]

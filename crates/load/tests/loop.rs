@@ -17,7 +17,7 @@ fn requests_go_over_kept_connections_and_are_all_counted() {
     assert_eq!((whole.latency.count(), whole.bytes_body), (1000, 612_000));
     assert_eq!((summary.record.opened, summary.record.connect.count(), whole.reused), (8, 8, 992));
     assert_eq!((summary.threads, origin.counts().requests, origin.counts().connections_accepted), (2, 1000, 8));
-    assert!(whole.latency.min_ns() > 0 && !summary.elapsed.is_zero() && summary.record.cpu_ns > 0);
+    assert!(whole.latency.min_ns() > 0 && !summary.elapsed.is_zero() && summary.record.spent.cpu_ns > 0);
 }
 
 #[test]

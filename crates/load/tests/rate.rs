@@ -23,6 +23,47 @@ fn a_rate_is_kept_over_few_connections() {
 }
 
 #[test]
+fn a_lag_has_a_part_of_its_own_work_which_is_never_the_greater() {
+    let origin = origin(origin::Options::default());
+    let options = Options {
+        pace: Pace::constant(1_000.0, Duration::from_millis(500)),
+        connections: 10,
+        interval: Duration::from_millis(100),
+        ..Options::new(target(origin.address(), "/"))
+    };
+    let mut ticks = 0;
+    let running = load::start(options).expect("it starts");
+    let summary = running.watch(|interval| ticks += interval.processors.all).expect("it ends");
+    let record = &summary.record;
+    assert_eq!((record.lag.count(), record.lag_own.count()), (500, 500));
+    for quantile in [0.5, 0.9, 0.99, 1.0] {
+        let (lag, own) = (record.lag.quantile_ns(quantile), record.lag_own.quantile_ns(quantile));
+        assert!(own <= lag, "p{quantile}: {own} of {lag}");
+    }
+    assert!(record.turn.count() > 0 && record.turn.max_ns() <= summary.elapsed.as_nanos() as u64);
+    // One thread ran and waited no longer than the run lasted; and what passed on the processors is that of all intervals.
+    assert!(record.spent.cpu_ns > 0 && record.spent == record.spent_most, "{:?}", record.spent);
+    assert_eq!(summary.processors.all, ticks);
+    let machine = summary.health().machine;
+    let shares = [machine.waited_share, machine.stolen_share];
+    assert!(shares.into_iter().flatten().all(|share| (0.0..=1.0).contains(&share)), "{machine:?}");
+}
+
+#[test]
+fn large_bodies_are_read_to_their_ends_although_requests_become_due_meanwhile() {
+    let origin = origin(origin::Options::default());
+    let summary = run(Options {
+        pace: Pace::constant(400.0, Duration::from_millis(500)),
+        connections: 50,
+        drain: Duration::from_secs(20),
+        ..Options::new(target(origin.address(), "/bytes/400000"))
+    });
+    let whole = summary.record.whole();
+    assert_eq!((whole.responses, whole.errors()), (200, 0), "{:?}", whole.failures);
+    assert_eq!(whole.bytes_body, 200 * 400_000);
+}
+
+#[test]
 fn stages_follow_each_other_and_random_arrivals_keep_their_number() {
     let origin = origin(origin::Options::default());
     let stage = |from, to| Stage { duration: Duration::from_millis(400), from, to };

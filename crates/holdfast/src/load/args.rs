@@ -2,6 +2,7 @@
 
 mod websocket;
 
+use super::files::read_at_most;
 use super::sources;
 use super::units::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
 use load::{EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target};
@@ -17,6 +18,8 @@ const THREADS_DEFAULT: usize = 2;
 const ENDLESS: Duration = Duration::from_hours(366 * 24);
 /// Longest body from a file: it is held once per target.
 const BODY_BYTES_MAX: u64 = 1 << 30;
+/// Longest script: a thousand times those that people write.
+const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 
 /// Load a server, and tell the truth about its latency
 ///
@@ -234,7 +237,8 @@ impl LoadArgs {
     fn script(&self) -> Result<Option<Script>, String> {
         let Some(path) = &self.script else { return Ok(None) };
         let name = path.display().to_string();
-        let source = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        let source = read_at_most(path, SCRIPT_BYTES_MAX)?;
+        let source = String::from_utf8(source).map_err(|error| format!("{name} is no text: {error}"))?;
         // wrk's init finds the words behind `--`, or none.
         Ok(Some(Script { name, source, args: self.script_arg.clone() }))
     }
@@ -277,10 +281,5 @@ impl LoadArgs {
 
 /// The content of a file that is to be sent.
 pub(super) fn read_body(path: &std::path::Path) -> Result<Vec<u8>, String> {
-    let name = path.display();
-    let size = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?.len();
-    if size > BODY_BYTES_MAX {
-        return Err(format!("{name} has {size} bytes; a body has at most {BODY_BYTES_MAX}"));
-    }
-    std::fs::read(path).map_err(|error| format!("{name}: {error}"))
+    read_at_most(path, BODY_BYTES_MAX)
 }

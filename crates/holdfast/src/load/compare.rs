@@ -2,6 +2,7 @@
 //! intervals of the runs (their seconds) are the samples; they stand in no order of pairs, so both sides are drawn apart.
 
 use super::data::{FORMAT, File, IntervalFigures};
+use super::files::read_at_most;
 use super::units::time;
 use super::websocket;
 use super::websocket::data::PROTOCOL;
@@ -70,11 +71,7 @@ enum Unit {
 
 fn read(path: &Path) -> Result<Run, String> {
     let name = path.display();
-    let size = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(format!("{name}: {size} bytes are more than a run writes"));
-    }
-    let bytes = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+    let bytes = read_at_most(path, FILE_BYTES_MAX)?;
     let no_run = |error: serde_json::Error| format!("{name} holds no run: {error}");
     let about: About = serde_json::from_slice(&bytes).map_err(no_run)?;
     if about.format != FORMAT {

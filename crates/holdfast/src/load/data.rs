@@ -57,6 +57,12 @@ pub(super) struct File {
     pub(super) waiting_max: u64,
     pub(super) generator_cpu_s: f64,
     pub(super) generator_busy_share: f64,
+    /// Share of the time that the thread which waited most waited for a processor; none where the kernel does not tell.
+    #[serde(default)]
+    pub(super) generator_waited_share: Option<f64>,
+    /// Share of the processors' time that the host took away.
+    #[serde(default)]
+    pub(super) host_stolen_share: Option<f64>,
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) failures: BTreeMap<String, u64>,
     /// Open loop: from the intended time. Closed loop: raw.
@@ -67,6 +73,12 @@ pub(super) struct File {
     pub(super) service: Option<Latency>,
     pub(super) connect: Latency,
     pub(super) lag: Latency,
+    /// The part of the lag in which the generator itself ran.
+    #[serde(default)]
+    pub(super) lag_own: Option<Latency>,
+    /// How long the turns of its loops took.
+    #[serde(default)]
+    pub(super) turn: Option<Latency>,
     pub(super) targets: Vec<TargetFigures>,
     pub(super) intervals: Vec<IntervalFigures>,
     /// What the kernel said of the sockets towards the targets.
@@ -292,8 +304,10 @@ impl Results<'_> {
             closed_by_load: record.closed_by_load,
             cut_off: record.cut_off,
             waiting_max: record.waiting_max,
-            generator_cpu_s: record.cpu_ns as f64 / 1e9,
+            generator_cpu_s: record.spent.cpu_ns as f64 / 1e9,
             generator_busy_share: self.health.busy_share,
+            generator_waited_share: self.health.machine.waited_share,
+            host_stolen_share: self.health.machine.stolen_share,
             statuses: whole.statuses.iter().copied().collect(),
             failures: failures.map(|cause| (cause.key().to_owned(), whole.failed_by(*cause))).collect(),
             latency: Latency::from(&whole.latency),
@@ -301,6 +315,8 @@ impl Results<'_> {
             service: open.then(|| Latency::from(&record.service)),
             connect: Latency::from(&record.connect),
             lag: Latency::from(&record.lag),
+            lag_own: Some(Latency::from(&record.lag_own)),
+            turn: Some(Latency::from(&record.turn)),
             targets: self.targets(),
             intervals: self.rows.iter().map(interval).collect(),
             sockets: self.sockets.map(SocketFigures::from),

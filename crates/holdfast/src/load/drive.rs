@@ -12,7 +12,7 @@ use crate::report;
 use crate::signals::{Ask, Signals};
 use crate::terminal::Terminal;
 use crate::watch::exporter::{Bound, Exporter};
-use load::{Interval, Series, Stopper};
+use load::{Interval, Series, Stopper, Ticks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::IsTerminal as _;
 use std::process::Command;
@@ -62,8 +62,27 @@ pub(super) fn drive<L: Load>(load: &L, progress: Progress, files: &Files) -> Res
     // Before the first thread, so that all leave the signals to the one that waits for them.
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let exporter = exporter(files)?;
-    let Begun { stopper, addresses, at, threads, watch } = begin(load.clone(), progress.quiet, &signals)?;
-    let nothing = Interval { number: 0, begun: Duration::ZERO, length: Duration::ZERO, record: L::Record::default() };
+    let driven = drive_until_told(load, progress, files, &signals, exporter);
+    // Whatever comes of it is still to be written, which may take long, or not come to an end at all.
+    std::thread::spawn(move || end_when_told_twice(&signals));
+    driven
+}
+
+fn drive_until_told<L: Load>(
+    load: &L,
+    progress: Progress,
+    files: &Files,
+    signals: &Signals,
+    exporter: Option<Exporter>,
+) -> Result<Driven<L>, String> {
+    let Begun { stopper, addresses, at, threads, watch } = begin(load.clone(), progress.quiet, signals)?;
+    let nothing = Interval {
+        number: 0,
+        begun: Duration::ZERO,
+        length: Duration::ZERO,
+        processors: Ticks::default(),
+        record: L::Record::default(),
+    };
     let screen = Mutex::new(Screen::new(load.head(), load.picture(&nothing, &L::Record::default(), threads)));
     let terminal = if progress.live { open_terminal() } else { None };
     let (over, shared, failure) = (AtomicBool::new(false), Shared::default(), Mutex::new(None));
@@ -85,7 +104,7 @@ pub(super) fn drive<L: Load>(load: &L, progress: Progress, files: &Files) -> Res
         written: true,
     };
     let summary = std::thread::scope(|scope| {
-        scope.spawn(|| stop_when_told(&signals, &stopper, &over).unwrap_or_else(fail));
+        scope.spawn(|| stop_when_told(signals, &stopper, &over).unwrap_or_else(fail));
         if progress.sockets {
             scope.spawn(|| sockets::look_on(&shared, &addresses, at, load.interval(), &over));
         }
@@ -227,6 +246,21 @@ fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Re
         }
     }
     Ok(())
+}
+
+/// When the run is over. A signal that was meant for the run, and came a moment late, must not take its report away; the next one
+/// ends the program, whatever that waits for.
+fn end_when_told_twice(signals: &Signals) {
+    while let Ok(false) = is_told_to_end(signals) {
+        let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+        let _ = poll(&mut watched, PollTimeout::NONE);
+    }
+    if Signals::let_through().is_ok() {
+        report::say("holdfast load: the run is over, and its report is being written: once more ends that as well");
+    }
+    loop {
+        std::thread::park();
+    }
 }
 
 fn is_told_to_end(signals: &Signals) -> Result<bool, String> {

@@ -6,6 +6,7 @@ use crate::report as terminal;
 use load::Latencies;
 use report::Document;
 use std::fs;
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,19 @@ pub(crate) struct Files {
     /// Serve the same at /metrics during the run
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) listen: Option<SocketAddr>,
+}
+
+/// A file's content, if it has no more than so many bytes. What it says of its size is not believed: a device says none and does not
+/// end.
+pub(super) fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let name = path.display();
+    let file = fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("{name} has more than {bytes_max} bytes"));
+    }
+    Ok(bytes)
 }
 
 impl Files {

@@ -7,6 +7,7 @@ mod compare;
 mod data;
 mod drive;
 mod files;
+mod floor;
 mod http;
 mod live;
 mod metrics;
@@ -35,6 +36,7 @@ use style::Style;
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
     Compare(compare::Args),
+    Floor(floor::Args),
     /// A part of a load: what another process of this program orders on the standard input
     #[command(name = drive::PART, hide = true)]
     Part,
@@ -64,6 +66,7 @@ pub(crate) fn run(args: &Args) -> u8 {
     }
     let (options, show) = match &args.command {
         Some(Command::Compare(compare)) => return compare::run(compare),
+        Some(Command::Floor(floor)) => return floor::run(floor),
         Some(Command::Part) => return serve_part(),
         Some(Command::Ab(ab)) => {
             let show = Show {

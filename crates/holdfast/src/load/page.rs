@@ -28,8 +28,16 @@ pub(super) fn document(results: &Results<'_>) -> Document {
     if !results.verdicts.is_empty() {
         document = document.section(thresholds(results.verdicts, !results.health.void.is_empty()));
     }
-    let health = results.health;
-    document.section(generator(&summary.record.lag, health.busy_share, &health.void, &health.notes))
+    let (record, health) = (&summary.record, results.health);
+    let condition = Condition {
+        lag: &record.lag,
+        own: Some(&record.lag_own),
+        busy_share: health.busy_share,
+        machine: health.machine.to_string(),
+        void: &health.void,
+        notes: &health.notes,
+    };
+    document.section(generator(&condition))
 }
 
 fn result(results: &Results<'_>) -> Section {
@@ -157,18 +165,37 @@ pub(super) fn thresholds(verdicts: &[Verdict], is_void: bool) -> Section {
     })
 }
 
-/// How late the generator was itself, and what it says of the run.
-pub(super) fn generator(lag: &Latencies, busy_share: f64, void: &[String], notes: &[String]) -> Section {
-    let figure =
-        |quantile: f64| Figure::from_events(lag.quantile_ns(quantile) as f64, lag.count(), Unit::Nanoseconds).into();
-    let table = Table::new("How late it was itself", &["quantile", "lag"])
-        .row(vec!["p50".into(), figure(0.5)])
-        .row(vec!["p99".into(), figure(0.99)])
-        .row(vec!["p99.9".into(), figure(0.999)])
-        .row(vec!["max".into(), figure(1.0)]);
+/// The generator's own condition.
+pub(super) struct Condition<'a> {
+    pub(super) lag: &'a Latencies,
+    /// The part of it that its own work was the cause of, where that is known.
+    pub(super) own: Option<&'a Latencies>,
+    pub(super) busy_share: f64,
+    /// What the machine had to do with it, in words.
+    pub(super) machine: String,
+    pub(super) void: &'a [String],
+    pub(super) notes: &'a [String],
+}
+
+/// How late the generator was itself, whose that was, and what it says of the run.
+pub(super) fn generator(condition: &Condition<'_>) -> Section {
+    let Condition { lag, own, busy_share, machine, void, notes } = condition;
+    let figure = |latencies: &Latencies, quantile: f64| {
+        Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds).into()
+    };
+    let columns: &[&str] = if own.is_some() { &["quantile", "lag", "by its own work"] } else { &["quantile", "lag"] };
+    let mut table = Table::new("How late it was itself", columns);
+    for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
+        let own = own.map(|own| figure(own, quantile));
+        table = table.row([name.into(), figure(lag, quantile)].into_iter().chain(own).collect());
+    }
     let busy = Figure::exact(busy_share * 100.0, Unit::Percent);
-    let section =
-        Section::new("The generator").table(table.row(vec!["busiest thread, of its time".into(), busy.into()]));
+    let busy =
+        Table::new("Its threads", &["what", "share"]).row(vec!["busiest thread, of its time".into(), busy.into()]);
+    let mut section = Section::new("The generator").table(table).table(busy);
+    if !machine.is_empty() {
+        section = section.note(Severity::Note, format!("The machine: {machine}"));
+    }
     let section = void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
     notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
 }

@@ -1,8 +1,8 @@
 //! A process that has a part of a load: it takes an order, loads, and says what its workers say. It ends when its parent says
 //! so or is gone.
 
+use super::wait_until;
 use super::wire::{Begin, Order, Said, Work, encode, parse_next};
-use super::{monotonic_ns, wait_until};
 use crate::crew::{Crew, Part};
 use crate::options::Options;
 use crate::plan::descriptors_needed;
@@ -11,6 +11,7 @@ use crate::record::Record;
 use crate::script::{self, Start, Threads};
 use crate::setup::{Setup, StartError};
 use crate::websocket;
+use crate::worker::timer::monotonic_ns;
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;

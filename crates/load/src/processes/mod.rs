@@ -13,8 +13,8 @@ pub(crate) use wire::Work;
 use crate::crew::{Part, Workers};
 use crate::setup::StartError;
 use crate::worker::Message;
+use crate::worker::timer::monotonic_ns;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 use std::io::{self, BufReader, Write as _};
 use std::marker::PhantomData;
@@ -187,10 +187,4 @@ fn wait_until(at: Instant) {
         }
         std::thread::park_timeout(left);
     }
-}
-
-/// The clock that all processes of a machine share, and that [`Instant`] reads.
-fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

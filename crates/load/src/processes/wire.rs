@@ -2,6 +2,7 @@
 //! begin, and the end of its pipe as the word to stop; a child answers with what its workers say. Pure: bytes in, values out.
 
 use crate::crew::Part;
+use crate::loan::Loan;
 use crate::options::Options;
 use crate::script::{Globals, Start};
 use crate::websocket;
@@ -60,7 +61,7 @@ pub(super) enum Said<R> {
     /// It cannot take part, and why.
     Refused(String),
     /// [`Message::Interval`].
-    Interval { worker: usize, interval: u64, record: Box<R>, last: bool },
+    Interval { worker: usize, interval: u64, record: Loan<R>, last: bool },
     /// [`Message::Done`].
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
     /// [`Message::Failed`].
@@ -167,7 +168,7 @@ mod tests {
         let (mut here, mut sent) = (Record::default(), Record::default());
         for (worker, record) in records.enumerate() {
             here.add(&record);
-            let line = encode(&Said::Interval { worker, interval: 0, record: Box::new(record), last: true });
+            let line = encode(&Said::Interval { worker, interval: 0, record: Loan::of(record), last: true });
             let Ok(Some(Said::Interval { record, .. })) = parse_next(&mut line.as_slice()) else { panic!("a record") };
             sent.add(&record);
         }

@@ -2,6 +2,7 @@
 
 use super::run::Summary;
 use crate::cause::{Blame, Cause};
+use crate::processors::Machine;
 use serde::Serialize;
 
 /// Lag below this is within what an idle machine does when a timer fires.
@@ -25,6 +26,8 @@ pub struct Health {
     pub notes: Vec<String>,
     /// Share of the time (0 to 1) that the busiest thread ran on a core.
     pub busy_share: f64,
+    /// What the machine had to do with its lag.
+    pub machine: Machine,
 }
 
 impl Summary {
@@ -32,9 +35,11 @@ impl Summary {
     pub fn health(&self) -> Health {
         let record = &self.record;
         let elapsed_ns = self.elapsed.as_nanos() as f64;
-        let busy_share = if elapsed_ns > 0.0 { (record.cpu_ns_max as f64 / elapsed_ns).min(1.0) } else { 0.0 };
+        let busy_ns = record.spent_most.cpu_ns as f64;
+        let busy_share = if elapsed_ns > 0.0 { (busy_ns / elapsed_ns).min(1.0) } else { 0.0 };
         let lost = self.lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing"));
-        let mut health = Health { void: lost.collect(), notes: Vec::new(), busy_share };
+        let machine = Machine::new(record.spent_most, self.processors, self.elapsed);
+        let mut health = Health { void: lost.collect(), notes: Vec::new(), busy_share, machine };
         for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
             let (lag, delivery) = (record.lag.quantile_ns(quantile), record.delivery.quantile_ns(quantile));
             let most = if record.delivered > 0 { (delivery as f64 * LAG_SHARE_MAX) as u64 } else { LAG_NS_MAX };

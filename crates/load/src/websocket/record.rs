@@ -3,6 +3,7 @@
 use super::ending::Ending;
 use crate::cause::Cause;
 use crate::collect::Recorded;
+use crate::processors::Spent;
 use crate::tally::{Latencies, by_index};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -72,10 +73,10 @@ pub struct Record {
     pub recovered_ns: u64,
     /// Workers whose connections were not all open again at the end.
     pub unrecovered: u64,
-    /// CPU time of the workers.
-    pub cpu_ns: u64,
-    /// CPU time of the busiest worker.
-    pub cpu_ns_max: u64,
+    /// What became of the workers' time.
+    pub spent: Spent,
+    /// Of the worker that ran most, and of the one that waited most: in an interval, or in the run.
+    pub spent_most: Spent,
 }
 
 impl Recorded for Record {
@@ -86,6 +87,14 @@ impl Recorded for Record {
     fn add_beside(&mut self, other: &Self) {
         Self::add(self, other);
         self.open += other.open;
+    }
+
+    fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    fn set_spent_most(&mut self, most: Spent) {
+        self.spent_most = most;
     }
 }
 
@@ -134,8 +143,8 @@ impl Record {
         self.delivery.add(&other.delivery);
         self.lag.add(&other.lag);
         self.recovered_ns = self.recovered_ns.max(other.recovered_ns);
-        self.cpu_ns += other.cpu_ns;
-        self.cpu_ns_max += other.cpu_ns_max;
+        self.spent += other.spent;
+        self.spent_most = self.spent_most.most(other.spent_most);
     }
 
     /// Attempts that failed for this cause.

@@ -90,7 +90,7 @@ impl SeriesRow for Row {
             pings: record.pings,
             bytes_received: record.bytes_received,
             bytes_sent: record.bytes_sent,
-            cpu_ns: record.cpu_ns,
+            cpu_ns: record.spent.cpu_ns,
             handshake: Sparse::from(&record.handshake),
             pong: Sparse::from(&record.pong),
             delivery: Sparse::from(&record.delivery),
@@ -137,6 +137,7 @@ impl SeriesRow for Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::processors::Ticks;
     use crate::series::Series;
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
             record.end(Ending::Reset);
             record.delivery.record(number * 1_000);
             let (begun, length) = (Duration::from_secs(number), Duration::from_secs(1));
-            series.add(&Interval { number, begun, length, record });
+            series.add(&Interval { number, begun, length, processors: Ticks::default(), record });
         }
         let rows = series.rows();
         let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>();

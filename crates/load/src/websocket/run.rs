@@ -8,6 +8,7 @@ use crate::collect::Collected;
 use crate::crew::{Crew, Part, Workers};
 use crate::plan::{Plan, descriptors_needed};
 use crate::processes::{self, Work};
+use crate::processors::Ticks;
 use crate::run::{Interval, Stopper};
 use crate::setup::StartError;
 use std::fs;
@@ -80,6 +81,8 @@ pub struct Summary {
     pub lost: Vec<String>,
     /// Everything that was recorded; `open` is the most that were open at a time.
     pub record: Record,
+    /// What became of the processors from the start to the end.
+    pub processors: Ticks,
     /// From start to end.
     pub elapsed: Duration,
     /// What the connections cost.
@@ -225,7 +228,7 @@ impl Running {
             show(interval);
         };
         let collected = self.workers.watch(self.setup.options.interval, Record::default(), &mut look)?;
-        let Collected { mut whole, ended_ns, lost, .. } = collected;
+        let Collected { mut whole, ended_ns, lost, processors, .. } = collected;
         whole.open = self.setup.open_most();
         Ok(Summary {
             options: self.setup.options.clone(),
@@ -235,6 +238,7 @@ impl Running {
             plan: self.setup.plan.clone(),
             lost,
             record: whole,
+            processors,
             elapsed: Duration::from_nanos(ended_ns),
             memory,
             stopped: self.workers.stop.load(Ordering::Relaxed),

@@ -4,7 +4,7 @@
 use super::options::Options;
 use crate::options::Target;
 use crate::plan::{Limits, Plan};
-use crate::setup::{StartError, check_sources, resolve, ways};
+use crate::setup::{Addresses, StartError, check_sources, refuse_unless_met, ways};
 use http1::encode::encode_field;
 use reactor::{ConnectOptions, PeerAddress, SharedCounters};
 use std::net::SocketAddr;
@@ -56,15 +56,15 @@ impl Setup {
     /// Resolves the name and makes the plan, or takes what another process of the run already knows.
     pub(super) fn new(options: Options, known: Option<&Known<'_>>) -> Result<Self, StartError> {
         options.check().map_err(|error| StartError::WebSocket(error.to_string()))?;
-        check_sources(&options.sources)?;
-        let address = match known {
-            Some(known) => known.address,
-            None => resolve(&options.url.host, options.url.port)?,
+        let address = if let Some(known) = known {
+            known.address
+        } else {
+            let addresses = Addresses::resolve(&options.url.host, options.url.port)?;
+            refuse_unless_met(options.plan, &plan(&options, addresses.first))?;
+            addresses.choose()
         };
         let plan = plan(&options, address);
-        if options.plan && known.is_none() && plan.unmet().next().is_some() {
-            return Err(StartError::Starved(plan.unmet().cloned().collect()));
-        }
+        check_sources(&options.sources)?;
         let count = SENT + options.rooms.unwrap_or(0) as usize;
         let counters = match known {
             Some(known) => SharedCounters::open(known.counters, count),

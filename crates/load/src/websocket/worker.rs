@@ -7,8 +7,10 @@ use super::record::Record;
 use super::setup::Setup;
 use crate::cause::Cause;
 use crate::crew::Place;
+use crate::loan::Loan;
 use crate::pace::{Arrivals, Schedule, Spacing, Stage};
-use crate::worker::timer::Timer;
+use crate::processors::{Spent, Waiting};
+use crate::worker::timer::{Timer, monotonic_ns_at};
 use crate::worker::{Message, thread_cpu_ns};
 use http1::ResponseHead;
 use reactor::{Reactor, Ready, SourceId};
@@ -65,6 +67,8 @@ pub(super) struct Worker {
     index: usize,
     workers: usize,
     begun: Instant,
+    /// The same on the timer's clock.
+    begun_ns: u64,
     timer: Timer,
     /// Connections that this worker is to open.
     wanted: usize,
@@ -77,6 +81,7 @@ pub(super) struct Worker {
     look_due_ns: u64,
     interval: u64,
     cpu_ns: u64,
+    waiting: Waiting,
     messages: Sender<Message<Record>>,
 }
 
@@ -119,6 +124,7 @@ impl Worker {
             index,
             workers,
             begun: Instant::now(),
+            begun_ns: 0,
             timer,
             wanted,
             arrivals,
@@ -130,6 +136,7 @@ impl Worker {
             look_due_ns: 0,
             interval: 0,
             cpu_ns: 0,
+            waiting: Waiting::new(),
             messages,
             setup,
         })
@@ -147,8 +154,10 @@ impl Worker {
 
     /// From the start to the end.
     pub(super) fn run(mut self, begun: Instant, stop: &AtomicBool) -> io::Result<()> {
-        self.begun = begun;
+        (self.begun, self.begun_ns) = (begun, monotonic_ns_at(begun));
         self.cpu_ns = thread_cpu_ns();
+        // What it waited for the others to begin is no part of the run.
+        self.waiting.lap();
         loop {
             self.look_at_clock();
             self.dispatch();
@@ -336,7 +345,7 @@ impl Worker {
         if due_ns <= self.now_ns {
             return Ok(0);
         }
-        self.timer.set(due_ns, due_ns - self.now_ns)?;
+        self.timer.set(self.begun_ns.saturating_add(due_ns))?;
         Ok(LOOK_PERIOD_MS)
     }
 
@@ -348,14 +357,15 @@ impl Worker {
         }
         let cpu_ns = thread_cpu_ns();
         let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
-        let mut record = Box::new(std::mem::take(&mut self.record));
-        (record.cpu_ns, record.cpu_ns_max, record.open) = (spent_ns, spent_ns, self.open);
+        let mut record = std::mem::take(&mut self.record);
+        record.spent = Spent { cpu_ns: spent_ns, waited_ns: self.waiting.lap() };
+        (record.spent_most, record.open) = (record.spent, self.open);
         self.tell(record, last);
         // Whoever slept through intervals had its connections open meanwhile.
         let first = now.saturating_sub(SLEPT_THROUGH_MAX).max(self.interval + 1);
         for slept in first..now {
             self.interval = slept;
-            self.tell(Box::new(Record { open: self.open, ..Record::default() }), false);
+            self.tell(Record { open: self.open, ..Record::default() }, false);
         }
         self.interval = now;
         if last {
@@ -364,8 +374,8 @@ impl Worker {
         }
     }
 
-    fn tell(&self, record: Box<Record>, last: bool) {
-        let (worker, interval) = (self.index, self.interval);
+    fn tell(&self, record: Record, last: bool) {
+        let (worker, interval, record) = (self.index, self.interval, Loan::of(record));
         // Without a receiver there is nobody to tell.
         let _ = self.messages.send(Message::Interval { worker, interval, record, last });
     }

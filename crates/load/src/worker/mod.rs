@@ -1,12 +1,16 @@
 //! A thread of the load: the loop that asks the pacer when a request is due, gives it to the driver of a protocol, and hands
 //! what was recorded to `run` once per interval. It knows no protocol: a [`Driver`] does.
 
+mod own;
 pub(crate) mod timer;
 
+use crate::loan::Loan;
 use crate::options::{Options, Pace};
 use crate::pace::{Arrivals, Schedule};
+use crate::processors::{Spent, Waiting};
 use crate::record::{Bench, Record};
 use crate::script::Globals;
+use own::Calm;
 use reactor::{Reactor, Ready, SourceId, TaskId};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -15,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use timer::Timer;
+use timer::{Timer, monotonic_ns_at};
 
 /// The timer among the reactor's sources.
 const TIMER: SourceId = SourceId(0);
@@ -25,6 +29,12 @@ const LAG_PROBE_NS: u64 = 10_000_000;
 const LOOK_PERIOD_MS: u64 = 50;
 /// Requests that are sent in a row because they are due: after a stall of the generator the sockets want to be read as well.
 const DUE_IN_A_ROW: usize = 64;
+/// The same between two of a turn's sockets: while it catches up, the answers are not to lie unread behind all that is overdue.
+const DUE_BETWEEN_SOCKETS: usize = 8;
+/// In open loop, of the worker's own work before a request was due at most so much may be counted into its lag.
+const CALM_OPEN_NS: u64 = 20_000;
+/// The same in closed loop, where a look every 10 ms at the worker's punctuality is all that can be late.
+const CALM_CLOSED_NS: u64 = 1_000_000;
 /// "Nothing is due any more."
 const NEVER: u64 = u64::MAX;
 
@@ -67,7 +77,7 @@ pub(crate) enum Message<R = Record> {
     Ready,
     /// What it recorded in an interval; it will send nothing more for this interval or an earlier one. After the last one
     /// comes `Done`.
-    Interval { worker: usize, interval: u64, record: Box<R>, last: bool },
+    Interval { worker: usize, interval: u64, record: Loan<R>, last: bool },
     /// It has ended, so many nanoseconds after the start; the last response was complete at the second time.
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
     /// It cannot go on.
@@ -87,8 +97,9 @@ pub(crate) struct Worker<D> {
     driver: D,
     timer: Timer,
     arrivals: Option<Arrivals>,
-    /// When the next request is due, or in closed loop the next look at the worker's punctuality.
-    due_ns: u64,
+    /// The beginning on the timer's clock.
+    begun_ns: u64,
+    calm: Calm,
     end_ns: u64,
     drain_ns: u64,
     /// When what is still under way is given up; set when nothing more begins.
@@ -97,6 +108,7 @@ pub(crate) struct Worker<D> {
     /// The interval that is recorded at the moment.
     interval: u64,
     cpu_ns: u64,
+    waiting: Waiting,
     index: usize,
     messages: Sender<Message>,
     stop: Arc<AtomicBool>,
@@ -153,13 +165,15 @@ impl<D: Driver> Worker<D> {
             driver,
             timer,
             arrivals,
-            due_ns: 0,
+            begun_ns: 0,
+            calm: Calm::default(),
             end_ns: options.duration.map_or(NEVER, ns),
             drain_ns: ns(options.drain),
             give_up_ns: NEVER,
             interval_ns: ns(options.interval).max(1),
             interval: 0,
             cpu_ns: 0,
+            waiting: Waiting::new(),
             index,
             messages,
             stop: Arc::clone(stop),
@@ -168,13 +182,21 @@ impl<D: Driver> Worker<D> {
 
     fn run(mut self, begun: Instant) -> io::Result<()> {
         self.bench.begin(begun);
+        self.begun_ns = monotonic_ns_at(begun);
         self.cpu_ns = thread_cpu_ns();
-        self.due_ns = self.next_due();
+        self.calm = Calm::at_begin(self.cpu_ns);
+        // What it waited for the others to begin is no part of the run.
+        self.waiting.lap();
+        self.bench.due_ns = self.next_due();
         self.bench.look_at_clock();
         self.driver.begin(&mut self.bench);
+        let mut woke_ns = None;
         loop {
             self.bench.look_at_clock();
-            self.dispatch();
+            if let Some(woke_ns) = woke_ns {
+                self.bench.record.turn.record(self.bench.now_ns - woke_ns);
+            }
+            self.dispatch(DUE_IN_A_ROW);
             if self.is_over() {
                 break;
             }
@@ -184,12 +206,17 @@ impl<D: Driver> Worker<D> {
             self.turn_interval(false);
             let wait_ms = self.wait_ms()?;
             self.bench.reactor.turn(Some(wait_ms))?;
+            self.bench.look_at_clock();
+            woke_ns = Some(self.bench.now_ns);
+            // The turn may have ended for this; whatever else is ready comes behind.
+            self.dispatch(DUE_IN_A_ROW);
             while let Some(ready) = self.bench.reactor.next_ready() {
                 if let Ready::Task(task) = ready {
                     self.driver.ready(&mut self.bench, task);
-                }
-                if self.bench.now_ns >= self.due_ns {
-                    self.dispatch();
+                    if self.bench.is_open {
+                        self.bench.look_at_clock();
+                    }
+                    self.dispatch(DUE_BETWEEN_SOCKETS);
                 }
             }
         }
@@ -205,23 +232,26 @@ impl<D: Driver> Worker<D> {
         match &mut self.arrivals {
             Some(_) if self.bench.is_exhausted() => NEVER,
             Some(arrivals) => arrivals.next().unwrap_or(NEVER),
-            None => self.due_ns.max(self.bench.now_ns).saturating_add(LAG_PROBE_NS),
+            None => self.bench.due_ns.max(self.bench.now_ns).saturating_add(LAG_PROBE_NS),
         }
     }
 
-    /// Sends what is due, and notes how late that is.
-    fn dispatch(&mut self) {
-        for _ in 0..DUE_IN_A_ROW {
-            if self.bench.now_ns < self.due_ns {
-                return;
+    /// Sends what is due, at most so many, and notes how late that is and by whose doing.
+    fn dispatch(&mut self, at_most: usize) {
+        for _ in 0..at_most {
+            let (now_ns, due_ns) = (self.bench.now_ns, self.bench.due_ns);
+            if now_ns < due_ns {
+                let every_ns = if self.bench.is_open { CALM_OPEN_NS } else { CALM_CLOSED_NS };
+                return self.calm.note(now_ns, every_ns, thread_cpu_ns);
             }
-            let due_ns = self.due_ns;
-            self.bench.record.lag.record(self.bench.now_ns - due_ns);
+            let lag_ns = now_ns - due_ns;
+            self.bench.record.lag.record(lag_ns);
+            self.bench.record.lag_own.record(self.calm.own_ns(lag_ns, thread_cpu_ns));
             if self.arrivals.is_some() && self.bench.may_begin() {
                 self.driver.arrive(&mut self.bench, due_ns);
                 self.bench.look_at_clock();
             }
-            self.due_ns = self.next_due();
+            self.bench.due_ns = self.next_due();
         }
     }
 
@@ -233,7 +263,7 @@ impl<D: Driver> Worker<D> {
         }
         let now_ns = self.bench.now_ns;
         let no_more = match self.arrivals {
-            Some(_) => self.due_ns == NEVER,
+            Some(_) => self.bench.due_ns == NEVER,
             None => now_ns >= self.end_ns,
         };
         if self.give_up_ns == NEVER && no_more {
@@ -255,12 +285,12 @@ impl<D: Driver> Worker<D> {
 
     /// How long the loop may sleep without the timer, which is set for the next request.
     fn wait_ms(&mut self) -> io::Result<u64> {
-        let now_ns = self.bench.now_ns;
-        if self.due_ns <= now_ns {
+        let (now_ns, due_ns) = (self.bench.now_ns, self.bench.due_ns);
+        if due_ns <= now_ns {
             return Ok(0);
         }
-        if self.due_ns != NEVER {
-            self.timer.set(self.due_ns, self.due_ns - now_ns)?;
+        if due_ns != NEVER {
+            self.timer.set(self.begun_ns.saturating_add(due_ns))?;
         }
         // Rounded up: the end may be a millisecond late, which the figures know, but must not be spun for.
         let until = |at_ns: u64| at_ns.saturating_sub(now_ns).div_ceil(1_000_000);
@@ -276,12 +306,9 @@ impl<D: Driver> Worker<D> {
         }
         let cpu_ns = thread_cpu_ns();
         let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
-        let mut fresh = Record::new(self.bench.record.targets.len());
-        for (fresh, old) in fresh.targets.iter_mut().zip(&self.bench.record.targets) {
-            fresh.length_first = old.length_first;
-        }
-        let mut record = Box::new(std::mem::replace(&mut self.bench.record, fresh));
-        (record.cpu_ns, record.cpu_ns_max) = (spent_ns, spent_ns);
+        let mut record = self.bench.hand_out();
+        record.spent = Spent { cpu_ns: spent_ns, waited_ns: self.waiting.lap() };
+        record.spent_most = record.spent;
         let _ = self.messages.send(Message::Interval { worker: self.index, interval: self.interval, record, last });
         self.interval = now;
     }

@@ -1,10 +1,34 @@
-//! A timer of nanoseconds beside the reactor's, whose ticks are milliseconds: a timerfd that the reactor watches.
+//! A timer of nanoseconds beside the reactor's, whose ticks are milliseconds: a timerfd that the reactor watches. It is set for a
+//! moment and not for a distance, so that a thread which is held up while it sets the timer is not late by that as well. The slack
+//! that the kernel gives to sleeping threads does not apply to it (`fs/timerfd.c`).
 
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
+    timerfd_settime,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How often two clocks are read side by side; the reading that took least counts.
+const READINGS: usize = 8;
+
+/// The clock of timers now, in nanoseconds (`CLOCK_MONOTONIC`, which [`Instant`] reads as well and does not show).
+pub(crate) fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// What the clock of timers showed at a moment that has passed.
+pub(crate) fn monotonic_ns_at(moment: Instant) -> u64 {
+    let readings = (0..READINGS).map(|_| {
+        let before = Instant::now();
+        let clock_ns = monotonic_ns();
+        let took = before.elapsed();
+        (took, clock_ns.saturating_sub(before.saturating_duration_since(moment).as_nanos() as u64))
+    });
+    readings.min().map_or(0, |(_took, clock_ns): (Duration, u64)| clock_ns)
+}
 
 #[derive(Debug)]
 pub(crate) struct Timer {
@@ -23,20 +47,22 @@ impl Timer {
         self.descriptor.as_fd()
     }
 
-    /// Becomes readable in `in_ns` nanoseconds. `at` names that moment. Setting it takes back an earlier expiry, so nothing
-    /// needs to be read.
-    pub(crate) fn set(&mut self, at: u64, in_ns: u64) -> io::Result<()> {
-        if self.set_for == at {
+    /// Becomes readable at this moment of [`monotonic_ns`], or at once if that has passed. Setting it takes back an earlier
+    /// expiry, so nothing needs to be read.
+    pub(crate) fn set(&mut self, at_ns: u64) -> io::Result<()> {
+        // Zero would stop it.
+        let at_ns = at_ns.max(1);
+        if self.set_for == at_ns {
             return Ok(());
         }
-        let value = Timespec { tv_sec: (in_ns / 1_000_000_000) as i64, tv_nsec: (in_ns % 1_000_000_000) as i64 };
+        let value = Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as i64 };
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         timerfd_settime(
             &self.descriptor,
-            TimerfdTimerFlags::empty(),
+            TimerfdTimerFlags::ABSTIME,
             &Itimerspec { it_interval: never, it_value: value },
         )?;
-        self.set_for = at;
+        self.set_for = at_ns;
         Ok(())
     }
 }
@@ -51,11 +77,23 @@ mod tests {
         let reactor = Reactor::new().unwrap();
         let mut timer = Timer::new().unwrap();
         reactor.watch(timer.descriptor(), SourceId(7), false).unwrap();
-        timer.set(1, 1).unwrap();
+        timer.set(monotonic_ns() + 1).unwrap();
         reactor.turn(Some(10_000)).unwrap();
         assert_eq!(reactor.next_ready(), Some(Ready::Source(SourceId(7))));
-        timer.set(2, 3_600_000_000_000).unwrap();
+        timer.set(monotonic_ns() + 3_600_000_000_000).unwrap();
         reactor.turn(Some(0)).unwrap();
         assert_eq!(reactor.next_ready(), None);
+        timer.set(0).unwrap();
+        reactor.turn(Some(10_000)).unwrap();
+        assert_eq!(reactor.next_ready(), Some(Ready::Source(SourceId(7))), "a moment that has passed is now");
+    }
+
+    #[test]
+    fn both_clocks_tell_of_the_same_moment() {
+        let (before, moment, after) = (monotonic_ns(), Instant::now(), monotonic_ns());
+        let told = monotonic_ns_at(moment);
+        // A reading can be off by as long as the quickest of them took, a few hundred nanoseconds; if all eight were held up,
+        // by that.
+        assert!(told + 100_000_000 >= before && told <= after + 100_000_000, "{before} {told} {after}");
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::load::protocol::Load as _;
 use crate::watch::model::closers::Closes;
-use load::{Cause, Interval, Options, Pace, Record, Tally, Target};
+use load::{Cause, Interval, Options, Pace, Record, Tally, Target, Ticks};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Run {
     fn new(change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new(Target::new("http://127.0.0.1:8080/".parse().unwrap()));
         change(&mut options);
-        let nothing = Interval { number: 0, begun: Duration::ZERO, length: Duration::ZERO, record: Record::default() };
+        let nothing = Interval { length: Duration::ZERO, ..second(0, 0, 0) };
         let screen = Screen::new(options.head(), options.picture(&nothing, &Record::default(), 1));
         Self { options, whole: Record::default(), screen }
     }
@@ -41,11 +41,12 @@ fn second(number: u64, responses: u64, ms: u64) -> Interval {
     for _ in 0..responses {
         record.targets[0].latency.record(ms * 1_000_000);
         record.lag.record(50_000);
+        record.lag_own.record(40_000);
     }
     record.targets[0].failures[Cause::Refused as usize] = 1;
-    record.cpu_ns = 250_000_000;
+    record.spent.cpu_ns = 250_000_000;
     let second = Duration::from_secs(1);
-    Interval { number, begun: second * number as u32, length: second, record }
+    Interval { number, begun: second * number as u32, length: second, processors: Ticks::default(), record }
 }
 
 fn look(established: u64) -> Look {
@@ -86,7 +87,7 @@ fn a_run_fits_80_columns_and_24_lines() {
         "ESTABLISHED           32              ▁▅█",
         "closed first by the target 1,234, by the load 4; sent again 7; window zero 2, no",
         "failed       3: connection refused: nothing listens there, or its accept queue r",
-        "generator    late by p99 50.0 us; its threads run 25 % of the time",
+        "generator    late by p99 50.0 us (own work 40.0 us); it runs 25 % of the time",
         "p hold the picture  q stop the run, and report",
     ] {
         assert!(lines.iter().any(|line| line == expected), "{expected:?} is not in\n{}", lines.join("\n"));

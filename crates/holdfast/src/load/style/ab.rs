@@ -29,9 +29,11 @@ pub(super) fn render(results: &Results<'_>) -> String {
         [Cause::Refused, Cause::Unreachable, Cause::ConnectReset, Cause::ConnectTimeout, Cause::ConnectFailed];
     let connect: u64 = connect.iter().map(|cause| whole.failed_by(*cause)).sum();
     let receive = whole.failed() - connect;
-    line("Failed requests", (whole.failed() + lengths).to_string());
     if whole.failed() + lengths > 0 {
-        line("   (Connect", format!("{connect}, Receive: {receive}, Length: {lengths}, Exceptions: 0)"));
+        let each = format!("(Connect: {connect}, Receive: {receive}, Length: {lengths}, Exceptions: 0)");
+        line("Failed requests", format!("{}\n   {each}", whole.failed() + lengths));
+    } else {
+        line("Failed requests", "0".to_owned());
     }
     let refused = whole.responses - whole.with_status(200..=299);
     if refused > 0 {
@@ -54,7 +56,8 @@ pub(super) fn render(results: &Results<'_>) -> String {
     line("Transfer rate", format!("{:.2} [Kbytes/sec] received", whole.bytes_received as f64 / 1024.0 / seconds));
     if with_body {
         let sent = whole.bytes_sent as f64 / 1024.0 / seconds;
-        let _ = writeln!(text, "{:<24}{sent:.2} kb/s sent", "");
+        let total = sent + whole.bytes_received as f64 / 1024.0 / seconds;
+        let _ = writeln!(text, "{0:<24}{sent:.2} kb/s sent\n{0:<24}{total:.2} kb/s total", "");
     }
     times(results, &mut text);
     text

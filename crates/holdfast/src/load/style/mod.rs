@@ -7,7 +7,7 @@ mod own;
 mod siege;
 mod wrk;
 
-pub(super) use own::tcp;
+pub(super) use own::{machine, tcp};
 
 use super::data::Results;
 use super::units::grouped;

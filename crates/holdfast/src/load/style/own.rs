@@ -5,7 +5,7 @@ use super::super::data::Results;
 use super::super::sockets::Sockets;
 use super::super::units::{bytes, grouped, time};
 use crate::watch::model::tally::Histogram;
-use load::{Cause, Latencies, Pace, Spacing, Tally};
+use load::{Cause, Latencies, Machine, Pace, Spacing, Tally};
 use std::fmt::Write as _;
 
 /// Quantiles shown.
@@ -224,7 +224,8 @@ pub(in crate::load) fn tcp(sockets: &Sockets, text: &mut String) {
 
 fn generator(results: &Results<'_>, text: &mut String) {
     let (summary, health) = (results.summary, results.health);
-    let cpu_us = summary.record.cpu_ns as f64 / 1e3 / (summary.record.whole().responses.max(1)) as f64;
+    let record = &summary.record;
+    let cpu_us = record.spent.cpu_ns as f64 / 1e3 / (record.whole().responses.max(1)) as f64;
     let _ = writeln!(
         text,
         "generator   late by p50 {}, p99 {}, p99.9 {}, max {}; {cpu_us:.2} us CPU per response; busiest thread {:.0} %",
@@ -234,10 +235,34 @@ fn generator(results: &Results<'_>, text: &mut String) {
         time(health.lag_ns_max as f64),
         health.busy_share * 100.0,
     );
+    let _ = writeln!(
+        text,
+        "            its own work was the cause of p50 {}, p99 {}, p99.9 {}, max {}; for the rest it was not run",
+        time(health.lag_own_ns_p50 as f64),
+        time(health.lag_own_ns_p99 as f64),
+        time(health.lag_own_ns_p999 as f64),
+        time(health.lag_own_ns_max as f64),
+    );
+    let _ = writeln!(
+        text,
+        "            a turn of its loop took p50 {}, p99.9 {}, max {}",
+        time(record.turn.quantile_ns(0.5) as f64),
+        time(record.turn.quantile_ns(0.999) as f64),
+        time(record.turn.max_ns() as f64),
+    );
+    machine(health.machine, text);
     for note in &health.notes {
         let _ = writeln!(text, "note        {note}");
     }
     for reason in &health.void {
         let _ = writeln!(text, "VOID        {reason}");
+    }
+}
+
+/// What the machine had to do with the lag.
+pub(in crate::load) fn machine(machine: Machine, text: &mut String) {
+    let known = machine.to_string();
+    if !known.is_empty() {
+        let _ = writeln!(text, "machine     {known}");
     }
 }

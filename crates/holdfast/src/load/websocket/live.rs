@@ -146,7 +146,8 @@ impl Load for Options {
             cells,
             failures: failures(whole),
             lag_ns: whole.lag.quantile_ns(0.99),
-            busy_share: now.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
+            lag_own_ns: None,
+            busy_share: now.spent.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
         }
     }
 }
@@ -177,7 +178,8 @@ mod tests {
             Record { begun: 12, again: 2, established: 8, open: 7, bad_handshakes: 3, ..Record::default() };
         record.endings[Ending::Reset as usize] = 1;
         record.endings[Ending::Done as usize] = 4;
-        let interval = Interval { number: 0, begun: Duration::ZERO, length: Duration::from_secs(2), record };
+        let (begun, length, processors) = (Duration::ZERO, Duration::from_secs(2), load::Ticks::default());
+        let interval = Interval { number: 0, begun, length, processors, record };
         let picture = options.picture(&interval, &interval.record, 1);
         assert_eq!(picture.progress, "2.0 s of 10.1 s, 10 of 100 begun");
         let failed: Vec<_> = picture.failures.iter().filter(|(count, _)| *count > 0).collect();

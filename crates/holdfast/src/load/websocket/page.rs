@@ -2,7 +2,7 @@
 //! times, what failed and how open ones ended, TCP states, the generator's own condition.
 
 use super::Results;
-use crate::load::page::{TICKS_PER_HALF, generator, tcp, thresholds};
+use crate::load::page::{Condition, TICKS_PER_HALF, generator, tcp, thresholds};
 use load::websocket::{Ending, Row};
 use load::{Cause, Latencies};
 use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
@@ -29,7 +29,15 @@ pub(super) fn document(results: &Results<'_>) -> Document {
         document = document.section(thresholds(results.verdicts, !results.health.void.is_empty()));
     }
     let health = results.health;
-    document.section(generator(&summary.record.lag, health.busy_share, &health.void, &health.notes))
+    let condition = Condition {
+        lag: &summary.record.lag,
+        own: None,
+        busy_share: health.busy_share,
+        machine: health.machine.to_string(),
+        void: &health.void,
+        notes: &health.notes,
+    };
+    document.section(generator(&condition))
 }
 
 fn connections(results: &Results<'_>) -> Section {

@@ -1,7 +1,7 @@
 //! The report of a load of WebSockets, as text.
 
 use super::Results;
-use crate::load::style::{plan_line, tcp};
+use crate::load::style::{machine, plan_line, tcp};
 use crate::load::units::{bytes, grouped, time};
 use load::websocket::{Ending, Record};
 use load::{Cause, Latencies};
@@ -210,6 +210,7 @@ fn generator(results: &Results<'_>, text: &mut String) {
         time(lag.max_ns() as f64),
         results.health.busy_share * 100.0,
     );
+    machine(results.health.machine, text);
     for note in &results.health.notes {
         let _ = writeln!(text, "note        {note}");
     }
