@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Between two looks at the workers.
+/// Between two looks at queues and deadlines: what became due is noticed so much later.
 const LOOK_PERIOD_MS: u16 = 100;
 
 /// The child.
@@ -45,11 +45,12 @@ impl Child {
     fn work(&mut self, signals: &Signals) -> Result<(), String> {
         loop {
             let channel = self.channel.descriptor();
-            let mut watched =
-                [PollFd::new(signals.descriptor(), PollFlags::POLLIN), PollFd::new(channel, PollFlags::POLLIN)];
             // A channel whose other end is gone would always be readable.
-            let count = if self.ending { 1 } else { watched.len() };
-            match poll(&mut watched[..count], PollTimeout::from(LOOK_PERIOD_MS)) {
+            let channel = (!self.ending).then_some(channel);
+            let ended = self.engine.as_ref().map(Engine::ended);
+            let watched = [Some(signals.descriptor()), channel, ended].into_iter().flatten();
+            let mut watched: Vec<PollFd<'_>> = watched.map(|it| PollFd::new(it, PollFlags::POLLIN)).collect();
+            match poll(&mut watched, PollTimeout::from(LOOK_PERIOD_MS)) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(error) => return Err(format!("poll() failed {}", errno(&error.into()))),
             }

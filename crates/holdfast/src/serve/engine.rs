@@ -1,6 +1,7 @@
 //! The working part of a process: worker threads, the log writer, and what they are told. Knows nothing of signals and of
 //! other processes; driven by `single` and by `child`.
 
+use super::ended::{Ended, Running};
 use super::log_files::LogFiles;
 use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
@@ -10,6 +11,7 @@ use control::Control;
 use gateway::{Level, ListenerId, Lowered, Message, Shared};
 use reactor::{Listener, PeerAddress};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ const DESCRIPTORS_BESIDE: u64 = 64;
 pub(super) struct Engine {
     shared: &'static Shared,
     workers: Vec<JoinHandle<io::Result<()>>>,
+    ended: Arc<Ended>,
     listening: Vec<(ListenerId, PeerAddress)>,
     writer: LogWriter,
     queues: QueueWatch,
@@ -47,6 +50,7 @@ impl Engine {
         let mut engine = Self {
             shared,
             workers: Vec::new(),
+            ended: Ended::new()?,
             listening: lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
             writer,
             queues: QueueWatch::new(sockets_of(bound)),
@@ -58,7 +62,9 @@ impl Engine {
             let listeners = engine.listeners_of(worker, bound);
             let generation = Arc::clone(&lowered.generation);
             let processors = processors_of(worker, &process.child.processors);
+            let running = Running(Arc::clone(&engine.ended));
             let work = move || {
+                let _running = running;
                 pin(&processors);
                 gateway::run(worker, shared, generation, listeners)
             };
@@ -142,12 +148,17 @@ impl Engine {
             self.log(Level::Warn, "worker_shutdown_timeout is over, connections are closed");
             self.stop();
         }
-        self.workers.iter().all(JoinHandle::is_finished)
+        self.ended.count() >= self.workers.len()
     }
 
     /// Whether a worker has ended although nobody told it to.
     pub(super) fn lost_worker(&self) -> bool {
-        self.workers.iter().any(JoinHandle::is_finished)
+        self.ended.count() > 0
+    }
+
+    /// Readable when a worker has ended since that was last looked after.
+    pub(super) fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.descriptor()
     }
 
     /// A line for the error log.

@@ -4,6 +4,7 @@
 
 mod channel;
 mod child;
+mod ended;
 mod engine;
 mod log_files;
 mod log_named;

@@ -12,7 +12,7 @@ use crate::verdict::{Lasting, Prepared, prepare};
 use gateway::Level;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Between two looks at the workers: a worker that ended, or a deadline, is noticed so much later.
+/// Between two looks at queues and deadlines: what became due is noticed so much later.
 const LOOK_PERIOD_MS: u16 = 100;
 
 /// One process with everything in it.
@@ -65,7 +65,7 @@ pub(super) fn run(
 impl Single<'_> {
     fn serve(&mut self, signals: &Signals) -> Result<(), String> {
         loop {
-            let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+            let mut watched = [signals.descriptor(), self.engine.ended()].map(|it| PollFd::new(it, PollFlags::POLLIN));
             match poll(&mut watched, PollTimeout::from(LOOK_PERIOD_MS)) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(error) => return Err(format!("poll() failed {}", report::errno(&error.into()))),

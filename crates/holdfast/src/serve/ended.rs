@@ -1,0 +1,74 @@
+//! Worker threads that have ended: how many, and a descriptor that wakes the control loop when one more has, so that a process
+//! ends as soon as its last worker did and not at its next look. Kept by `engine`, polled by `single` and `child`.
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Shared by the control loop and all workers.
+pub(super) struct Ended {
+    count: AtomicUsize,
+    /// Readable when a worker has ended since [`Self::count`] was asked for.
+    bell: OwnedFd,
+}
+
+impl Ended {
+    /// None yet.
+    pub(super) fn new() -> io::Result<Arc<Self>> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Self { count: AtomicUsize::new(0), bell }))
+    }
+
+    /// To be polled for reading.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// How many there are, and waits for the next one.
+    pub(super) fn count(&self) -> usize {
+        // Before the count is read: whoever ends in between rings again. Not rung is no error.
+        let _ = read(&self.bell, &mut [0; 8]);
+        self.count.load(Ordering::Acquire)
+    }
+}
+
+/// A worker has one for as long as it runs, however it ends.
+pub(super) struct Running(pub(super) Arc<Ended>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.count.fetch_add(1, Ordering::Release);
+        // It cannot be full, and the control loop looks from time to time all the same.
+        let _ = write(&self.0.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    fn is_rung(ended: &Ended) -> bool {
+        poll(&mut [PollFd::new(ended.descriptor(), PollFlags::POLLIN)], PollTimeout::ZERO).unwrap() == 1
+    }
+
+    #[test]
+    fn each_end_rings_once_and_is_counted_even_that_of_a_panic() {
+        let ended = Ended::new().unwrap();
+        assert!(!is_rung(&ended) && ended.count() == 0);
+        drop(Running(Arc::clone(&ended)));
+        assert!(is_rung(&ended));
+        assert_eq!(ended.count(), 1);
+        assert!(!is_rung(&ended), "it was seen");
+        let running = Running(Arc::clone(&ended));
+        let thread = std::thread::spawn(move || {
+            let _running = running;
+            panic!("as a worker never should");
+        });
+        assert!(thread.join().is_err());
+        assert!(is_rung(&ended) && ended.count() == 2);
+    }
+}
