@@ -118,8 +118,9 @@ fn a_demo_needs_neither_nginx_nor_namespaces_and_names_what_is_absent() {
     }
     if Bare::lacks_nginx() {
         for arm in ["nginx unpooled", "nginx pooled"] {
-            let absent = format!("arm \"{arm}\" is absent: nginx is not there");
+            let absent = format!("arm \"{arm}\" is absent: pool-throughput/experiment.toml:");
             assert!(told.contains(&absent), "{absent:?} is not in\n{}", text(&output.stdout));
+            assert!(told.contains("process proxy: nginx is not there: "), "{}", text(&output.stdout));
         }
     }
     assert_eq!(left_in(bare.folder.path()), [""; 0]);
@@ -175,7 +176,10 @@ fn an_interrupt_ends_all_processes_and_tells_what_there_is() {
     running.stdout.take().expect("piped").read_to_string(&mut told).expect("text");
     assert_eq!(running.wait().expect("it ends").code(), Some(1), "{said:?}");
     assert!(said.iter().any(|line| line.contains("interrupted")), "{said:?}");
-    assert!(told.contains("This is partial: interrupted") && told.contains("requests/s"), "{told}");
+    assert!(
+        told.contains("This is partial: pool-throughput/experiment.toml:") && told.contains("requests/s"),
+        "{told}"
+    );
     assert_eq!(started_in(folder.path()), [0; 0], "processes are left");
     assert_eq!(left_in(folder.path()), [""; 0]);
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());

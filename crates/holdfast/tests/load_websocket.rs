@@ -137,9 +137,9 @@ fn an_idle_connection_costs_less_than_a_kilobyte() {
     // Few enough for any limit of descriptors, many enough that histograms and code do not decide.
     // The kernel's answers about sockets have a buffer of their own, however many there are.
     let words =
-        ["-c", "4000", "-t", "1", "--ramp", "4000", "--hold", "3s", "--interval", "200ms", "--no-sockets", &url];
+        ["-c", "8000", "-t", "1", "--ramp", "4000", "--hold", "3s", "--interval", "200ms", "--no-sockets", &url];
     let figures = figures(&words);
-    assert_eq!((&figures["memory"]["connections"], &figures["losses"]), (&4000.into(), &0.into()), "{figures}");
+    assert_eq!((&figures["memory"]["connections"], &figures["losses"]), (&8000.into(), &0.into()), "{figures}");
     let each = figures["memory"]["bytes_per_connection"].as_f64().expect("there are enough to divide");
     assert!(each > 200.0, "{each} bytes are less than the struct: that measured nothing");
     assert!(each < CONNECTION_BYTES_MAX, "{each} bytes");
