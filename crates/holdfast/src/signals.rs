@@ -57,14 +57,13 @@ impl Signals {
         Ok(None)
     }
 
-    /// From now on TERM, INT and QUIT do with this process what they do with any other: they end it. As long as the calling thread
-    /// lives.
-    pub(crate) fn let_through() -> io::Result<()> {
-        let mut set = SigSet::empty();
-        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT] {
-            set.add(signal);
+    /// Ends this process as the signal ends any other, with its status; even where it was started with that signal ignored, as what a
+    /// shell script runs in the background is.
+    pub(crate) fn end_by(ask: Ask) {
+        if let Some((signal, _)) = ASKS.iter().find(|(_, known)| *known == ask) {
+            // Of these signals it returns for none.
+            let _ = signal_hook::low_level::emulate_default_handler(*signal as i32);
         }
-        Ok(set.thread_unblock()?)
     }
 
     /// Readable while a signal waits.

@@ -201,7 +201,7 @@ fn begin<L: Load>(load: L, quiet: bool, signals: &Signals) -> Result<Begun<L>, S
     loop {
         match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
             Ok(running) => return running,
-            Err(RecvTimeoutError::Timeout) if is_told_to_end(signals)? => {
+            Err(RecvTimeoutError::Timeout) if told_to_end(signals)?.is_some() => {
                 return Err(format!("stopped before the first {}", L::FIRST));
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -241,7 +241,7 @@ fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Re
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(format!("poll() failed: {error}")),
         }
-        if is_told_to_end(signals)? {
+        if told_to_end(signals)?.is_some() {
             stopper.stop();
         }
     }
@@ -251,23 +251,31 @@ fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Re
 /// When the run is over. A signal that was meant for the run, and came a moment late, must not take its report away; the next one
 /// ends the program, whatever that waits for.
 fn end_when_told_twice(signals: &Signals) {
-    while let Ok(false) = is_told_to_end(signals) {
-        let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
-        let _ = poll(&mut watched, PollTimeout::NONE);
-    }
-    if Signals::let_through().is_ok() {
-        report::say("holdfast load: the run is over, and its report is being written: once more ends that as well");
-    }
+    let mut told = false;
     loop {
-        std::thread::park();
+        match told_to_end(signals) {
+            Ok(Some(ask)) if told => Signals::end_by(ask),
+            Ok(Some(_)) => {
+                told = true;
+                report::say(
+                    "holdfast load: the run is over, and its report is being written: once more ends that as well",
+                );
+            }
+            Ok(None) => {
+                let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+                let _ = poll(&mut watched, PollTimeout::NONE);
+            }
+            // Signals cannot be read: the report comes to its end by itself, or by SIGKILL.
+            Err(_) => return,
+        }
     }
 }
 
-fn is_told_to_end(signals: &Signals) -> Result<bool, String> {
+fn told_to_end(signals: &Signals) -> Result<Option<Ask>, String> {
     while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
         if matches!(ask, Ask::Interrupt | Ask::Terminate | Ask::Quit) {
-            return Ok(true);
+            return Ok(Some(ask));
         }
     }
-    Ok(false)
+    Ok(None)
 }
