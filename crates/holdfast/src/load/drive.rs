@@ -6,7 +6,7 @@ use super::files::Files;
 use super::live::{self, Screen};
 use super::metrics::Page;
 use super::protocol::{Begun, Load};
-use super::sockets::{self, Shared, Sockets};
+use super::sockets::{self, Closes, Shared, Sockets};
 use super::style;
 use crate::report;
 use crate::signals::{Ask, Signals};
@@ -75,7 +75,7 @@ fn drive_until_told<L: Load>(
     signals: &Signals,
     exporter: Option<Exporter>,
 ) -> Result<Driven<L>, String> {
-    let Begun { stopper, addresses, at, threads, watch } = begin(load.clone(), progress.quiet, signals)?;
+    let (Begun { stopper, addresses, at, threads, watch }, closes) = begin(load.clone(), progress, signals)?;
     let nothing = Interval {
         number: 0,
         begun: Duration::ZERO,
@@ -105,8 +105,8 @@ fn drive_until_told<L: Load>(
     };
     let summary = std::thread::scope(|scope| {
         scope.spawn(|| stop_when_told(signals, &stopper, &over).unwrap_or_else(fail));
-        if progress.sockets {
-            scope.spawn(|| sockets::look_on(&shared, &addresses, at, load.interval(), &over));
+        if let Some(closes) = closes {
+            scope.spawn(|| sockets::look_on(&shared, closes, &addresses, at, load.interval(), &over));
         }
         if let Some(terminal) = terminal {
             scope.spawn(|| live::show(terminal, &screen, &stopper, &over).unwrap_or_else(fail));
@@ -192,11 +192,12 @@ impl<L: Load> Observer<'_, L> {
 
 /// Starts the load, or does not if a signal asks for the end. The start resolves names, which can take long, so it is waited for
 /// together with the signals.
-fn begin<L: Load>(load: L, quiet: bool, signals: &Signals) -> Result<Begun<L>, String> {
+fn begin<L: Load>(load: L, progress: Progress, signals: &Signals) -> Result<(Begun<L>, Option<Closes>), String> {
     let (sender, started) = channel();
+    let (quiet, sockets) = (progress.quiet, progress.sockets);
     std::thread::spawn(move || {
         // The receiver is gone where somebody did not want to wait for the names any longer.
-        let _ = sender.send(start(load, quiet));
+        let _ = sender.send(start(load, quiet, sockets));
     });
     loop {
         match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
@@ -211,7 +212,7 @@ fn begin<L: Load>(load: L, quiet: bool, signals: &Signals) -> Result<Begun<L>, S
 }
 
 /// Says what the load needs, and starts it.
-fn start<L: Load>(load: L, quiet: bool) -> Result<Begun<L>, String> {
+fn start<L: Load>(load: L, quiet: bool, sockets: bool) -> Result<(Begun<L>, Option<Closes>), String> {
     let connections = load.connections();
     let prepared = load.prepare()?;
     let plan = L::plan(&prepared);
@@ -224,7 +225,9 @@ fn start<L: Load>(load: L, quiet: bool) -> Result<Begun<L>, String> {
         processes => processes as u64 * DESCRIPTORS_PER_PROCESS,
     };
     reactor::raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE).map_err(|error| error.to_string())?;
-    L::start(prepared, part)
+    // Before the first connection, so that no close is missed.
+    let closes = sockets.then(Closes::open);
+    Ok((L::start(prepared, part)?, closes))
 }
 
 /// Another process of this program, for a part of the load.

@@ -51,8 +51,15 @@ impl Shared {
 }
 
 /// Looks from `begun` on until the run is over, and once more then.
-pub(super) fn look_on(shared: &Shared, targets: &[SocketAddr], begun: Instant, interval: Duration, over: &AtomicBool) {
-    let mut observer = match Observer::open(targets) {
+pub(super) fn look_on(
+    shared: &Shared,
+    closes: Closes,
+    targets: &[SocketAddr],
+    begun: Instant,
+    interval: Duration,
+    over: &AtomicBool,
+) {
+    let mut observer = match Observer::open(closes, targets) {
         Ok(observer) => observer,
         Err(problem) => return shared.lock().notes.push(format!("the sockets cannot be observed: {problem}")),
     };
@@ -109,6 +116,16 @@ fn cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
+/// What the kernel tells of sockets that close: from now on, whenever it is read.
+pub(super) struct Closes(Result<DestroyEvents, String>);
+
+impl Closes {
+    /// Where the kernel does not tell, the report says so.
+    pub(super) fn open() -> Self {
+        Self(DestroyEvents::open().map_err(|error| error.to_string()))
+    }
+}
+
 struct Observer {
     census: Census,
     /// None where the kernel does not tell, with the reason.
@@ -120,8 +137,7 @@ struct Observer {
 }
 
 impl Observer {
-    fn open(targets: &[SocketAddr]) -> Result<Self, String> {
-        let events = DestroyEvents::open().map_err(|error| error.to_string());
+    fn open(Closes(events): Closes, targets: &[SocketAddr]) -> Result<Self, String> {
         let census = Census::open().map_err(|error| error.to_string())?;
         let account = Account::new(targets.iter().copied(), events.is_ok());
         // From /proc everything comes in any case.
