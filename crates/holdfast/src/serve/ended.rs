@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Shared by the control loop and all workers.
 pub(super) struct Ended {
     count: AtomicUsize,
-    /// Readable when a worker has ended since [`Self::count`] was asked for.
+    /// Readable when a worker has ended since [`Self::hush`].
     bell: OwnedFd,
 }
 
@@ -27,10 +27,15 @@ impl Ended {
         self.bell.as_fd()
     }
 
-    /// How many there are, and waits for the next one.
-    pub(super) fn count(&self) -> usize {
-        // Before the count is read: whoever ends in between rings again. Not rung is no error.
+    /// The descriptor is readable again when the next one ends. To be called before the count is asked for: whoever ends in
+    /// between rings again.
+    pub(super) fn hush(&self) {
+        // Not rung is no error.
         let _ = read(&self.bell, &mut [0; 8]);
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 }
@@ -61,6 +66,7 @@ mod tests {
         assert!(!is_rung(&ended) && ended.count() == 0);
         drop(Running(Arc::clone(&ended)));
         assert!(is_rung(&ended));
+        ended.hush();
         assert_eq!(ended.count(), 1);
         assert!(!is_rung(&ended), "it was seen");
         let running = Running(Arc::clone(&ended));

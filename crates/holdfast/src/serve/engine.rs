@@ -137,8 +137,9 @@ impl Engine {
         }
     }
 
-    /// What is to be looked at from time to time.
+    /// What is to be looked at from time to time, and whenever [`Self::ended`] wakes.
     pub(super) fn look(&mut self) {
+        self.ended.hush();
         self.queues.look(self.shared);
     }
 
@@ -156,7 +157,7 @@ impl Engine {
         self.ended.count() > 0
     }
 
-    /// Readable when a worker has ended since that was last looked after.
+    /// Readable when a worker has ended since the last [`Self::look`].
     pub(super) fn ended(&self) -> BorrowedFd<'_> {
         self.ended.descriptor()
     }
