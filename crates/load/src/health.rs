@@ -32,24 +32,8 @@ pub struct Health {
     pub busy_share: f64,
     /// The busiest thread had no time left.
     pub saturated: bool,
-    /// How late the generator was, in nanoseconds.
-    pub lag_ns_p50: u64,
-    /// The same.
-    pub lag_ns_p99: u64,
-    /// The same.
-    pub lag_ns_p999: u64,
-    /// The same.
-    pub lag_ns_max: u64,
-    /// The part of it in which the generator ran, on what was ahead, in nanoseconds. For the rest it had no processor, or its timer
-    /// was late: that is the machine's.
-    pub lag_own_ns_p50: u64,
-    /// The same.
-    pub lag_own_ns_p99: u64,
-    /// The same.
-    pub lag_own_ns_p999: u64,
-    /// The same.
-    pub lag_own_ns_max: u64,
-    /// What the machine had to do with the rest.
+    /// What the machine had to do with the part of [`lag`](crate::Record::lag) that is not the generator's
+    /// [own](crate::Record::lag_own).
     pub machine: Machine,
 }
 
@@ -59,7 +43,6 @@ const OWN_SHARE_MOST: f64 = 0.5;
 impl Summary {
     /// Judges the generator.
     pub fn health(&self) -> Health {
-        let (lag, own) = (&self.record.lag, &self.record.lag_own);
         let whole = self.record.whole();
         let elapsed_ns = self.elapsed.as_nanos() as f64;
         let busy_ns = self.record.spent_most.cpu_ns as f64;
@@ -70,14 +53,6 @@ impl Summary {
             notes: Vec::new(),
             busy_share,
             saturated,
-            lag_ns_p50: lag.quantile_ns(0.5),
-            lag_ns_p99: lag.quantile_ns(0.99),
-            lag_ns_p999: lag.quantile_ns(0.999),
-            lag_ns_max: lag.max_ns(),
-            lag_own_ns_p50: own.quantile_ns(0.5),
-            lag_own_ns_p99: own.quantile_ns(0.99),
-            lag_own_ns_p999: own.quantile_ns(0.999),
-            lag_own_ns_max: own.max_ns(),
             machine: Machine::new(self.record.spent_most, self.processors, self.elapsed),
         };
         health

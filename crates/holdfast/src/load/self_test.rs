@@ -1,6 +1,6 @@
 //! `--self-test`: the load against an origin in this process, to see what the generator can do on this machine.
 
-use load::{Options, Summary, Target};
+use load::{Latencies, Options, Summary, Target};
 use origin::{Origin, Running};
 
 /// Starts the origin, and makes it the only target.
@@ -14,16 +14,16 @@ pub(super) fn start(options: &mut Options) -> Result<Running, String> {
 
 /// What the figures say about the generator.
 pub(super) fn explain(summary: &Summary) -> String {
-    let responses = summary.record.whole().responses.max(1);
-    let cpu_us = summary.record.spent.cpu_ns as f64 / 1e3 / responses as f64;
-    let health = summary.health();
+    let record = &summary.record;
+    let cpu_us = record.spent.cpu_ns as f64 / 1e3 / record.whole().responses.max(1) as f64;
+    let p99_us = |lag: &Latencies| lag.quantile_ns(0.99) as f64 / 1e3;
     format!(
         "self-test   on a core of its own a thread of the generator can do up to {:.0} such requests/s ({cpu_us:.2} us of CPU \
          each);\n            here it shared {} cores with the origin, and was late by p99 {:.1} us, of which its\n            \
          own work was {:.1} us (`holdfast load floor` tells what is possible)\n",
         1e6 / cpu_us.max(f64::MIN_POSITIVE),
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        health.lag_ns_p99 as f64 / 1e3,
-        health.lag_own_ns_p99 as f64 / 1e3,
+        p99_us(&record.lag),
+        p99_us(&record.lag_own),
     )
 }

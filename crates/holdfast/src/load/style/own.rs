@@ -228,20 +228,14 @@ fn generator(results: &Results<'_>, text: &mut String) {
     let cpu_us = record.spent.cpu_ns as f64 / 1e3 / (record.whole().responses.max(1)) as f64;
     let _ = writeln!(
         text,
-        "generator   late by p50 {}, p99 {}, p99.9 {}, max {}; {cpu_us:.2} us CPU per response; busiest thread {:.0} %",
-        time(health.lag_ns_p50 as f64),
-        time(health.lag_ns_p99 as f64),
-        time(health.lag_ns_p999 as f64),
-        time(health.lag_ns_max as f64),
+        "generator   late by {}; {cpu_us:.2} us CPU per response; busiest thread {:.0} %",
+        lateness(&record.lag),
         health.busy_share * 100.0,
     );
     let _ = writeln!(
         text,
-        "            its own work was the cause of p50 {}, p99 {}, p99.9 {}, max {}; for the rest it was not run",
-        time(health.lag_own_ns_p50 as f64),
-        time(health.lag_own_ns_p99 as f64),
-        time(health.lag_own_ns_p999 as f64),
-        time(health.lag_own_ns_max as f64),
+        "            its own work was the cause of {}; for the rest it was not run",
+        lateness(&record.lag_own),
     );
     let _ = writeln!(
         text,
@@ -257,6 +251,12 @@ fn generator(results: &Results<'_>, text: &mut String) {
     for reason in &health.void {
         let _ = writeln!(text, "VOID        {reason}");
     }
+}
+
+fn lateness(lag: &Latencies) -> String {
+    let quantile = |quantile| time(lag.quantile_ns(quantile) as f64);
+    let (p50, p99, p999, max) = (quantile(0.5), quantile(0.99), quantile(0.999), time(lag.max_ns() as f64));
+    format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
 }
 
 /// What the machine had to do with the lag.
