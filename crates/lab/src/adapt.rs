@@ -70,6 +70,7 @@ impl Experiment {
         let quick = self.quick.clone();
         let method = &mut self.method;
         method.rounds = quick.rounds.unwrap_or(method.rounds);
+        method.spare = quick.spare.unwrap_or(method.spare);
         method.warm_up = quick.warm_up.unwrap_or(method.warm_up);
         method.look = quick.look.unwrap_or(method.look);
         method.idle = quick.idle.unwrap_or(method.idle);

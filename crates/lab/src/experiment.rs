@@ -82,6 +82,9 @@ pub struct Method {
     /// Each is every arm once. Below 6 there are figures, but no verdicts.
     #[schemars(range(min = 1, max = ROUNDS_MAX))]
     pub rounds: u32,
+    /// Rounds that are run besides, at the end, one by one, while a claim has fewer than 6 left since samples were void.
+    #[schemars(range(min = 0, max = ROUNDS_MAX))]
+    pub spare: u32,
     /// Within a round.
     pub order: Order,
     /// The load runs for so long before anything is measured; in seconds.
@@ -108,7 +111,7 @@ pub enum Order {
 
 impl Default for Method {
     fn default() -> Self {
-        Self { rounds: 12, order: Order::Mirrored, warm_up: 1.0, look: 0.5, idle: 0.0 }
+        Self { rounds: 12, spare: 2, order: Order::Mirrored, warm_up: 1.0, look: 0.5, idle: 0.0 }
     }
 }
 
@@ -119,6 +122,9 @@ pub struct Quick {
     /// Instead of the method's.
     #[schemars(range(min = 1, max = ROUNDS_MAX))]
     pub rounds: Option<u32>,
+    /// Instead of the method's.
+    #[schemars(range(min = 0, max = ROUNDS_MAX))]
+    pub spare: Option<u32>,
     /// Instead of the method's.
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub warm_up: Option<f64>,

@@ -23,6 +23,8 @@ pub struct Judged {
     pub claim: Claim,
     /// Whether it stands.
     pub verdict: Verdict,
+    /// Whether its arms were to be run. By choice (`quick`, `--arm`) they may not be, and then nothing was asked.
+    pub asked: bool,
 }
 
 /// What a run as a whole says.
@@ -44,13 +46,25 @@ pub fn judge(record: &Record) -> Vec<Judged> {
 /// The same with so many draws of the bootstrap, whose interval stands beside and decides nothing; 0 leaves it out.
 pub fn judge_drawn(record: &Record, resamples: usize) -> Vec<Judged> {
     let claims = record.experiment.claims.iter();
-    claims.map(|claim| Judged { claim: claim.clone(), verdict: verdict(record, claim, resamples) }).collect()
+    let judged = |claim: &Claim| Judged {
+        claim: claim.clone(),
+        verdict: verdict(record, claim, resamples),
+        asked: missing(record, claim).is_none(),
+    };
+    claims.map(judged).collect()
 }
 
-/// What the claims come to. What is merely shown does not count, nor do the questions of a control: one in twenty of those is
+/// The first of its arms that was not to be run.
+fn missing<'c>(record: &Record, claim: &'c Claim) -> Option<&'c String> {
+    let is_known = |name: &String| record.experiment.arms.iter().any(|arm| arm.name == *name);
+    std::iter::once(&claim.of).chain(&claim.against).find(|name| !is_known(name))
+}
+
+/// What the claims come to. What is merely shown or was not asked does not count, nor do the questions of a control: one in twenty of those is
 /// answered wrongly by design.
 pub fn conclude(judged: &[Judged]) -> Conclusion {
-    let counted = || judged.iter().filter(|judged| !judged.claim.observed).map(|judged| judged.verdict.outcome);
+    let counts = |judged: &&Judged| judged.asked && !judged.claim.observed;
+    let counted = || judged.iter().filter(counts).map(|judged| judged.verdict.outcome);
     if counted().any(|outcome| outcome == Outcome::Fails) {
         Conclusion::Fails
     } else if counted().any(|outcome| outcome != Outcome::Holds) {
@@ -58,6 +72,13 @@ pub fn conclude(judged: &[Judged]) -> Conclusion {
     } else {
         Conclusion::Holds
     }
+}
+
+/// Whether something that is claimed has too few rounds only because samples were void: another round would help. Values play no
+/// part in it, so that nobody goes on until a claim holds.
+pub fn lacks_rounds(record: &Record) -> bool {
+    let lacks = |judged: &Judged| judged.verdict.outcome == Outcome::Void && !judged.claim.observed;
+    judge_drawn(record, 0).iter().any(lacks)
 }
 
 /// Draws of the bootstrap that stands beside; see [`stats::bootstrap`].
@@ -69,9 +90,9 @@ fn verdict(record: &Record, claim: &Claim, resamples: usize) -> Verdict {
         if let Some((_, reason)) = record.absent.iter().find(|(absent, _)| absent == arm) {
             return said(Outcome::Undecided, format!("arm {arm} could not be run: {reason}"));
         }
-        if !record.experiment.arms.iter().any(|known| known.name == *arm) {
-            return said(Outcome::Undecided, format!("arm {arm} was not part of this run"));
-        }
+    }
+    if let Some(arm) = missing(record, claim) {
+        return said(Outcome::Undecided, format!("arm {arm} was not part of this run"));
     }
     match &claim.against {
         Some(against) => compared(record, claim, against, resamples),

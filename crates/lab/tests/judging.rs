@@ -2,7 +2,7 @@
 //! is little to say. The noise is drawn from fixed seeds.
 
 use lab::experiment::{Arm, Claim, Experiment};
-use lab::judge::{Conclusion, Judged, conclude, judge, judge_drawn};
+use lab::judge::{Conclusion, Judged, conclude, judge, judge_drawn, lacks_rounds};
 use lab::{Adaptation, Record, Sample};
 use report::Outcome;
 use stats::Random;
@@ -186,6 +186,42 @@ fn below_six_rounds_there_is_no_verdict_and_voids_take_their_partners_with_them(
         "{}",
         verdict.reason
     );
+}
+
+#[test]
+fn another_round_is_wanted_where_voids_alone_left_too_few_whatever_the_values_say() {
+    let higher = || Claim { times_at_least: Some(1.0), ..claim() };
+    let rounds = |count: u32| (0..count).map(|round| (10.0, 20.0 + f64::from(round)));
+    let mut record = paired(higher(), rounds(6));
+    assert!(!lacks_rounds(&record));
+    record.samples[2].void = Some("late".to_owned());
+    assert!(lacks_rounds(&record));
+    let mut more = paired(higher(), rounds(7));
+    more.samples[2].void = Some("late".to_owned());
+    assert!(!lacks_rounds(&more), "the seventh round stands in for the second");
+
+    let mut failing = paired(Claim { times_at_most: Some(1.0), ..claim() }, rounds(6));
+    assert!(!lacks_rounds(&failing), "a claim that fails gets no further chance");
+    failing.samples[2].void = Some("late".to_owned());
+    failing.experiment.claims[0].observed = true;
+    assert!(!lacks_rounds(&failing), "what is only shown costs no time");
+    let mut few = paired(higher(), rounds(5));
+    few.samples[2].void = Some("late".to_owned());
+    assert!(!lacks_rounds(&few), "fewer were asked for");
+}
+
+#[test]
+fn a_claim_whose_arm_was_left_out_was_not_asked() {
+    let higher = || Claim { times_at_least: Some(1.0), ..claim() };
+    let mut record = paired(higher(), (0..8).map(|round| (10.0, 20.0 + f64::from(round))));
+    record.experiment.claims.push(Claim { of: "c".to_owned(), says: "c is faster, too".to_owned(), ..higher() });
+    let judged = judge(&record);
+    assert_eq!(judged.iter().map(|judged| judged.asked).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(conclude(&judged), Conclusion::Holds);
+    let text = report::text::render(&lab::report::document(&record, &judged), 100);
+    assert!(text.contains("1 claimed: 1 holds."), "{text}");
+    let said = "Not asked, since their arms were left out of this run (1): c is faster, too.";
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]

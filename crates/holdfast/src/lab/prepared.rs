@@ -54,7 +54,8 @@ impl Prepared {
             samples: Vec::new(),
             experiment,
         };
-        let turns = schedule::turns(record.experiment.arms.len(), method.rounds, method.order, seed);
+        let rounds = method.rounds.saturating_add(method.spare);
+        let turns = schedule::turns(record.experiment.arms.len(), rounds, method.order, seed);
         Ok(Self { record, places, turns, programs: Programs::new(this_program()?, cache()), loopback })
     }
 

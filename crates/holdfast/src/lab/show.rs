@@ -122,7 +122,7 @@ fn described(experiment: &Experiment) -> Document {
     }
     document(&experiment.title)
         .fact("name", experiment.name.clone())
-        .fact("rounds", format!("{}, arms {order}", method.rounds))
+        .fact("rounds", format!("{}, and up to {} for void ones, arms {order}", method.rounds, method.spare))
         .fact("takes", takes(experiment))
         .section(about)
         .section(swept(experiment, Section::new("What is compared").table(arms).table(processes)))

@@ -42,8 +42,13 @@ fn facts(record: &Record, arms: &Arms<'_>) -> Vec<(String, String)> {
     };
     let quick = if record.quick { ", quick" } else { "" };
     let amounts: Vec<String> = experiment.loads.iter().filter_map(amount).collect();
+    let run = record.samples.iter().map(|sample| sample.round.saturating_add(1)).max().unwrap_or(0);
+    let more = match run.saturating_sub(experiment.method.rounds) {
+        0 => String::new(),
+        spare => format!(" and {spare} spare, since samples were void,"),
+    };
     let method = format!(
-        "{} rounds of {} arms{quick}, {order}; per sample {} idle, {} warm-up, then {}; a look every {}",
+        "{} rounds{more} of {} arms{quick}, {order}; per sample {} idle, {} warm-up, then {}; a look every {}",
         experiment.method.rounds,
         experiment.arms.len(),
         seconds(experiment.method.idle),
@@ -115,7 +120,8 @@ fn claims(record: &Record, judged: &[Judged]) -> Section {
         let what = "The experiment claims nothing: what follows is shown, and judged by nobody.";
         section = section.note(Severity::Note, what);
     }
-    let (shown, claimed): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.claim.observed);
+    let (asked, left_out): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.asked);
+    let (shown, claimed): (Vec<&Judged>, Vec<&Judged>) = asked.into_iter().partition(|judged| judged.claim.observed);
     let asked = if record.control { "asked" } else { "shown without being claimed" };
     for (what, judged) in [("claimed", claimed), (asked, shown)] {
         if judged.is_empty() {
@@ -124,7 +130,12 @@ fn claims(record: &Record, judged: &[Judged]) -> Section {
         section = section.note(Severity::Note, format!("{} {what}: {}.", judged.len(), outcomes(&judged)));
         section = judged.into_iter().fold(section, |section, judged| section.verdict(judged.verdict.clone()));
     }
-    section
+    if left_out.is_empty() {
+        return section;
+    }
+    let says: Vec<&str> = left_out.iter().map(|judged| judged.claim.says.as_str()).collect();
+    let what = format!("Not asked, since their arms were left out of this run ({}): {}.", says.len(), says.join("; "));
+    section.note(Severity::Note, what)
 }
 
 fn outcomes(judged: &[&Judged]) -> String {

@@ -10,6 +10,7 @@ use super::sample::Taking;
 use super::sweep::Traces;
 use crate::experiment::{Experiment, NetworkKind};
 use crate::figure;
+use crate::judge;
 use crate::plan::{Site, Staged, staged};
 use crate::read::Places;
 use crate::record::{Record, Sample};
@@ -56,7 +57,7 @@ impl Stop {
 pub struct Request<'a> {
     /// Where the parts of the experiment stand.
     pub places: &'a Places,
-    /// In this order.
+    /// In this order. What goes beyond the method's rounds is run while a claim lacks rounds.
     pub turns: &'a [Turn],
     /// What to start.
     pub programs: &'a Programs,
@@ -77,7 +78,7 @@ pub enum Event<'a> {
     Network(NetworkKind, &'static str, Option<&'a str>),
     /// An arm cannot be run, for this reason.
     Absent(&'a str, &'a str),
-    /// A sample begins: its number from 0, how many there are, and its arm.
+    /// A sample begins: its number from 0, how many there are (more where spare rounds are run), and its arm.
     Sample(usize, usize, &'a str),
     /// A process, or a load that comes before what is measured, is being started.
     Starting(&'a str),
@@ -145,10 +146,18 @@ fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
     {
         return Err(StageError::new(format!("no arm can be run here: {arm}: {why}")));
     }
+    let mut rounds = experiment.method.rounds;
     for (number, (turn, staged)) in turns.iter().enumerate() {
-        let which = format!("sample {} of {} (arm {}, round {})", number + 1, turns.len(), staged.arm, turn.round + 1);
+        if turn.round >= rounds {
+            if !judge::lacks_rounds(record) {
+                break;
+            }
+            rounds = turn.round + 1;
+        }
+        let count = turns.iter().filter(|(turn, _)| turn.round < rounds).count();
+        let which = format!("sample {} of {count} (arm {}, round {})", number + 1, staged.arm, turn.round + 1);
         request.stop.check(format_args!("before {which}")).map_err(|error| error.at(&staged.place))?;
-        tell(Event::Sample(number, turns.len(), &staged.arm));
+        tell(Event::Sample(number, count, &staged.arm));
         let taking = Taking {
             staged,
             round: turn.round,
