@@ -131,6 +131,64 @@ fn cases_of(row: &Directive, into: &mut Vec<Case>) {
     add("block or not", place, &format!("{}{args}{end}", row.name));
 }
 
+/// Values at the edges of what nginx takes, each in its place.
+const VALUES: &[(Context, &[&str])] = &[
+    (
+        Context::Main,
+        &[
+            "env \"\";",
+            "env \"=x\";",
+            "worker_priority 100;",
+            "worker_priority -100;",
+            "worker_priority +5;",
+            "worker_priority --5;",
+            "worker_priority x;",
+            "worker_priority \"\";",
+        ],
+    ),
+    (
+        Context::Http,
+        &[
+            "connection_pool_size 1;",
+            "connection_pool_size 96;",
+            "connection_pool_size 112;",
+            "connection_pool_size 113;",
+            "connection_pool_size 120;",
+            "request_pool_size 100;",
+            "request_pool_size 128;",
+            "request_pool_size 1000;",
+            "gzip_window 256;",
+            "gzip_window 512;",
+            "gzip_window 1000;",
+            "gzip_window 32k;",
+            "gzip_window 64k;",
+            "gzip_hash 256;",
+            "gzip_hash 3k;",
+            "gzip_hash 128k;",
+            "gzip_hash 256k;",
+            "postpone_gzipping 7;",
+            "real_ip_header \"X Y\";",
+            "real_ip_header \"\";",
+            "proxy_hide_header \"\";",
+            "proxy_hide_header \"X-A:\";",
+            "proxy_pass_header \"X A\";",
+            "set_real_ip_from 5;",
+            "set_real_ip_from 1.2;",
+            "set_real_ip_from \"\";",
+            "set_real_ip_from 1.2.3.4/33;",
+        ],
+    ),
+];
+
+fn values(into: &mut Vec<Case>) {
+    for (context, bodies) in VALUES {
+        let (_, place) = PLACES.iter().find(|(place, _)| place == context).expect("a place");
+        for body in *bodies {
+            into.push(Case { name: format!("value {body}"), text: place.replace('@', body) + "\n", is_idle: false });
+        }
+    }
+}
+
 /// Texts made of the language's parts by a generator that is the same on every machine.
 fn soups(into: &mut Vec<Case>) {
     const PIECES: [&str; 36] = [
@@ -285,9 +343,12 @@ fn nginx_and_we_agree_on_the_shape_of_configurations() {
         }
     }
     soups(&mut cases);
+    values(&mut cases);
     let all = std::env::var("NGINX_AGREES").is_ok_and(|value| value == "all");
     let accepted = accepted();
-    let is_run = |(at, case): &(usize, &Case)| all || at % 12 == 0 || key(&case.name, &accepted).is_some();
+    let is_run = |(at, case): &(usize, &Case)| {
+        all || at % 12 == 0 || case.name.starts_with("value ") || key(&case.name, &accepted).is_some()
+    };
     let chosen: Vec<&Case> = cases.iter().enumerate().filter(is_run).map(|(_, case)| case).collect();
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(BTreeMap::new());

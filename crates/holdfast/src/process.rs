@@ -215,7 +215,7 @@ fn environment(wanted: &[EnvVariable]) -> Vec<(String, Vec<u8>)> {
     if !wanted.iter().any(|variable| variable.name == "TZ") {
         env.extend(inherited("TZ").map(|value| ("TZ".to_owned(), value)));
     }
-    for variable in wanted {
+    for variable in wanted.iter().filter(|variable| !variable.name.is_empty()) {
         let value = variable.value.clone().or_else(|| inherited(&variable.name));
         env.extend(value.map(|value| (variable.name.clone(), value)));
     }

@@ -8,6 +8,7 @@ use crate::value::plain::{parse_choice, parse_flag, parse_number};
 use crate::value::size::{number, parse_size};
 use crate::value::time::{milliseconds, parse_seconds};
 use crate::value::{Parsed, invalid_parameter, parameter};
+use std::ops::RangeInclusive;
 
 settings! {
     /// What was checked and has no effect; nobody needs to read it.
@@ -30,8 +31,12 @@ settings! {
         hash_sizes: () = (), "types_hash_max_size" | "types_hash_bucket_size" | "variables_hash_max_size"
             | "variables_hash_bucket_size" | "map_hash_max_size" | "map_hash_bucket_size" | "referer_hash_max_size"
             | "referer_hash_bucket_size" => value(check_number);
-        /// The compressor's memory.
-        gzip_memory: () = (), "gzip_window" | "gzip_hash" | "postpone_gzipping" => value(check_size);
+        /// How much of a body the compressor looks back at.
+        gzip_window: () = (), "gzip_window" => value(check_gzip_window);
+        /// The compressor's table.
+        gzip_hash: () = (), "gzip_hash" => value(check_gzip_hash);
+        /// Bytes that the compressor waits for.
+        postpone_gzipping: () = (), "postpone_gzipping" => value(check_size);
         /// Whether the compressor sends at once.
         gzip_no_buffer: () = (), "gzip_no_buffer" => value(check_flag);
     }
@@ -47,6 +52,28 @@ fn check_number(name: &str, word: &Word) -> Parsed<()> {
 
 fn check_size(name: &str, word: &Word) -> Parsed<()> {
     parse_size(name, word).map(drop)
+}
+
+/// Sizes of the compressor's window, which are powers of two: the least and the most.
+const GZIP_WINDOW: RangeInclusive<u64> = 512..=32 << 10;
+
+/// Sizes of its table.
+const GZIP_HASH: RangeInclusive<u64> = 512..=128 << 10;
+
+fn check_gzip_window(name: &str, word: &Word) -> Parsed<()> {
+    check_power(name, word, &GZIP_WINDOW, "512, 1k, 2k, 4k, 8k, 16k, or 32k")
+}
+
+fn check_gzip_hash(name: &str, word: &Word) -> Parsed<()> {
+    check_power(name, word, &GZIP_HASH, "512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, or 128k")
+}
+
+fn check_power(name: &str, word: &Word, known: &RangeInclusive<u64>, list: &str) -> Parsed<()> {
+    let size = parse_size(name, word)?;
+    if known.contains(&size) && size.is_power_of_two() {
+        return Ok(());
+    }
+    Err(Diagnostic::error(word.span, format!("\"{name}\" directive must be {list}")))
 }
 
 fn check_seconds(name: &str, word: &Word) -> Parsed<()> {

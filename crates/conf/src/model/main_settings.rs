@@ -43,7 +43,7 @@ pub enum Affinity {
     Masks(Vec<Vec<u32>>),
 }
 
-/// One `env`.
+/// One `env`. A name may be empty, as in nginx, and means nothing then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvVariable {
     /// Its name.
@@ -164,9 +164,14 @@ fn parse_processes(_name: &str, word: &Word) -> Parsed<WorkerProcesses> {
     })
 }
 
+/// As in nginx any number will do: the kernel takes what is beyond -20 and 19 for these.
 fn parse_priority(name: &str, word: &Word) -> Parsed<i32> {
-    let text = word.text();
-    text.parse().ok().filter(|priority| (-20..=20).contains(priority)).ok_or_else(|| {
+    let (negative, digits) = match word.value.as_slice() {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let priority = number(digits).map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+    priority.map(|priority| if negative { -priority } else { priority }).ok_or_else(|| {
         Diagnostic::error(word.span, format!("\"{name}\" directive invalid number")).with_hint("-20 to 20")
     })
 }
@@ -207,7 +212,7 @@ fn parse_env(at: &mut At<'_>) -> Parsed<EnvVariable> {
         None => (word.value.as_slice(), None),
     };
     let name = String::from_utf8(name.to_vec()).map_err(|_| invalid_value(word))?;
-    if name.is_empty() || name.contains('\0') {
+    if name.contains('\0') {
         return Err(invalid_value(word));
     }
     Ok(EnvVariable { name, value })

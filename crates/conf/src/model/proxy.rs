@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::tree::{Block, Directive, Word};
 use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
 use crate::value::template::has_variables;
-use crate::value::words::{IgnoredHeaders, parse_header_name};
+use crate::value::words::{IgnoredHeaders, any_header_name};
 use crate::value::{Parsed, Regex, Template, invalid_parameter};
 
 use super::gzip::HttpVersion;
@@ -79,9 +79,9 @@ settings! {
         /// Headers set; empty means `Host $proxy_host` alone. `Host` is always among the effective ones.
         set_headers: Vec<SetHeader> = Vec::new(), "proxy_set_header" => item(parse_set_header);
         /// Response headers passed on although they are hidden by default.
-        pass_headers: Vec<String> = Vec::new(), "proxy_pass_header" => each(parse_header_name);
+        pass_headers: Vec<String> = Vec::new(), "proxy_pass_header" => item(parse_any_header);
         /// Response headers hidden, besides those hidden by default.
-        hide_headers: Vec<String> = Vec::new(), "proxy_hide_header" => each(parse_header_name);
+        hide_headers: Vec<String> = Vec::new(), "proxy_hide_header" => item(parse_any_header);
         /// Response headers that have no effect here.
         ignore_headers: IgnoredHeaders = IgnoredHeaders(0), "proxy_ignore_headers" => set(IgnoredHeaders::parse_set);
         /// Whether the client's headers are sent on.
@@ -119,6 +119,11 @@ fn parse_http_version(_name: &str, word: &Word) -> Parsed<HttpVersion> {
         return Err(Diagnostic::error(word.span, message).with_hint("`1.0` or `1.1`"));
     }
     parse_choice(word, &[("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11)])
+}
+
+fn parse_any_header(at: &mut At<'_>) -> Parsed<String> {
+    let word = at.word(0)?;
+    Ok(any_header_name(word, at.out))
 }
 
 fn parse_set_header(at: &mut At<'_>) -> Parsed<SetHeader> {

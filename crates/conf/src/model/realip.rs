@@ -2,10 +2,9 @@
 
 use super::response::parse_cidr;
 use super::settings::{At, settings};
-use crate::tree::Word;
 use crate::value::plain::parse_flag;
-use crate::value::words::parse_header_name;
-use crate::value::{CidrPattern, Parsed};
+use crate::value::words::any_header_name;
+use crate::value::{Cidr, CidrPattern, Parsed};
 
 /// Where the address is taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +23,7 @@ settings! {
         /// Who is trusted to name the client.
         from: Vec<CidrPattern> = Vec::new(), "set_real_ip_from" => item(parse_from);
         /// What names it.
-        header: RealIpHeader = RealIpHeader::Header("X-Real-IP".to_owned()), "real_ip_header" => value(parse_header);
+        header: RealIpHeader = RealIpHeader::Header("X-Real-IP".to_owned()), "real_ip_header" => whole(parse_header);
         /// Whether trusted addresses inside the list are skipped.
         recursive: bool = false, "real_ip_recursive" => value(parse_flag);
     }
@@ -35,9 +34,9 @@ fn parse_from(at: &mut At<'_>) -> Parsed<CidrPattern> {
     if word.value == b"unix:" {
         return Ok(CidrPattern::Unix);
     }
-    let is_name = !word.value.contains(&b'/')
-        && !word.value.contains(&b':')
-        && word.value.iter().any(u8::is_ascii_alphabetic)
+    // Short forms of an address (`10.1`, `5`) are names to nginx, too: the resolver of the system knows them.
+    let is_name = !word.value.is_empty()
+        && Cidr::parse(&word.value).is_none()
         && word.value.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
     if is_name {
         return Ok(CidrPattern::Name(word.text().to_ascii_lowercase(), word.span));
@@ -45,12 +44,13 @@ fn parse_from(at: &mut At<'_>) -> Parsed<CidrPattern> {
     parse_cidr(&word.value, word, at.out).map(CidrPattern::Network)
 }
 
-fn parse_header(name: &str, word: &Word) -> Parsed<RealIpHeader> {
+fn parse_header(at: &mut At<'_>) -> Parsed<RealIpHeader> {
+    let word = at.word(0)?;
     Ok(if word.value == b"proxy_protocol" {
         RealIpHeader::ProxyProtocol
     } else if word.value.eq_ignore_ascii_case(b"X-Forwarded-For") {
         RealIpHeader::XForwardedFor
     } else {
-        RealIpHeader::Header(parse_header_name(name, word)?)
+        RealIpHeader::Header(any_header_name(word, at.out))
     })
 }

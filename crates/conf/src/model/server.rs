@@ -72,9 +72,9 @@ settings! {
         /// Whether a line feed alone ends a line.
         bare_line_feeds: bool = true, "bare_line_feeds" => value(parse_flag);
         /// Checked; of no effect here.
-        connection_pool_size: u64 = 512, "connection_pool_size" => value(parse_size);
+        connection_pool_size: u64 = 512, "connection_pool_size" => value(parse_pool_size);
         /// Checked; of no effect here.
-        request_pool_size: u64 = 4 << 10, "request_pool_size" => value(parse_size);
+        request_pool_size: u64 = 4 << 10, "request_pool_size" => value(parse_pool_size);
         /// Checked; of no effect here.
         server_names_hash_max_size: u64 = 512, "server_names_hash_max_size" => value(parse_number);
         /// Checked; of no effect here.
@@ -152,6 +152,23 @@ pub(crate) enum Wildcard {
     NameAndSuffix,
     /// `x.*`
     Prefix,
+}
+
+/// Bytes of nginx's smallest pool, and what sizes of pools are a multiple of.
+const POOL_BYTES_MIN: u64 = 112;
+const POOL_ALIGNMENT: u64 = 16;
+
+fn parse_pool_size(name: &str, word: &Word) -> Parsed<u64> {
+    let size = parse_size(name, word)?;
+    if size < POOL_BYTES_MIN {
+        let message = format!("the pool size must be no less than {POOL_BYTES_MIN}");
+        return Err(Diagnostic::error(word.span, message));
+    }
+    if size % POOL_ALIGNMENT != 0 {
+        let message = format!("the pool size must be a multiple of {POOL_ALIGNMENT}");
+        return Err(Diagnostic::error(word.span, message));
+    }
+    Ok(size)
 }
 
 /// Tells the forms of a name apart; `None` where a `*` or a dot stands where it may not.

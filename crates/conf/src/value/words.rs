@@ -239,14 +239,27 @@ bit_set! {
     }
 }
 
+const HEADER_NAME_HINT: &str = "a header's name holds letters, digits and any of !#$%&'*+-.^_`|~";
+
+fn is_header_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
 /// A header's name: a token of RFC 9110.
 pub fn parse_header_name(_name: &str, word: &Word) -> Parsed<String> {
-    let valid = !word.value.is_empty()
-        && word.value.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
     match std::str::from_utf8(&word.value) {
-        Ok(text) if valid => Ok(text.to_owned()),
-        _ => Err(invalid_value(word).with_hint("a header's name holds letters, digits and any of !#$%&'*+-.^_`|~")),
+        Ok(text) if is_header_name(&word.value) => Ok(text.to_owned()),
+        _ => Err(invalid_value(word).with_hint(HEADER_NAME_HINT)),
     }
+}
+
+/// What nginx takes for the name of a header that is looked for: anything. Of what can be none, a warning says so.
+pub fn any_header_name(word: &Word, out: &mut Vec<Diagnostic>) -> String {
+    if !is_header_name(&word.value) {
+        let message = format!("no header is called \"{}\"", word.text());
+        out.push(Diagnostic::warning(word.span, message).with_hint(HEADER_NAME_HINT));
+    }
+    word.text().into_owned()
 }
 
 #[cfg(test)]
