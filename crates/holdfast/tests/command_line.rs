@@ -55,6 +55,30 @@ fn a_broken_one_fails_with_the_line_the_hint_and_the_verdict() {
 }
 
 #[test]
+fn a_misspelt_variable_is_found_where_no_request_would_meet_it() {
+    // Nothing of it is in the way of a server, so that each is found for itself.
+    let idle = "log_format unused $nope1; add_header X $nope2; root $nope3; index $nope4; error_page 404 /$nope5;
+        limit_rate $nope6; proxy_redirect a $nope7; proxy_cookie_path a $nope8; expires $nope9; proxy_method $nope10;
+        map $nope11 $x { default 1; } upstream a { server 127.0.0.1; hash $nope12; } access_log /tmp/$nope13;
+        limit_req_zone $nope14 zone=a:1m rate=1r/s; proxy_bind $nope15;";
+    let output = Instance::new("", idle).run(&["-t"]);
+    assert_eq!(output.status.code(), Some(1));
+    for number in 1..=15 {
+        let expected = format!("unknown \"nope{number}\" variable");
+        assert_eq!(errors(&output).matches(&format!("{expected}\n")).count(), 1, "{expected} in\n{}", errors(&output));
+    }
+    let bystander = "server { listen 127.0.0.1:PORT; location / { proxy_set_header X $nope; return 204; } }
+        server { listen 127.0.0.1:PORT; server_name b; location / { proxy_set_header X $nopes; } return 204; }";
+    let output = Instance::new("", bystander).run(&["-t"]);
+    for expected in ["unknown \"nope\" variable\n", "unknown \"nopes\" variable\n"] {
+        assert_eq!(errors(&output).matches(expected).count(), 1, "{expected} in\n{}", errors(&output));
+    }
+    // A header of a proxy means something only where there is a server: nginx takes it like that, too.
+    let output = Instance::new("", "proxy_set_header X $nope;").run(&["-t"]);
+    assert!(output.status.success(), "{}", errors(&output));
+}
+
+#[test]
 fn the_verdict_is_data_where_data_is_wanted() {
     let instance = Instance::new("", "server { listen 127.0.0.1:PORT; retrun 204; }");
     let output = instance.run(&["-t", "--json"]);

@@ -194,7 +194,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn method(&mut self, upstream: &Upstream) -> (Method, Option<Template>) {
+    pub(super) fn method(&mut self, upstream: &Upstream) -> (Method, Option<Template>) {
         let method = match &upstream.settings.balance {
             Balance::RoundRobin => Method::RoundRobin,
             Balance::IpHash => Method::IpHash,

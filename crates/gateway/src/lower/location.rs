@@ -154,6 +154,10 @@ impl Lowering<'_> {
         settings: &Arc<LocationSettings>,
         name: &[u8],
     ) -> Content {
+        if !matches!(content, Some(model::Content::Proxy(_))) || matches!(program.first(), Some(Instruction::Return(_)))
+        {
+            self.note_idle_proxy(settings);
+        }
         if let Some(answer) = self.program_return(program, settings) {
             return Content::Return(answer);
         }

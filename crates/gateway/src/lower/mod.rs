@@ -7,6 +7,7 @@ mod defined;
 mod files;
 mod floor;
 mod group;
+mod idle;
 mod limit_zones;
 mod limits;
 mod listener;
@@ -24,7 +25,7 @@ use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, Locatio
 use crate::log_place::LogPlace;
 use crate::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::model::{Http, Model, Server, ServerId};
+use conf::model::{Http, Model, ProxySettings, Server, ServerId};
 use conf::source::Span;
 use files::KnownTypes;
 use group::Groups;
@@ -118,6 +119,8 @@ struct Lowering<'a> {
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
     keeps_sent: bool,
+    /// Words of a proxy where nothing is proxied.
+    idle_proxies: Vec<Arc<ProxySettings>>,
     found: Vec<Diagnostic>,
 }
 
@@ -149,12 +152,14 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         moving_floors: Vec::new(),
         wants_upstream_local: false,
         keeps_sent: false,
+        idle_proxies: Vec::new(),
         found: Vec::new(),
     };
     lowering.declare_variables();
     let definitions = lowering.definitions();
     lowering.compile_zone_keys();
     let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
+    lowering.check_idle();
     let (listeners, specs) = lowering.listeners();
     let checks = std::mem::take(&mut lowering.groups.checks).into();
     let Lowering {

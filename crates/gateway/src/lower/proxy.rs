@@ -73,7 +73,7 @@ impl Lowering<'_> {
         self.note_floors(pass.upstream, &group, &binding, settings.transport.connect_timeout);
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
         let mut plan = self.plan_with(group, binding, uri, pass.port, settings, name);
-        plan.redirects = self.redirects(Some(pass), settings, name);
+        plan.redirects = self.redirects(Some(pass), &settings.proxy, name);
         Some(plan)
     }
 
@@ -101,7 +101,7 @@ impl Lowering<'_> {
             set_fields,
             replaced,
             hidden: hidden(&settings.proxy),
-            redirects: self.redirects(None, settings, name),
+            redirects: self.redirects(None, &settings.proxy, name),
             cookies: self.cookie_rules(&settings.proxy),
             force_ranges: settings.proxy.force_ranges && settings.files.max_ranges != Some(0),
             http_1_1,
@@ -236,9 +236,9 @@ impl Lowering<'_> {
     }
 
     /// `default` is about the URL of `proxy_pass`: without one that is known it comes to nothing, as in nginx.
-    fn redirects(&mut self, pass: Option<&FixedPass>, settings: &LocationSettings, name: &[u8]) -> Redirects {
+    pub(super) fn redirects(&mut self, pass: Option<&FixedPass>, proxy: &ProxySettings, name: &[u8]) -> Redirects {
         let mut rules = Vec::new();
-        for redirect in &settings.proxy.redirects {
+        for redirect in &proxy.redirects {
             rules.push(match redirect {
                 Redirect::Default => {
                     let Some(pass) = pass else { continue };

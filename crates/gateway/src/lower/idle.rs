@@ -1,0 +1,96 @@
+//! Settings that no request meets: what `http` says where no server takes it over, a `log_format` that no log uses, the words of a
+//! proxy where nothing is proxied. nginx looks at their variables all the same, so a misspelt one is found here, too. Nothing
+//! is kept. Called while a model is lowered, when its servers are.
+
+use super::Lowering;
+use conf::diagnostic::Diagnostic;
+use conf::model::{BindAddress, LocationSettings, LogTarget, ProxySettings};
+use rules::log_format::{LogEscape, LogFormat};
+use std::sync::Arc;
+
+impl Lowering<'_> {
+    /// Looks at everything that was not lowered for a location.
+    pub(super) fn check_idle(&mut self) {
+        let wanted = (self.keeps_sent, self.wants_upstream_local);
+        let found = self.found.len();
+        let http = self.http;
+        for (format, compiled) in http.log_formats.iter().zip(&self.formats) {
+            if compiled.is_none()
+                && let Err(error) = LogFormat::compile(LogEscape::None, &format.template, &self.users)
+            {
+                self.found.push(error);
+            }
+        }
+        for upstream in &http.upstreams {
+            self.method(upstream);
+        }
+        self.check_settings(&http.location);
+        for proxy in std::mem::take(&mut self.idle_proxies) {
+            self.check_proxy(&proxy);
+        }
+        // Who would ask for them is not there.
+        (self.keeps_sent, self.wants_upstream_local) = wanted;
+        self.forget_repeated(found);
+    }
+
+    /// Notes the words of a proxy in a location that has none.
+    pub(super) fn note_idle_proxy(&mut self, settings: &LocationSettings) {
+        let inherited = Arc::ptr_eq(&settings.proxy, &self.http.location.proxy);
+        // Locations share the words that they inherit, and come one after the other.
+        let known = self.idle_proxies.last().is_some_and(|last| Arc::ptr_eq(last, &settings.proxy));
+        if !inherited && !known {
+            self.idle_proxies.push(Arc::clone(&settings.proxy));
+        }
+    }
+
+    fn check_settings(&mut self, settings: &LocationSettings) {
+        self.root_plan(&settings.files.root);
+        for name in &settings.files.index {
+            self.template(name);
+        }
+        self.error_pages(&settings.response);
+        self.added_plan(&settings.response);
+        for hint in &settings.response.early_hints {
+            self.template(hint);
+        }
+        self.rate_plan(&settings.client);
+        self.proxy_rate(&settings.transport);
+        if let Some(BindAddress::Template(address)) = settings.transport.bind.as_ref().map(|bind| &bind.address) {
+            self.template(address);
+        }
+        for log in &settings.log.access {
+            if let LogTarget::File(path) = &log.target {
+                self.template(path);
+            }
+            if let Some(condition) = &log.condition {
+                self.template(condition);
+            }
+        }
+        self.check_proxy(&settings.proxy);
+    }
+
+    fn check_proxy(&mut self, proxy: &ProxySettings) {
+        // As in nginx a server has to take these over.
+        if !self.http.servers.is_empty() {
+            for field in &proxy.set_headers {
+                self.template(&field.value);
+            }
+        }
+        for template in [&proxy.set_body, &proxy.method].into_iter().flatten() {
+            self.template(template);
+        }
+        self.redirects(None, proxy, b"");
+        self.cookie_rules(proxy);
+    }
+
+    /// Drops what says the same as an earlier one.
+    fn forget_repeated(&mut self, from: usize) {
+        let fresh = self.found.split_off(from);
+        for diagnostic in fresh {
+            let is_same = |known: &Diagnostic| known.span == diagnostic.span && known.message == diagnostic.message;
+            if !self.found.iter().any(is_same) {
+                self.found.push(diagnostic);
+            }
+        }
+    }
+}
