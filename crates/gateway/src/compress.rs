@@ -51,6 +51,15 @@ impl Gzip {
         Ok(out)
     }
 
+    /// Gives all of what was taken so far, where nothing more comes although the body is not at its end: what is unpacked
+    /// from it is as much as had come.
+    pub(crate) fn break_off(&mut self) -> io::Result<Vec<u8>> {
+        self.encoder.flush()?;
+        let out = std::mem::take(self.encoder.get_mut());
+        self.bytes_out += out.len() as u64;
+        Ok(out)
+    }
+
     /// Gives the buffer back for the next piece.
     pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
@@ -92,5 +101,17 @@ mod tests {
             assert!(unpacked(&packed) == body);
             assert_eq!((gzip.bytes_in, gzip.bytes_out), (body.len() as u64, packed.len() as u64));
         }
+    }
+
+    #[test]
+    fn what_breaks_off_can_be_unpacked_as_far_as_it_came() {
+        let mut gzip = Gzip::new(6, false);
+        let mut packed = gzip.compress(b"as far as it came", false).unwrap();
+        packed.extend_from_slice(&gzip.break_off().unwrap());
+        let mut out = [0; 100];
+        let mut unpacking = flate2::read::GzDecoder::new(&packed[..]);
+        let count = unpacking.read(&mut out).unwrap();
+        assert_eq!(&out[..count], b"as far as it came");
+        assert!(unpacking.read(&mut out).is_err(), "it does not look whole");
     }
 }

@@ -134,6 +134,11 @@ impl RequestError {
         }
     }
 
+    /// Whether the head is larger than its limits behind the request line: nginx's `error_page` calls that 494.
+    pub fn is_too_large(self) -> bool {
+        matches!(self, Self::FieldLineTooLong | Self::HeadTooLarge | Self::TooManyFields)
+    }
+
     /// What nginx's error log says in this case, without its details.
     pub fn phrase(self) -> &'static str {
         match self {

@@ -163,26 +163,43 @@ impl From<BadConnection> for RequestError {
 
 /// Reads a request head from the start of `bytes`, which may hold more or less than one. Whatever `head` held is gone.
 ///
-/// After an error only `head.line` is meaningful.
+/// After an error only these are meaningful: `head.line`, and what was known by then of `head.target`, which is empty where
+/// the request line itself is at fault, and of `head.host`.
 pub fn parse(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parse, RequestError> {
     head.clear();
     let result = parse_head(bytes, limits, head);
     if result.is_err() && head.line.is_empty() {
         head.line = first_line(bytes, limits);
+        head.target = Target::default();
     }
     result
 }
 
 fn parse_head(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parse, RequestError> {
     let Some(start) = skip_empty_lines(bytes, limits)? else { return Ok(Parse::Partial) };
-    let Some((authority, mut at)) = parse_request_line(bytes, start, limits, head)? else { return Ok(Parse::Partial) };
+    let Some((authority, at)) = parse_request_line(bytes, start, limits, head)? else { return Ok(Parse::Partial) };
     let mut facts = Facts { authority, ..Facts::default() };
+    let parsed = parse_fields(bytes, at, limits, head, &mut facts);
+    if let (Err(_), Some(authority)) = (&parsed, authority) {
+        head.host = Some(authority);
+    }
+    parsed
+}
+
+/// The fields from `at` on, to the end of the head.
+fn parse_fields(
+    bytes: &[u8],
+    mut at: usize,
+    limits: &Limits,
+    head: &mut RequestHead,
+    facts: &mut Facts,
+) -> Result<Parse, RequestError> {
     loop {
         let window = Window::new(bytes, at, limits);
         match scan::parse_line(window, at, limits.bare_lf)? {
             None => return Ok(Parse::Partial),
             Some(Line::End { next }) => {
-                finish(bytes, head, &facts)?;
+                finish(bytes, head, facts)?;
                 return Ok(Parse::Complete { len: next });
             }
             Some(Line::Field { name_end, id, value, name_class, next }) => {
@@ -195,7 +212,7 @@ fn parse_head(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<P
                     head.fields_dropped += 1;
                     continue;
                 }
-                take_field(bytes, id, name, Span::new(value.0, value.1), head, &mut facts)?;
+                take_field(bytes, id, name, Span::new(value.0, value.1), head, facts)?;
             }
         }
     }

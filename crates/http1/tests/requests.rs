@@ -381,6 +381,28 @@ fn r36_a_long_request_line() {
     assert_eq!(parse(&just_fits).unwrap().line.len, 8190);
 }
 
+/// Whose error page is shown, and what it may say of the URI.
+#[test]
+fn r37_host_and_target_are_known_as_far_as_they_came_before_the_fault() {
+    let long = "a".repeat(20_000);
+    for (bytes, host, target) in [
+        (format!("GET /x HTTP/1.1\r\nHost: b\r\nX: {long}\r\n\r\n"), "b", "/x"),
+        (format!("GET /x HTTP/1.1\r\nX: {long}\r\nHost: b\r\n\r\n"), "", "/x"),
+        (format!("GET http://c/x HTTP/1.1\r\nHost: b\r\nX: {long}\r\n\r\n"), "c", "http://c/x"),
+        ("GET /x HTTP/1.1\r\nHost: b\r\nHost: c\r\n\r\n".to_owned(), "b", "/x"),
+        ("GET /x HTTP/1.1\r\nHost: b/c\r\n\r\n".to_owned(), "", "/x"),
+        (format!("GET /{long} HTTP/1.1\r\nHost: b\r\n\r\n"), "", ""),
+        ("GET /x  HTTP/1.1\r\nHost: b\r\n\r\n".to_owned(), "", ""),
+    ] {
+        let mut head = RequestHead::default();
+        let bytes = bytes.as_bytes();
+        let error = http1::request::parse(bytes, &Limits::default(), &mut head).unwrap_err();
+        let known = head.host.map_or(&b""[..], |host| host.name.of(bytes));
+        assert_eq!((known, head.target.raw.of(bytes)), (host.as_bytes(), target.as_bytes()), "{error}");
+        assert_eq!(error.is_too_large(), error == RequestError::FieldLineTooLong);
+    }
+}
+
 #[test]
 fn r37_a_long_field_a_long_head_many_fields() {
     refused(post(&format!("X: {}\r\n", "a".repeat(20_000))), RequestError::FieldLineTooLong, 400);

@@ -196,6 +196,13 @@ impl Downstream {
         sent
     }
 
+    /// The body breaks off here: what the compressor still holds of it is sent, and no end.
+    pub(crate) fn break_off(&mut self) -> io::Result<()> {
+        let Some(gzip) = self.gzip.as_mut().filter(|gzip| gzip.bytes_in > 0) else { return Ok(()) };
+        let packed = gzip.break_off()?;
+        if packed.is_empty() { Ok(()) } else { self.send_plain(&[], &packed, false) }
+    }
+
     /// Compresses the body that follows, or leaves it as it is.
     pub(crate) fn set_gzip(&mut self, gzip: Option<Gzip>) {
         self.gzip = gzip.map(Box::new);

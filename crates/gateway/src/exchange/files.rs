@@ -54,16 +54,27 @@ impl Exchange {
     /// The path of the present URI, with something behind it, in the request's buffer for it; or the answer to a path that
     /// leaves its root.
     fn path_of(&mut self, index: Option<&[u8]>) -> Result<Vec<u8>, Reply> {
+        self.check_alias()?;
         let mut path = std::mem::take(&mut self.request.path);
         path.clear();
         let root = &self.location().root;
-        root.write_path(&ExchangeView::of(self), self.uri(), &mut path);
+        root.write_path(&ExchangeView::of(self), self.uri(), self.target.uri_below_alias, &mut path);
         path.extend_from_slice(index.unwrap_or_default());
         if root.holds(&path) {
             return Ok(path);
         }
         self.error_log(&format!("\"{}\" leaves its root: it is not opened", shown(&path)));
         Err(Reply::error(404))
+    }
+
+    /// An alias stands for a part of the URI that the client asked for, which is gone where `rewrite … break` has another.
+    pub(super) fn check_alias(&self) -> Result<(), Reply> {
+        if !self.target.name_is_stale || self.location().root.alias.is_none() {
+            return Ok(());
+        }
+        let name = self.location().name.escape_ascii();
+        self.error_log(&format!("\"alias\" cannot be used in location \"{name}\" where URI was rewritten"));
+        Err(Reply::error(500))
     }
 
     /// Opens a file, on another thread if it is not cached.

@@ -69,6 +69,7 @@ use reply::Reply;
 use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
+use rules::reply::STATUS_HEAD_TOO_LARGE;
 use rules::slots::VarSlots;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -404,20 +405,23 @@ impl Exchange {
         }
     }
 
-    /// A head that is not acceptable is answered by the default server of the address, and logged there.
+    /// A head that is not acceptable is answered, and logged, by the server that it is for as far as that was known before
+    /// the fault, otherwise by the default server of the address.
     fn refuse(&mut self, refusal: Refusal) -> Step {
-        let _ = self.choose_default_server();
+        let is_read = matches!(refusal, Refusal::OutOfMemory) || self.request.head.host.is_some();
+        let _ = if is_read { self.choose_server() } else { self.choose_default_server() };
+        self.parse_refused_uri();
         let (status, reason) = match refusal {
             Refusal::Malformed(error) => {
                 self.client_log(&format!("{}: {error}", error.phrase()));
-                (error.status(), CloseReason::BadRequest)
+                let status = if error.is_too_large() { STATUS_HEAD_TOO_LARGE } else { error.status() };
+                (status, CloseReason::BadRequest)
             }
             Refusal::HeadTimeout => {
                 self.client_log("client timed out (110: Connection timed out) while reading client request headers");
                 (408, CloseReason::HeadTimeout)
             }
             Refusal::OutOfMemory => {
-                let _ = self.choose_server();
                 // The built-in page: another one could need an upstream, and the memory for it.
                 self.error_pages_done = true;
                 (503, CloseReason::MemoryBudget)

@@ -286,7 +286,12 @@ impl Exchange {
             out.extend_from_slice(b"\r\n");
         }
         self.encode_sticky(plan, out);
-        self.encode_carried(out);
+        let is_part = matches!(portion, Portion::Part { .. });
+        let is_own = |name: &[u8]| {
+            let mut own = response.fields.iter().map(|field| field.name.of(bytes));
+            (is_part && name.eq_ignore_ascii_case(b"Content-Range")) || own.any(|own| own.eq_ignore_ascii_case(name))
+        };
+        self.encode_carried(is_own, out);
         self.encode_passed_fields(plan, out);
         match portion {
             Portion::Part { range, size } => {

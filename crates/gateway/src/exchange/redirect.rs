@@ -3,6 +3,7 @@
 
 use super::reply::{Reply, ReplyBody};
 use super::{Exchange, ExchangeView, Step};
+use crate::added::{drop_fields, fields};
 use crate::close::CloseReason;
 use crate::generation::{LocationId, ProxyPlan};
 use http1::encode::encode_field;
@@ -12,6 +13,9 @@ use std::rc::Rc;
 
 /// What a 401 cannot do without (RFC 9110 section 11.6.1).
 const CHALLENGE: &[u8] = b"WWW-Authenticate";
+
+/// Fields that a page has once: its own goes before the one of the reply that it is shown for.
+const SINGLE: [&[u8]; 2] = [b"location", b"content-range"];
 
 /// Where a request goes on.
 #[derive(Debug)]
@@ -30,7 +34,7 @@ impl Exchange {
             return None;
         }
         // What went wrong may have left more than this request behind, so nginx closes after these, whatever page is shown.
-        if matches!(reply.status, 400 | 413 | 414 | 500 | 501) {
+        if matches!(reply.status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
             if self.down.keepalive {
                 self.close.get_or_insert(CloseReason::AfterError);
             }
@@ -47,6 +51,7 @@ impl Exchange {
         let location = generation.location(id);
         self.error_pages_done = !location.recursive_error_pages && !location.error_pages.0.is_empty();
         let page = location.error_pages.find(reply.status)?;
+        self.carry_reply(reply);
         let mut target = Vec::new();
         Some(match page.target(&ExchangeView::of(self), &mut target) {
             PageTarget::Internal { uri, args } => {
@@ -92,9 +97,23 @@ impl Exchange {
         self.carried = carried;
     }
 
-    /// The fields that were kept.
-    pub(super) fn encode_carried(&self, head: &mut Vec<u8>) {
-        head.extend_from_slice(&self.carried);
+    /// Keeps what a reply of ours says besides its status: the page that is shown for a 416 says how long the whole is,
+    /// too, and one for a 301 where it has gone.
+    fn carry_reply(&mut self, reply: &Reply) {
+        for (name, value) in &reply.fields {
+            drop_fields(&mut self.carried, &[name]);
+            encode_field(name, value, &mut self.carried);
+        }
+    }
+
+    /// The fields that were kept. `is_own`: whether the response has a field of this name itself.
+    pub(super) fn encode_carried(&self, is_own: impl Fn(&[u8]) -> bool, head: &mut Vec<u8>) {
+        for (name, value) in fields(&self.carried) {
+            let is_single = SINGLE.iter().any(|single| single.eq_ignore_ascii_case(name));
+            if !is_single || !is_own(name) {
+                encode_field(name, value, head);
+            }
+        }
     }
 
     /// Sends the client elsewhere; a path stays one. A line end in the URL, which a variable may bring, would be a field of
@@ -112,6 +131,7 @@ impl Exchange {
         self.target.internal = true;
         self.target.name_is_stale = false;
         self.target.uri_verbatim = false;
+        self.target.uri_below_alias = false;
         match redirect {
             Redirect::Uri { uri, args } => {
                 self.request.uri = uri;

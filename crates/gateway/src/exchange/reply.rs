@@ -157,15 +157,19 @@ impl Exchange {
 
     /// Sends a reply.
     pub(super) fn respond(&mut self, reply: &Reply) -> Served {
-        self.status = reply.status;
+        let status = match reply.body {
+            ReplyBody::ErrorPage => rules::reply::shown_status(reply.status),
+            _ => reply.status,
+        };
+        self.status = status;
         self.settle_keepalive();
         self.begin_pace();
         let mut head = self.worker.take_scratch();
         head.clear();
         let (body, content_type) = self.render(reply);
-        let bodiless = is_bodiless(reply.status);
+        let bodiless = is_bodiless(status);
         let is_head = self.down.method == Method::Head;
-        let framing = match self.wants_trailers(reply.status, false) {
+        let framing = match self.wants_trailers(status, false) {
             _ if bodiless || is_head => Framing::Empty,
             true => Framing::Chunked,
             false => Framing::Length(body.len() as u64),
@@ -206,22 +210,22 @@ impl Exchange {
     }
 
     fn encode_own_head(&self, reply: &Reply, content_type: Option<&[u8]>, length: usize, head: &mut Vec<u8>) {
-        encode_status_line(Version::Http11, reply.status, None, head);
+        encode_status_line(Version::Http11, self.status, None, head);
         self.encode_server_and_date(head);
         if let Some(content_type) = content_type {
             encode_field(b"Content-Type", content_type, head);
         }
         if self.down.with_trailers {
             head.extend_from_slice(CHUNKED);
-        } else if !is_bodiless(reply.status) {
+        } else if !is_bodiless(self.status) {
             encode_number_field(b"Content-Length", length as u64, head);
         }
         for (name, value) in &reply.fields {
             encode_field(name, value, head);
         }
-        self.encode_carried(head);
+        self.encode_carried(|name| reply.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)), head);
         self.encode_connection(head);
-        self.encode_added(reply.status, head);
+        self.encode_added(self.status, head);
     }
 
     pub(super) fn encode_server_and_date(&self, head: &mut Vec<u8>) {

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// interleaved rounds of 3,000, shared machine).
 const SMALL_BYTES_MAX: u64 = 16 * 1024;
 
+/// What of the whole a part is.
+const CONTENT_RANGE: &[u8] = b"Content-Range";
+
 /// A file as the body of a reply.
 #[derive(Debug)]
 pub(crate) struct FileReply {
@@ -259,21 +262,21 @@ impl Exchange {
         if matches!(reply.status, 200 | 206) {
             encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
         }
-        self.encode_carried(head);
+        // An error page that is shown as a 206 is whole all the same.
+        let part = file.parts.single().filter(|_| reply.status == 206 && self.shown_status.is_none());
+        self.encode_carried(|name| part.is_some() && name.eq_ignore_ascii_case(CONTENT_RANGE), head);
         if let Some(tag) = &file.tag {
             encode_field(b"ETag", tag.as_bytes(), head);
         }
         self.encode_connection(head);
         self.encode_added(reply.status, head);
-        match file.parts.single() {
-            // An error page that is shown as a 206 is whole all the same.
-            Some(part) if reply.status == 206 && self.shown_status.is_none() => {
+        match part {
+            Some(part) => {
                 let range = format!("bytes {}-{}/{}", part.start, part.end - 1, status.size);
-                encode_field(b"Content-Range", range.as_bytes(), head);
+                encode_field(CONTENT_RANGE, range.as_bytes(), head);
             }
-            _ if reply.status == 206 => {}
-            _ if file.ranges => encode_field(b"Accept-Ranges", b"bytes", head),
-            _ => {}
+            None if reply.status != 206 && file.ranges => encode_field(b"Accept-Ranges", b"bytes", head),
+            None => {}
         }
     }
 }

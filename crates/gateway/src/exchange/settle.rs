@@ -297,6 +297,9 @@ impl Exchange {
     /// The response cannot be completed: the client learns of it by the connection's end.
     pub(super) fn truncate(&mut self) -> Served {
         self.close = Some(CloseReason::Truncated);
+        if self.down.head_begun && self.down.break_off().is_err() {
+            self.close = Some(CloseReason::ClientAborted);
+        }
         self.down.keepalive = false;
         Served::Responded
     }

@@ -23,6 +23,8 @@ pub(crate) struct Target {
     pub(crate) has_args: bool,
     /// Nevertheless its bytes are those that the client sent: only arguments were set.
     pub(crate) uri_verbatim: bool,
+    /// `try_files` has found the URI below an alias that stands for all of it.
+    pub(crate) uri_below_alias: bool,
     /// A program has rewritten the URI, and a location is to be sought for it.
     pub(crate) moved: bool,
     /// `rewrite … break`: the URI has nothing to do with the location's name any more.
@@ -50,6 +52,16 @@ impl Exchange {
                 self.down.keepalive = false;
                 Err(Reply::error(400))
             }
+        }
+    }
+
+    /// The path of a request that is refused for something else, for its error page: nothing more is said about it.
+    pub(super) fn parse_refused_uri(&mut self) {
+        let merge_slashes = self.generation.server(self.target.server).merge_slashes;
+        let Request { bytes, head, uri, .. } = &mut *self.request;
+        let raw = bytes.get(path_start(&head.target)..head.target.raw.end()).unwrap_or_default();
+        if !raw.is_empty() {
+            self.target.parsed = parse_target(raw, merge_slashes, uri).ok();
         }
     }
 

@@ -146,7 +146,7 @@ impl ExchangeView<'_> {
                 true
             }
             Variable::RequestFilename => {
-                exchange.location().root.write_path(self, exchange.uri(), out);
+                exchange.location().root.write_path(self, exchange.uri(), exchange.target.uri_below_alias, out);
                 true
             }
             Variable::Capture(group) => optional(exchange.captures.borrow().group(usize::from(*group)), out),

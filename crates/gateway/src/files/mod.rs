@@ -45,14 +45,22 @@ impl RootPlan {
         !path.contains(&0) && parent_segments(path) <= self.parents
     }
 
-    /// `$request_filename`: the file that a URI stands for.
-    pub(crate) fn write_path(&self, view: &dyn View, uri: &[u8], out: &mut Vec<u8>) {
+    /// `$request_filename`: the file that a URI stands for. `below`: also where an alias stands for the whole of it, since
+    /// `try_files` has found it there.
+    pub(crate) fn write_path(&self, view: &dyn View, uri: &[u8], below: bool, out: &mut Vec<u8>) {
         self.write_root(view, out);
         out.extend_from_slice(match self.alias {
             None => uri,
             Some(Alias::Prefix(length)) => uri.get(length..).unwrap_or_default(),
+            Some(Alias::Whole) if below => uri,
             Some(Alias::Whole) => &[],
         });
+    }
+
+    /// The file of a path that `try_files` looks for: whatever an alias stands for is cut already.
+    pub(crate) fn write_tried(&self, view: &dyn View, path: &[u8], out: &mut Vec<u8>) {
+        self.write_root(view, out);
+        out.extend_from_slice(path);
     }
 }
 
@@ -105,6 +113,7 @@ mod tests {
         RootPlan { path: root, prefix: b"/etc/x/".as_slice().into(), alias, parents: 0 }.write_path(
             &Host,
             uri.as_bytes(),
+            false,
             &mut out,
         );
         String::from_utf8(out).unwrap()

@@ -44,7 +44,7 @@ pub(crate) fn differences(nginx: &Observed, ours: &Observed) -> Vec<String> {
 fn normalised(side: Side, answer: &Answer) -> Answer {
     let mut answer = answer.clone();
     if answer.values("Content-Encoding").contains(&"gzip")
-        && let Some(body) = unpacked(&answer.body)
+        && let Some(body) = unpacked(&answer.body, answer.is_cut)
     {
         answer.body = body;
     }
@@ -78,10 +78,11 @@ fn normalised(side: Side, answer: &Answer) -> Answer {
     answer
 }
 
-/// What is in a compressed body; `None` where it is none, or is broken.
-fn unpacked(body: &[u8]) -> Option<Vec<u8>> {
+/// What is in a compressed body; `None` where it is none, or is broken. `is_cut`: as far as it came.
+fn unpacked(body: &[u8], is_cut: bool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    flate2::read::GzDecoder::new(body).read_to_end(&mut out).ok().map(|_| out)
+    let whole = flate2::read::GzDecoder::new(body).read_to_end(&mut out);
+    (whole.is_ok() || is_cut).then_some(out)
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`

@@ -53,9 +53,7 @@ impl ErrorPage {
         match self.overwrite {
             Overwrite::OfPage => None,
             Overwrite::Status(status) => Some(status),
-            // nginx's own codes for refused TLS and oversized fields are never sent.
-            Overwrite::Keep if matches!(self.status, 494..=497) => Some(400),
-            Overwrite::Keep => Some(self.status),
+            Overwrite::Keep => Some(super::shown_status(self.status)),
         }
     }
 

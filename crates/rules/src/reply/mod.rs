@@ -5,7 +5,7 @@ mod error_page;
 mod page;
 
 pub use error_page::{ErrorPage, ErrorPages, Overwrite, PageTarget};
-pub use page::{pads_error_pages, write_page};
+pub use page::{STATUS_HEAD_TOO_LARGE, pads_error_pages, shown_status, write_page};
 
 use crate::template::Template;
 use crate::variable::UserVariables;

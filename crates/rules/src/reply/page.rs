@@ -39,10 +39,18 @@ fn title(status: u16) -> Option<&'static str> {
     })
 }
 
+/// A request head that is too large, which `error_page` tells from other bad requests.
+pub const STATUS_HEAD_TOO_LARGE: u16 = 494;
+
+/// What the client sees of a status: nginx's own codes for oversized heads and refused TLS are never sent.
+pub fn shown_status(status: u16) -> u16 {
+    if detail(status).is_some() { 400 } else { status }
+}
+
 /// nginx's own codes, which are sent as 400, and what their page says.
 fn detail(status: u16) -> Option<&'static str> {
     Some(match status {
-        494 => "Request Header Or Cookie Too Large",
+        STATUS_HEAD_TOO_LARGE => "Request Header Or Cookie Too Large",
         495 => "The SSL certificate error",
         496 => "No required SSL certificate was sent",
         497 => "The plain HTTP request was sent to HTTPS port",
@@ -110,6 +118,7 @@ mod tests {
 
     #[test]
     fn codes_that_are_never_sent_show_a_400_page_with_a_detail() {
+        assert_eq!([493, 494, 495, 496, 497, 498].map(shown_status), [493, 400, 400, 400, 400, 498]);
         let page = page(494, false);
         assert!(page.contains("<title>400 Request Header Or Cookie Too Large</title>"));
         assert!(

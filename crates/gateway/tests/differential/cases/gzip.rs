@@ -16,6 +16,13 @@ pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
 
 /// Targets that a client with `Accept-Encoding: gzip` asks for, by GET and HEAD.
 const TARGETS: &[&str] = &[
+    "/up-all/bytes/100000?cut=60000&by=fin",
+    "/up-cut/chunked/100000?chunk=1000&cut=60000&by=fin",
+    "/up-all/slow/300?step=100&every=50&cut=250&by=fin",
+    "/up-all/bytes/1000?cut=0&by=fin",
+    "/up-unbuffered/bytes/100000?cut=60000&by=fin",
+    "/up-unbuffered/slow/300?step=100&every=50&cut=250&by=fin",
+    "/up-late/slow/300?step=100&every=400&framing=chunked",
     "/plain/page.html",
     "/plain/large.html",
     "/plain/short.html",

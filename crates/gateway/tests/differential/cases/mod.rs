@@ -8,6 +8,7 @@ mod gzip;
 mod heads;
 mod keeping;
 mod limits;
+mod pages;
 mod proxying;
 mod responses;
 mod rewriting;
@@ -72,6 +73,7 @@ pub(crate) fn suites() -> Vec<Suite> {
         Suite { name: "clients", text: include_str!("clients.conf"), cases: clients::cases(), files: clients::files() },
         Suite { name: "gzip", text: include_str!("gzip.conf"), cases: gzip::cases(), files: gzip::files() },
         Suite { name: "limits", text: include_str!("limits.conf"), cases: limits::cases(), files: limits::files() },
+        Suite { name: "pages", text: include_str!("pages.conf"), cases: pages::cases(), files: pages::files() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
 }
