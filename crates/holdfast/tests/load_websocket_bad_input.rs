@@ -174,6 +174,37 @@ fn an_interrupt_in_the_first_moment_while_it_holds_and_while_it_drains() {
     }
 }
 
+/// A generator that is held up for longer than two heartbeats: what came meanwhile lies unread, and none of it is the target's fault.
+#[test]
+fn a_generator_that_was_not_run_says_so_and_gives_no_connection_up() {
+    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let url = format!("ws://{}/websocket/echo", origin.address());
+    let words = ["-c", "4", "--hold", "6s", "--heartbeat", "1s", "-R", "100", "--drain", "20s", "--interval", "100ms"];
+    let mut command = holdfast();
+    command.arg("load").args(words).args(["--expect", "losses=0", &url]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    // The first pings are sent within the first second, so they are out when it is stopped; some wait for their pong.
+    while !line.trim_start().starts_with("1.") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended");
+    }
+    kill(pid(child.id()), Signal::SIGSTOP).expect("it can be stopped");
+    // The freeze itself.
+    std::thread::park_timeout(Duration::from_millis(2_500));
+    kill(pid(child.id()), Signal::SIGCONT).expect("it can go on");
+    // What it still says has to be read, or it would wait.
+    said.read_to_end(&mut Vec::new()).expect("it can be read");
+    let output = child.wait_with_output().expect("it ends");
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{report}");
+    assert!(report.contains("VOID        the generator was late itself: p"), "{report}");
+    assert!(report.contains("ms of it, and for the rest it was not run"), "{report}");
+    assert!(report.contains("losses=0: measured 0 of 4"), "{report}");
+}
+
 #[test]
 fn want_of_descriptors_is_the_generators_fault() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");

@@ -132,13 +132,23 @@ fn every_form_of_the_report_is_there() {
     let (said, progress) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(3), "{said}{progress}");
     assert!(progress.contains("plan        first limit: ") && progress.contains(" open "), "{progress}");
-    for words in ["met     lost=0", "FAILED  delivered<1", "tcp         at most ", "closed first by the target "] {
+    for words in [
+        "met     lost=0",
+        "FAILED  delivered<1",
+        "tcp         at most ",
+        "closed first by the target ",
+        "generator   late by p50 ",
+        "its own work was the cause of p50 ",
+        "a turn of its loop took p50 ",
+    ] {
         assert!(said.contains(words), "no {words:?} in {said}");
     }
     let table = fs::read_to_string(&csv).expect("written");
     let columns = |line: &str| line.matches(',').count();
     let heading = table.lines().next().expect("a heading");
     assert!(heading.starts_with("begun_s,length_s,open,") && heading.ends_with(",window_zero,unread"), "{heading}");
+    let of_generator = ",lag_p99_ms,lag_own_p99_ms,generator_waited_s,host_stolen_percent,generator_cpu_s,";
+    assert!(heading.contains(of_generator), "{heading}");
     assert!(table.lines().count() > 3 && table.lines().all(|line| columns(line) == columns(heading)), "{table}");
     let spectrum = fs::read_to_string(&hgrm).expect("written");
     assert!(spectrum.contains("Total count    =           80"), "the deliveries: {spectrum}");
@@ -147,10 +157,12 @@ fn every_form_of_the_report_is_there() {
     for sample in [
         "holdfast_load_websockets_established_total 30\n",
         "holdfast_load_pings_total ",
+        "holdfast_load_lag_own_seconds_count ",
         "holdfast_load_closed_first_total{by=\"load\"} ",
     ] {
         assert!(page.contains(sample), "no {sample:?} in {page}");
     }
+    assert!(fs::read_to_string(&html).expect("written").contains("by its own work"));
     // Open connections, those that come and go, times, messages, two spectra and bars, and three of TCP.
     testkit::assert_page_holds(html.as_ref(), 9);
 }
@@ -182,7 +194,8 @@ fn two_runs_are_compared_with_intervals() {
 fn a_run_is_seen_live_and_stopped_by_a_key() {
     let origin = Origin::start(&[]);
     let url = origin.url("/websocket/echo");
-    let mut live = Live::start("load", &["-c", "12", "--hold", "1h", "--interval", "100ms", "--processes", "2", &url]);
+    let words = ["-c", "12", "--hold", "1h", "--interval", "100ms", "--processes", "2", "--allow-lag", &url];
+    let mut live = Live::start("load", &words);
     live.wait_for("opened/s");
     live.wait_for("ESTABLISHED");
     live.press("q");
@@ -190,7 +203,7 @@ fn a_run_is_seen_live_and_stopped_by_a_key() {
     assert_eq!(status, Some(0), "{written:?}");
     let report = written.rsplit("\x1b[?1049l").next().expect("there is always a last part");
     assert!(report.contains("stopped by hand") && report.contains("in 2 processes"), "{written:?}");
-    let plain = Live::start("load", &["-c", "2", "--hold", "200ms", "--plain", "--no-sockets", &url]);
+    let plain = Live::start("load", &["-c", "2", "--hold", "200ms", "--plain", "--no-sockets", "--allow-lag", &url]);
     let (status, written) = plain.wait_for_the_end();
     assert!(status == Some(0) && !written.contains("\x1b[?1049h"), "{status:?} {written:?}");
     assert!(written.contains(" established ") && !written.contains("tcp  "), "{written:?}");
@@ -203,6 +216,7 @@ fn an_interrupt_reaches_all_processes_and_one_that_dies_makes_the_run_void() {
     for dies in [false, true] {
         let mut command = holdfast();
         command.args(["load", "-c", "9", "-t", "3", "--processes", "3", "--hold", "1h", "--interval", "100ms", &url]);
+        command.args((!dies).then_some("--allow-lag"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));

@@ -1,5 +1,5 @@
 //! What comes from the workers of a run, brought together: the whole, and each interval when all have finished it. Pure;
-//! `run` receives the messages.
+//! `crew` receives the messages.
 
 use crate::processors::{Spent, Ticks};
 use crate::script::Globals;
@@ -16,6 +16,9 @@ pub(crate) trait Recorded: Default {
         self.add(other);
     }
 
+    /// Forgets everything, and keeps the memory.
+    fn clear(&mut self);
+
     /// What became of the time of the worker that recorded this.
     fn spent(&self) -> Spent;
 
@@ -29,6 +32,8 @@ pub(crate) struct Collected<R> {
     pub(crate) whole: R,
     /// Intervals that some worker has not finished.
     open: BTreeMap<u64, R>,
+    /// Of an interval that was handed out before, empty: a new one for each would be half a megabyte of fresh pages.
+    spare: Option<R>,
     /// By worker: the first interval that it has not finished.
     progress: Vec<u64>,
     /// By worker, from the start.
@@ -49,6 +54,7 @@ impl<R: Recorded> Collected<R> {
         Self {
             whole,
             open: BTreeMap::new(),
+            spare: None,
             progress: vec![0; workers],
             spent: vec![Spent::default(); workers],
             processors: Ticks::default(),
@@ -67,7 +73,9 @@ impl<R: Recorded> Collected<R> {
                     *spent += record.spent();
                 }
                 self.whole.set_spent_most(self.spent.iter().copied().fold(Spent::default(), Spent::most));
-                self.open.entry(interval).or_default().add_beside(&record);
+                let spare = &mut self.spare;
+                let together = self.open.entry(interval).or_insert_with(|| spare.take().unwrap_or_default());
+                together.add_beside(&record);
                 // The last interval is shown when it is known how long it was.
                 if !last {
                     self.move_on(worker, interval + 1);
@@ -104,6 +112,12 @@ impl<R: Recorded> Collected<R> {
         let all = self.progress.iter().min()?;
         (entry.key() < all).then(|| entry.remove_entry())
     }
+
+    /// Takes back what was handed out, when it was shown.
+    pub(crate) fn take_back(&mut self, mut record: R) {
+        record.clear();
+        self.spare = Some(record);
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +144,14 @@ mod tests {
         let (number, record) = collected.finished().unwrap();
         assert_eq!((number, record.whole().responses), (0, 2));
         assert!(collected.finished().is_none() && !collected.is_over());
+        // The next one begins with nothing, in the same memory.
+        collected.take_back(record);
+        for (worker, number) in [(0, 2), (1, 1), (1, 2)] {
+            collected.take(interval(worker, number, 8));
+        }
+        assert_eq!(collected.finished().map(|(number, _)| number), Some(1));
+        let (number, record) = collected.finished().unwrap();
+        assert_eq!((number, record.whole().responses, record.spent.waited_ns), (2, 2, Some(2)));
     }
 
     #[test]

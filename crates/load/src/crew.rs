@@ -144,7 +144,9 @@ impl<R: Recorded> Workers<R> {
                 let length = if is_cut { ended.saturating_sub(begun) } else { length };
                 let passed = processors.lap();
                 collected.processors += passed;
-                show(&Interval { number, begun, length, processors: passed, record });
+                let interval = Interval { number, begun, length, processors: passed, record };
+                show(&interval);
+                collected.take_back(interval.record);
             }
         }
         for thread in self.threads.drain(..) {

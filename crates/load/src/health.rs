@@ -102,7 +102,7 @@ impl Summary {
 }
 
 /// Whether a lag is the generator's own, or this machine's.
-fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
+pub(crate) fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
     if own_ns as f64 >= lag_ns as f64 * OWN_SHARE_MOST {
         return "it had too much to do itself (more threads with -t, or more machines)".to_owned();
     }

@@ -83,12 +83,14 @@
 //! # In several processes
 //!
 //! Where one process may have too few descriptors, [`Prepared::start_with`] starts as many as the plan says, by a command that
-//! calls [`serve_part`]; what they count is merged without loss. Unless [`Options::processes`] is set to `None` it is one. Loads of
-//! WebSockets are shared in the same way ([`websocket::Prepared::start_with`]).
+//! calls [`serve_part`]; what they count is merged without loss. [`Options::new`] asks for one process; `None` in
+//! [`Options::processes`] leaves it to the plan. Loads of WebSockets are shared in the same way
+//! ([`websocket::Prepared::start_with`]).
 //!
 //! Parts: `pace` says when, `http` is the protocol (a driver of the worker), `record` what was seen, `worker` the thread that brings
-//! them together (`loan` brings its records back), `floor` and `processors` tell its lag from the machine's, `prepare` starts all threads, `processes` those of other processes, `run` adds up. `crew` and `collect` are what
-//! [`websocket`] shares with HTTP: workers that begin together, and what comes from them.
+//! them together (`loan` brings its records back), `floor` and `processors` tell its lag from the machine's, `prepare` starts all
+//! threads, `processes` those of other processes, `run` adds up. `crew` and `collect` are what [`websocket`] shares with HTTP: workers
+//! that begin together, and what comes from them.
 
 mod cause;
 mod choice;

@@ -9,11 +9,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Processes at most: each has threads and pipes of its own, and a million connections need a handful.
+/// Processes at most: each has threads and pipes of its own, and a million connections need fifty where one may have 20,000
+/// descriptors.
 pub const PROCESSES_MAX: usize = 256;
 /// Threads at most: more than the cores of any machine, few enough that a slip of the finger starts no million.
 pub const THREADS_MAX: usize = 1024;
-/// Connections of one process at most: task indices and rings are 32 bits wide, and a machine has fewer tuples anyway.
+/// Connections of a load at most, all processes together: task indices and rings are 32 bits wide, should one process have them all,
+/// and a machine has fewer tuples anyway.
 pub const CONNECTIONS_MAX: usize = 10_000_000;
 /// Targets at most: each has its histograms in every thread.
 pub const TARGETS_MAX: usize = 1024;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Latencies that memory is there for before a run begins; others are made room for when they come.
-const ROOM_NS: u64 = 1_000_000_000;
+pub(crate) const ROOM_NS: u64 = 1_000_000_000;
 /// Targets whose memory is there: a hundred kilobytes and a half each, in each of the records below.
 const ROOM_TARGETS_MAX: usize = 8;
 /// Records of a worker: one that it fills, one that is merged, one that waits.
-const RECORDS: usize = 3;
+pub(crate) const RECORDS: usize = 3;
 
 /// Everything that a worker counts in one interval; merged, everything that all workers have counted in all.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -61,6 +61,10 @@ pub struct Record {
 impl Recorded for Record {
     fn add(&mut self, other: &Self) {
         Self::add(self, other);
+    }
+
+    fn clear(&mut self) {
+        Self::clear(self);
     }
 
     fn spent(&self) -> Spent {
@@ -107,24 +111,12 @@ impl Record {
 
     /// Forgets everything, and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        let mut kept = std::mem::take(self);
-        kept.targets.iter_mut().for_each(Tally::clear);
-        let Self {
-            targets,
-            mut service,
-            mut processing,
-            mut first_byte,
-            mut connect,
-            mut lag,
-            mut lag_own,
-            mut turn,
-            ..
-        } = kept;
-        for latencies in
-            [&mut service, &mut processing, &mut first_byte, &mut connect, &mut lag, &mut lag_own, &mut turn]
-        {
+        let Self { targets, service, processing, first_byte, connect, lag, lag_own, turn, .. } = self;
+        targets.iter_mut().for_each(Tally::clear);
+        for latencies in [service, processing, first_byte, connect, lag, lag_own, turn] {
             latencies.clear();
         }
+        let Self { targets, service, processing, first_byte, connect, lag, lag_own, turn, .. } = std::mem::take(self);
         *self = Self { targets, service, processing, first_byte, connect, lag, lag_own, turn, ..Self::default() };
     }
 

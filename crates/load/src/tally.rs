@@ -1,4 +1,4 @@
-//! What is counted: per target and interval, in the worker that sees it; merged without loss by `run`. Memory does not grow
+//! What is counted: per target and interval, in the worker that sees it; merged without loss by `collect`. Memory does not grow
 //! with the number of requests: latencies are histograms (HDR, three digits), statuses a short list.
 
 use crate::cause::{Cause, Kind};
@@ -80,7 +80,10 @@ impl Latencies {
 
     /// Forgets everything, and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.histogram.reset();
+        // Most histograms of most records are empty, and have room for some hundred kilobytes.
+        if !self.histogram.is_empty() {
+            self.histogram.reset();
+        }
         self.sum_ns = 0;
     }
 

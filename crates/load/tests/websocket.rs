@@ -110,6 +110,30 @@ fn heartbeats_are_answered_or_the_connection_is_given_up() {
 }
 
 #[test]
+fn a_lag_has_a_part_of_its_own_work_which_is_never_the_greater() {
+    let origin = origin(origin::Options::default());
+    let heartbeat = Some(Duration::from_millis(50));
+    let talking = Options { heartbeat, rate: 200.0, ..of(&origin, "/websocket/echo", 10, 500) };
+    let mut ticks = 0;
+    let running = start(Options { interval: Duration::from_millis(100), ..talking }).unwrap();
+    let summary = running.watch(|interval| ticks += interval.processors.all).unwrap();
+    let record = &summary.record;
+    // Each opening, message and ping, and the moments in which nothing was due.
+    let due = record.begun + record.sent + record.unsent + record.pings;
+    assert!(record.pings > 0 && record.lag.count() >= due, "{} of {due}", record.lag.count());
+    assert_eq!(record.lag.count(), record.lag_own.count());
+    for quantile in [0.5, 0.9, 0.99, 1.0] {
+        let (lag, own) = (record.lag.quantile_ns(quantile), record.lag_own.quantile_ns(quantile));
+        assert!(own <= lag, "p{quantile}: {own} of {lag}");
+    }
+    assert!(record.turn.count() > 0 && record.turn.max_ns() <= summary.elapsed.as_nanos() as u64);
+    assert!(record.spent.cpu_ns > 0 && record.spent == record.spent_most, "{:?}", record.spent);
+    assert_eq!(summary.processors.all, ticks);
+    let lag: load::websocket::Expectation = "own_lag_p99.9<60m".parse().unwrap();
+    assert!(lag.judge(&summary).met, "{:?}", lag.judge(&summary));
+}
+
+#[test]
 fn close_codes_are_counted_and_lost_connections_come_back() {
     let origin = origin(origin::Options::default());
     let record = run(of(&origin, "/websocket/echo?close=4001", 5, 200)).record;

@@ -146,7 +146,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Tells all workers to stop. Open connections are closed with FIN.
+    /// Tells all workers to stop. Open connections are closed: with FIN, but where something of the client's lies unread, with RST.
     pub fn stop(&self) {
         self.shared.stop();
     }

@@ -90,17 +90,9 @@ impl Load for Options {
         page.one("sent_bytes_total", "counter", "Bytes sent.", all.bytes_sent);
         page.one("connections_opened_total", "counter", "Connections opened.", whole.opened);
         page.times("latency_seconds", "Latencies; quantiles of the last interval.", &now.latency, &all.latency);
-        page.times("lag_seconds", "How late the generator itself was.", &interval.record.lag, &whole.lag);
-        let help = "The part of that in which it ran, on what was ahead.";
-        page.times("lag_own_seconds", help, &interval.record.lag_own, &whole.lag_own);
-        if let Some(waited_ns) = whole.spent.waited_ns {
-            let help = "Time in which threads of the generator waited for a processor.";
-            page.samples("waited_seconds_total", "counter", help, [(String::new(), waited_ns as f64 / 1e9)]);
-        }
-        if let Some(share) = interval.processors.stolen_share() {
-            let help = "Share of the processors' time that the host took away in the last interval.";
-            page.samples("host_stolen_ratio", "gauge", help, [(String::new(), share)]);
-        }
+        let last = &interval.record;
+        let (lag, own) = ([&last.lag, &whole.lag], [&last.lag_own, &whole.lag_own]);
+        page.generator(lag, own, whole.spent, interval.processors);
     }
 
     fn picture(&self, interval: &Interval, whole: &Record, threads: usize) -> Picture {
@@ -125,7 +117,7 @@ impl Load for Options {
             cells,
             failures: failures(&all),
             lag_ns: whole.lag.quantile_ns(0.99),
-            lag_own_ns: Some(whole.lag_own.quantile_ns(0.99)),
+            lag_own_ns: whole.lag_own.quantile_ns(0.99),
             busy_share: interval.record.spent.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
         }
     }
@@ -158,18 +150,15 @@ fn failures(whole: &Tally) -> Vec<(u64, &'static str)> {
 /// One line per interval: times in seconds, latencies in milliseconds.
 pub(super) fn csv(rows: &[Row], looks: Option<&Looks>) -> String {
     let columns = "begun_s,length_s,requests,responses,errors,rate,bytes_received,connections_opened,waiting_max,\
-                   p50_ms,p90_ms,p99_ms,p999_ms,max_ms,lag_p99_ms,lag_own_p99_ms,generator_waited_s,host_stolen_percent,\
-                   generator_cpu_s";
+                   p50_ms,p90_ms,p99_ms,p999_ms,max_ms,lag_p99_ms,lag_own_p99_ms";
     table::csv(columns, looks, rows.iter().map(|row| (row.begun + row.length, line(row))))
 }
 
 fn line(row: &Row) -> String {
     let ms_of = |times: &Sparse, quantile: f64| times.quantile(quantile) as f64 / units::NS_PER_MS;
     let ms = |quantile: f64| ms_of(&row.latency, quantile);
-    // What is not known leaves its cell empty.
-    let cell = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
     format!(
-        "{:.3},{:.3},{},{},{},{:.1},{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{},{},{:.3}",
+        "{:.3},{:.3},{},{},{},{:.1},{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{}",
         row.begun.as_secs_f64(),
         row.length.as_secs_f64(),
         row.begun_requests,
@@ -186,8 +175,6 @@ fn line(row: &Row) -> String {
         ms(1.0),
         ms_of(&row.lag, 0.99),
         ms_of(&row.lag_own, 0.99),
-        cell(row.spent.waited_ns.map(|ns| ns as f64 / 1e9)),
-        cell(row.processors.stolen_share().map(|share| share * 100.0)),
-        row.spent.cpu_ns as f64 / 1e9,
+        table::machine_cells(row.spent, row.processors),
     )
 }

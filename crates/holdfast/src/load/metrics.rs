@@ -2,7 +2,7 @@
 //! says of the sockets is the same for all.
 
 use super::sockets::account::Look;
-use load::Latencies;
+use load::{Latencies, Spent, Ticks};
 use std::fmt::Write as _;
 
 /// A page in the making.
@@ -57,6 +57,20 @@ impl Page {
         self.samples(name, "summary", help, [0.5, 0.9, 0.99, 0.999].map(sample));
         let (count, sum) = (whole.count(), whole.mean_ns() * whole.count() as f64 / 1e9);
         let _ = writeln!(self.0, "holdfast_load_{name}_sum {sum}\nholdfast_load_{name}_count {count}");
+    }
+
+    /// The generator's own condition: how late it was and by whose doing, in the last interval and in the whole.
+    pub(super) fn generator(&mut self, lag: [&Latencies; 2], own: [&Latencies; 2], spent: Spent, processors: Ticks) {
+        self.times("lag_seconds", "How late the generator itself was.", lag[0], lag[1]);
+        self.times("lag_own_seconds", "The part of that in which it ran, on what was ahead.", own[0], own[1]);
+        if let Some(waited_ns) = spent.waited_ns {
+            let help = "Time in which threads of the generator waited for a processor.";
+            self.samples("waited_seconds_total", "counter", help, [(String::new(), waited_ns as f64 / 1e9)]);
+        }
+        if let Some(share) = processors.stolen_share() {
+            let help = "Share of the processors' time that the host took away in the last interval.";
+            self.samples("host_stolen_ratio", "gauge", help, [(String::new(), share)]);
+        }
     }
 
     fn sockets(&mut self, look: &Look) {

@@ -31,7 +31,7 @@ pub(super) fn document(results: &Results<'_>) -> Document {
     let (record, health) = (&summary.record, results.health);
     let condition = Condition {
         lag: &record.lag,
-        own: Some(&record.lag_own),
+        own: &record.lag_own,
         busy_share: health.busy_share,
         machine: health.machine.to_string(),
         void: &health.void,
@@ -168,8 +168,8 @@ pub(super) fn thresholds(verdicts: &[Verdict], is_void: bool) -> Section {
 /// The generator's own condition.
 pub(super) struct Condition<'a> {
     pub(super) lag: &'a Latencies,
-    /// The part of it that its own work was the cause of, where that is known.
-    pub(super) own: Option<&'a Latencies>,
+    /// The part of it that its own work was the cause of.
+    pub(super) own: &'a Latencies,
     pub(super) busy_share: f64,
     /// What the machine had to do with it, in words.
     pub(super) machine: String,
@@ -183,11 +183,9 @@ pub(super) fn generator(condition: &Condition<'_>) -> Section {
     let figure = |latencies: &Latencies, quantile: f64| {
         Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds).into()
     };
-    let columns: &[&str] = if own.is_some() { &["quantile", "lag", "by its own work"] } else { &["quantile", "lag"] };
-    let mut table = Table::new("How late it was itself", columns);
+    let mut table = Table::new("How late it was itself", &["quantile", "lag", "by its own work"]);
     for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
-        let own = own.map(|own| figure(own, quantile));
-        table = table.row([name.into(), figure(lag, quantile)].into_iter().chain(own).collect());
+        table = table.row(vec![name.into(), figure(lag, quantile), figure(own, quantile)]);
     }
     let busy = Figure::exact(busy_share * 100.0, Unit::Percent);
     let busy =

@@ -1,6 +1,7 @@
 //! `--csv`: a line per interval, with what the kernel said of the sockets behind what the protocol's module has to say.
 
 use super::sockets::account::{Look, Looks};
+use load::{Spent, Ticks};
 use sockdiag::State;
 use std::time::Duration;
 
@@ -8,9 +9,12 @@ use std::time::Duration;
 const SOCKET_COLUMNS: &str = ",syn_sent,established,fin_wait,close_wait,last_ack,closing,time_wait,closed_first_by_target,\
                               closed_first_by_load,segments_sent_again,window_zero,unread\n";
 
-/// The table: each line comes with the end of its interval.
+/// What `machine_cells` writes.
+const MACHINE_COLUMNS: &str = ",generator_waited_s,host_stolen_percent,generator_cpu_s";
+
+/// The table: each line ends with its `machine_cells`, and comes with the end of its interval.
 pub(super) fn csv(columns: &str, looks: Option<&Looks>, lines: impl Iterator<Item = (Duration, String)>) -> String {
-    let mut text = columns.to_owned();
+    let mut text = columns.to_owned() + MACHINE_COLUMNS;
     text.push_str(if looks.is_some() { SOCKET_COLUMNS } else { "\n" });
     for (end, line) in lines {
         text.push_str(&line);
@@ -20,6 +24,14 @@ pub(super) fn csv(columns: &str, looks: Option<&Looks>, lines: impl Iterator<Ite
         text.push('\n');
     }
     text
+}
+
+/// What became of the generator's time and of the processors in an interval; what is not known leaves its cell empty.
+pub(super) fn machine_cells(spent: Spent, processors: Ticks) -> String {
+    let cell = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
+    let waited_s = spent.waited_ns.map(|ns| ns as f64 / 1e9);
+    let stolen_percent = processors.stolen_share().map(|share| share * 100.0);
+    [waited_s, stolen_percent, Some(spent.cpu_ns as f64 / 1e9)].map(cell).join(",")
 }
 
 fn socket_cells(look: Option<&Look>) -> String {

@@ -61,6 +61,8 @@ pub(super) struct Connection {
     pub(super) stalled: bool,
     /// A ping was sent and its pong has not come.
     pub(super) awaits_pong: bool,
+    /// The next ping was due, and bytes were there that could be that pong.
+    pub(super) put_off: bool,
 }
 
 impl Connection {
@@ -82,6 +84,7 @@ impl Connection {
             failures: 0,
             stalled,
             awaits_pong: false,
+            put_off: false,
         }
     }
 

@@ -10,7 +10,8 @@ use std::str::FromStr;
 /// The grammar, for help texts.
 pub const EXPECTATIONS: &str = "\
 p50 p99 p99.9 … min mean max    ws: from when a message was due to each delivery, as in p99<50ms
-handshake_p99 pong_p99 connect_p99 lag_p99 …   ws: from due to 101; from due to pong; to TCP; the generator's own lag
+handshake_p99 pong_p99 connect_p99   ws: from due to 101; from due to pong; to TCP
+lag_p99 own_lag_p99             ws: the generator's own lag, and what its own work was the cause of
 open established failed losses lost delivered   ws: connections; deliveries lost, as lost<0.1% or lost=0
 recovered                       ws: from the storm until all were open again, as recovered<5s
 refused silent close_frame reset no_pong …   ws: failures and endings by cause
@@ -23,6 +24,7 @@ enum Series {
     Pong,
     Connect,
     Lag,
+    OwnLag,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,6 +71,7 @@ fn parse_figure(name: &str) -> Option<Figure> {
             ("handshake_", Series::Handshake),
             ("pong_", Series::Pong),
             ("connect_", Series::Connect),
+            ("own_lag_", Series::OwnLag),
             ("lag_", Series::Lag),
         ];
         let found = prefixes.iter().find_map(|(prefix, series)| Some((*series, name.strip_prefix(prefix)?)));
@@ -123,6 +126,7 @@ impl Expectation {
                     Series::Pong => &record.pong,
                     Series::Connect => &record.connect,
                     Series::Lag => &record.lag,
+                    Series::OwnLag => &record.lag_own,
                 };
                 latency(latencies, point)
             }

@@ -2,6 +2,7 @@
 
 use super::run::Summary;
 use crate::cause::{Blame, Cause};
+use crate::health::whose;
 use crate::processors::Machine;
 use serde::Serialize;
 
@@ -44,12 +45,15 @@ impl Summary {
             let (lag, delivery) = (record.lag.quantile_ns(quantile), record.delivery.quantile_ns(quantile));
             let most = if record.delivered > 0 { (delivery as f64 * LAG_SHARE_MAX) as u64 } else { LAG_NS_MAX };
             if lag > LAG_NS_FREE.max(most) {
+                let own = record.lag_own.quantile_ns(quantile);
                 let beside = if record.delivered > 0 {
                     format!(", where the {name} of the deliveries is {:.1} ms", delivery as f64 / 1e6)
                 } else {
                     String::new()
                 };
-                health.void.push(format!("the generator was late itself: {name} {:.1} ms{beside}", lag as f64 / 1e6));
+                let whose = whose(lag, own, &health.machine.to_string());
+                let lag_ms = lag as f64 / 1e6;
+                health.void.push(format!("the generator was late itself: {name} {lag_ms:.1} ms{beside}; {whose}"));
                 break;
             }
         }

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Parts: `options`; `setup` is what the threads share; `worker` a thread; `opening` how a connection comes to be, `talking` what
-//! happens on an open one; `message` what is broadcast; `record` what was seen, `row` the same over time; `run` all threads and
+//! happens on an open one, `soon` when a ping is due; `message` what is broadcast; `record` what was seen, `row` the same over time; `run` all threads and
 //! processes; `health` and `expect` judge.
 
 mod connection;
@@ -27,6 +27,7 @@ mod record;
 mod row;
 mod run;
 mod setup;
+mod soon;
 mod talking;
 mod worker;
 

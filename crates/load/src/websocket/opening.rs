@@ -2,6 +2,7 @@
 
 use super::connection::{Handshake, Phase, new_decoder};
 use super::ending::Ending;
+use super::soon::tick_before;
 use super::worker::Worker;
 use crate::cause::{Cause, of_foreign_bytes};
 use http1::{Parse, RequestKind, ResponseKind};
@@ -170,7 +171,7 @@ impl Worker {
             // The first ping of each comes at a random time, so that they do not all come together.
             let first = every.mul_f64(self.random.f64());
             connection.due_ns = self.now_ns.saturating_add(first.as_nanos() as u64);
-            self.wake_in(slot, first);
+            self.wake_when_due(slot);
         }
         if let Some((since_ns, wanted)) = self.storm
             && self.open >= wanted
@@ -243,16 +244,14 @@ impl Worker {
         // From zero on: those that were cut together must not come back together.
         let pause = doubled.min(most).mul_f64(self.random.f64());
         connection.due_ns = self.now_ns.saturating_add(pause.as_nanos() as u64);
-        self.wake_in(slot, pause);
+        self.wake_when_due(slot);
     }
 
-    /// The pause is over.
+    /// Something happened in the pause: it is over soon.
     pub(super) fn waiting(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
-        if self.reactor.take_deadline_fired(connection.task) && !self.is_ending() {
-            self.record.again += 1;
-            self.record.lag.record(self.now_ns.saturating_sub(connection.due_ns));
-            self.begin(slot, connection.due_ns);
+        if self.reactor.take_deadline_fired(connection.task) {
+            self.soon.add(connection.due_ns, slot);
         }
     }
 
@@ -267,6 +266,17 @@ impl Worker {
         connection.stream = None;
         connection.phase = Phase::Gone;
         self.reactor.set_deadline(connection.task, None);
+    }
+
+    /// Has what is due on a connection done at its time, to the nanosecond: the deadline comes a little before.
+    pub(super) fn wake_when_due(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        let tick = Millis(tick_before(self.begun_ns.saturating_add(connection.due_ns)));
+        if tick <= self.reactor.now() {
+            self.soon.add(connection.due_ns, slot);
+        } else {
+            self.reactor.set_deadline(connection.task, Some(tick));
+        }
     }
 
     /// Sets the connection's deadline, rounded up to the loop's milliseconds.

@@ -4,6 +4,7 @@ use super::ending::Ending;
 use crate::cause::Cause;
 use crate::collect::Recorded;
 use crate::processors::Spent;
+use crate::record::ROOM_NS;
 use crate::tally::{Latencies, by_index};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,8 +68,13 @@ pub struct Record {
     pub pong: Latencies,
     /// From the moment a message was due to each of its receivers.
     pub delivery: Latencies,
-    /// How late the generator itself was, for everything that was due.
+    /// How late the generator itself was: of each message, ping, opening and next attempt, and of a timer after 10 ms in which nothing
+    /// was due.
     pub lag: Latencies,
+    /// Of the same, the part in which the worker ran, on what was ahead. For the rest it had no processor, or its timer was late.
+    pub lag_own: Latencies,
+    /// How long each turn of a worker's loop took: for so long at most a frame lay unread.
+    pub turn: Latencies,
     /// After a storm: until as many connections were open as before, in the slowest worker; 0 without one.
     pub recovered_ns: u64,
     /// Workers whose connections were not all open again at the end.
@@ -87,6 +93,10 @@ impl Recorded for Record {
     fn add_beside(&mut self, other: &Self) {
         Self::add(self, other);
         self.open += other.open;
+    }
+
+    fn clear(&mut self) {
+        Self::clear(self);
     }
 
     fn spent(&self) -> Spent {
@@ -142,9 +152,30 @@ impl Record {
         self.pong.add(&other.pong);
         self.delivery.add(&other.delivery);
         self.lag.add(&other.lag);
+        self.lag_own.add(&other.lag_own);
+        self.turn.add(&other.turn);
         self.recovered_ns = self.recovered_ns.max(other.recovered_ns);
         self.spent += other.spent;
         self.spent_most = self.spent_most.most(other.spent_most);
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.latencies().into_iter().for_each(Latencies::clear);
+        let Self { connect, handshake, pong, delivery, lag, lag_own, turn, .. } = std::mem::take(self);
+        *self = Self { connect, handshake, pong, delivery, lag, lag_own, turn, ..Self::default() };
+    }
+
+    /// With the memory that a usual run needs, before it begins.
+    pub(super) fn with_room() -> Box<Self> {
+        let mut record = Self::default();
+        record.latencies().into_iter().for_each(|latencies| latencies.make_room(ROOM_NS));
+        Box::new(record)
+    }
+
+    fn latencies(&mut self) -> [&mut Latencies; 7] {
+        let Self { connect, handshake, pong, delivery, lag, lag_own, turn, .. } = self;
+        [connect, handshake, pong, delivery, lag, lag_own, turn]
     }
 
     /// Attempts that failed for this cause.
@@ -182,5 +213,25 @@ impl Record {
         if let Some(count) = self.endings.get_mut(ending as usize) {
             *count += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cleared_is_as_new() {
+        let text = |record: &Record| serde_json::to_string(record).unwrap();
+        let mut record = Record::with_room();
+        assert_eq!(text(&record), text(&Record::default()), "room is no content");
+        record.latencies().into_iter().for_each(|latencies| latencies.record(5));
+        record.fail(Cause::Refused);
+        record.end(Ending::Reset);
+        (record.sent, record.open, record.recovered_ns) = (1, 2, 3);
+        record.codes.insert(1000, 1);
+        record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
+        record.clear();
+        assert_eq!(text(&record), text(&Record::default()));
     }
 }

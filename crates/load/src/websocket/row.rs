@@ -3,6 +3,7 @@
 use super::ending::Ending;
 use super::record::Record;
 use crate::cause::Cause;
+use crate::processors::{Spent, Ticks};
 use crate::run::Interval;
 use crate::series::{SeriesRow, Sparse};
 use std::time::Duration;
@@ -40,8 +41,10 @@ pub struct Row {
     pub bytes_received: u64,
     /// The same.
     pub bytes_sent: u64,
-    /// CPU time of the generator in nanoseconds.
-    pub cpu_ns: u64,
+    /// What became of the generator's time, of all its threads together.
+    pub spent: Spent,
+    /// What became of the processors.
+    pub processors: Ticks,
     /// From when a connection was due to its 101, in nanoseconds.
     pub handshake: Sparse,
     /// From when a ping was due to its pong.
@@ -50,6 +53,8 @@ pub struct Row {
     pub delivery: Sparse,
     /// How late the generator itself was.
     pub lag: Sparse,
+    /// The part of it in which it ran, on what was ahead.
+    pub lag_own: Sparse,
 }
 
 impl Row {
@@ -90,11 +95,13 @@ impl SeriesRow for Row {
             pings: record.pings,
             bytes_received: record.bytes_received,
             bytes_sent: record.bytes_sent,
-            cpu_ns: record.spent.cpu_ns,
+            spent: record.spent,
+            processors: interval.processors,
             handshake: Sparse::from(&record.handshake),
             pong: Sparse::from(&record.pong),
             delivery: Sparse::from(&record.delivery),
             lag: Sparse::from(&record.lag),
+            lag_own: Sparse::from(&record.lag_own),
         }
     }
 
@@ -105,7 +112,7 @@ impl SeriesRow for Row {
     fn add(&mut self, later: &Self) {
         // A state, not a sum.
         self.open = later.open;
-        let sums: [(&mut u64, u64); 11] = [
+        let sums: [(&mut u64, u64); 10] = [
             (&mut self.begun_connections, later.begun_connections),
             (&mut self.established, later.established),
             (&mut self.failed, later.failed),
@@ -116,7 +123,6 @@ impl SeriesRow for Row {
             (&mut self.pings, later.pings),
             (&mut self.bytes_received, later.bytes_received),
             (&mut self.bytes_sent, later.bytes_sent),
-            (&mut self.cpu_ns, later.cpu_ns),
         ];
         for (sum, more) in sums {
             *sum += more;
@@ -127,17 +133,19 @@ impl SeriesRow for Row {
         for (sum, more) in self.endings.iter_mut().zip(&later.endings) {
             *sum += more;
         }
+        self.spent += later.spent;
+        self.processors += later.processors;
         self.handshake.add(&later.handshake);
         self.pong.add(&later.pong);
         self.delivery.add(&later.delivery);
         self.lag.add(&later.lag);
+        self.lag_own.add(&later.lag_own);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processors::Ticks;
     use crate::series::Series;
 
     #[test]
@@ -148,8 +156,10 @@ mod tests {
             record.fail(Cause::Refused);
             record.end(Ending::Reset);
             record.delivery.record(number * 1_000);
+            record.lag_own.record(number);
+            record.spent.waited_ns = Some(1);
             let (begun, length) = (Duration::from_secs(number), Duration::from_secs(1));
-            series.add(&Interval { number, begun, length, processors: Ticks::default(), record });
+            series.add(&Interval { number, begun, length, processors: Ticks { all: 100, stolen: 1 }, record });
         }
         let rows = series.rows();
         let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>();
@@ -157,5 +167,7 @@ mod tests {
         assert_eq!((sum(|row| row.established), sum(|row| row.sent), sum(|row| row.failed)), (4_200, 6_300, 2_100));
         assert_eq!(sum(|row| row.failed_by(Cause::Refused) + row.ended_by(Ending::Reset) + row.losses), 6_300);
         assert_eq!((sum(|row| row.delivery.count()), rows.last().map(|row| row.open)), (2_100, Some(2_099)));
+        assert_eq!((sum(|row| row.lag_own.count()), sum(|row| row.processors.stolen)), (2_100, 2_100));
+        assert_eq!(sum(|row| row.spent.waited_ns.unwrap()), 2_100);
     }
 }

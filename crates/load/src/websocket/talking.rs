@@ -4,16 +4,18 @@ use super::connection::{Connection, Phase};
 use super::ending::Ending;
 use super::message::Stamp;
 use super::worker::Worker;
-use reactor::{Read, Stream};
+use reactor::{Peeked, Read, Stream};
 use std::io::IoSlice;
-use std::time::Duration;
 use websocket::{CloseCode, Event, Opcode, encode_close, encode_frame};
 
-/// Bytes per read, and reads before other connections get their turn.
-const READ_BYTES: usize = 64 * 1024;
-const READS_MAX: usize = 4;
+/// Bytes per read: of small messages a hundred, which take some ten microseconds, in which something may become due.
+const READ_BYTES: usize = 16 * 1024;
+/// Reads before other connections get their turn.
+const READS_MAX: usize = 16;
 /// Bytes that may wait for a target that does not read; beyond, the connection is given up.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
+/// A pong that may lie unread is read by then, whoever else is ready.
+const PUT_OFF_NS: u64 = 10_000_000;
 /// Connections that are asked in turn whether they can say something.
 const SPEAKERS_ASKED_MAX: usize = 1024;
 
@@ -29,10 +31,11 @@ impl Worker {
             }
             return;
         }
-        if self.reactor.take_deadline_fired(connection.task)
-            && let Err(ending) = self.ping(slot)
-        {
-            return self.finish(slot, ending);
+        if self.reactor.take_deadline_fired(connection.task) {
+            if connection.phase == Phase::Closing {
+                return self.finish(slot, Ending::Unanswered);
+            }
+            self.soon.add(connection.due_ns, slot);
         }
         if self.flush(slot).is_err() {
             return self.finish(slot, Ending::Reset);
@@ -53,6 +56,10 @@ impl Worker {
                 Ok(Read::NotReady) => return,
                 Ok(Read::Closed) => return self.finish(slot, Ending::Fin),
                 Err(_) => return self.finish(slot, Ending::Reset),
+            }
+            self.look_at_clock();
+            if self.is_due() {
+                break;
             }
         }
         if let Some(connection) = self.connections.get(slot) {
@@ -130,30 +137,37 @@ impl Worker {
         self.wake_in(slot, drain);
     }
 
-    /// Its closing handshake takes too long, or a ping is due.
-    fn ping(&mut self, slot: usize) -> Result<(), Ending> {
-        let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
-        if connection.phase == Phase::Closing {
-            return Err(Ending::Unanswered);
-        }
-        let Some(every) = self.setup.options.heartbeat else { return Ok(()) };
+    /// A ping is due on an open connection.
+    pub(super) fn ping(&mut self, slot: usize) {
+        let Some(every) = self.setup.options.heartbeat else { return };
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         if connection.awaits_pong {
-            return Err(Ending::NoPong);
+            let unread = connection.stream.as_ref().is_some_and(|stream| stream.peek() == Peeked::Data);
+            if !unread || connection.put_off {
+                return self.finish(slot, Ending::NoPong);
+            }
+            // A worker that was held up has not read yet what may be the pong.
+            connection.put_off = true;
+            connection.due_ns = self.now_ns.saturating_add(PUT_OFF_NS);
+            return self.wake_when_due(slot);
         }
-        let every_ns = every.as_nanos() as u64;
-        let due_ns = connection.due_ns;
+        let (due_ns, every_ns) = (connection.due_ns, every.as_nanos() as u64);
         connection.pinged_ns = due_ns;
-        connection.due_ns = due_ns.saturating_add(every_ns).max(self.now_ns);
-        connection.awaits_pong = true;
-        let pause = Duration::from_nanos(connection.due_ns.saturating_sub(self.now_ns));
+        let next_ns = due_ns.saturating_add(every_ns);
+        // Pings that a worker has slept through are not sent one behind the other: a pong has its time.
+        connection.due_ns = if next_ns > self.now_ns { next_ns } else { self.now_ns.saturating_add(every_ns) };
+        (connection.awaits_pong, connection.put_off) = (true, false);
         self.record.pings += 1;
-        self.record.lag.record(self.now_ns.saturating_sub(due_ns));
-        let mut frame = Vec::new();
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
         let key = self.random.u32(..).to_ne_bytes();
         encode_frame(true, Opcode::Ping, Some(key), &due_ns.to_be_bytes(), &mut frame);
-        self.transmit(slot, &frame)?;
-        self.wake_in(slot, pause);
-        Ok(())
+        let sent = self.transmit(slot, &frame);
+        self.frame = frame;
+        match sent {
+            Ok(()) => self.wake_when_due(slot),
+            Err(ending) => self.finish(slot, ending),
+        }
     }
 
     /// Sends the message that was due at this time, by the next connection that can.

@@ -1,17 +1,20 @@
-//! A thread of the load: opens what is due, lets speak what is due, drives what is ready, and hands out what it has counted once per
-//! interval.
+//! A thread of the load: opens, pings and lets speak what is due, in the order of its times and before anything is read, drives what is
+//! ready, and hands out what it has counted once per interval.
 
 use super::connection::{Connection, Phase};
 use super::ending::Ending;
 use super::record::Record;
 use super::setup::Setup;
+use super::soon::Soon;
 use crate::cause::Cause;
 use crate::crew::Place;
-use crate::loan::Loan;
+use crate::loan::{Home, Loan};
 use crate::pace::{Arrivals, Schedule, Spacing, Stage};
 use crate::processors::{Spent, Waiting};
+use crate::record::RECORDS;
+use crate::worker::own::Calm;
 use crate::worker::timer::{Timer, monotonic_ns_at};
-use crate::worker::{Message, thread_cpu_ns};
+use crate::worker::{CALM_OPEN_NS, DUE_BETWEEN_SOCKETS, DUE_IN_A_ROW, Message, thread_cpu_ns};
 use http1::ResponseHead;
 use reactor::{Reactor, Ready, SourceId};
 use std::io;
@@ -23,14 +26,12 @@ use std::time::Instant;
 
 /// The timer among the reactor's sources.
 const TIMER: SourceId = SourceId(0);
-/// The worker's own punctuality is looked at so often.
+/// The worker's own punctuality is looked at after so long in which nothing was due.
 const LAG_PROBE_NS: u64 = 10_000_000;
 /// Between two looks whether everything has been delivered, at the end: a look visits all connections.
 const DELIVERED_LOOK_NS: u64 = 20_000_000;
 /// Between two looks at the stop flag when nothing else happens.
 const LOOK_PERIOD_MS: u64 = 50;
-/// What is due in a row before the sockets get their turn, after a stall.
-const DUE_IN_A_ROW: usize = 64;
 /// Intervals that a worker which was stopped for long has still something to say of.
 const SLEPT_THROUGH_MAX: u64 = 1000;
 const NEVER: u64 = u64::MAX;
@@ -45,11 +46,25 @@ enum Stretch {
     Closing,
 }
 
+/// What can be due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// A connection that was not open before.
+    Opening,
+    Message,
+    /// A ping on a connection, or its next attempt.
+    OnConnection,
+    Storm,
+    /// A look at the worker's own punctuality.
+    Probe,
+}
+
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) reactor: Rc<Reactor>,
     pub(super) setup: Arc<Setup>,
-    pub(super) record: Record,
+    pub(super) record: Box<Record>,
+    home: Arc<Home<Record>>,
     pub(super) random: fastrand::Rng,
     /// Filled by each handshake.
     pub(super) head: ResponseHead,
@@ -61,6 +76,8 @@ pub(super) struct Worker {
     pub(super) storm: Option<(u64, u64)>,
     /// Who speaks next.
     pub(super) speaker: usize,
+    /// What is due on connections within the next milliseconds.
+    pub(super) soon: Soon,
     /// Messages and frames in the making.
     pub(super) text: Vec<u8>,
     pub(super) frame: Vec<u8>,
@@ -68,8 +85,9 @@ pub(super) struct Worker {
     workers: usize,
     begun: Instant,
     /// The same on the timer's clock.
-    begun_ns: u64,
+    pub(super) begun_ns: u64,
     timer: Timer,
+    calm: Calm,
     /// Connections that this worker is to open.
     wanted: usize,
     arrivals: Arrivals,
@@ -104,6 +122,7 @@ impl Worker {
         reactor.watch(timer.descriptor(), TIMER, false)?;
         let options = &setup.options;
         let wanted = options.connections / workers + usize::from(index < options.connections % workers);
+        let mut records: Vec<Box<Record>> = std::iter::repeat_with(Record::with_room).take(RECORDS).collect();
         let mut arrivals = arrivals(&setup, index, workers);
         let message_due_ns = arrivals.next().unwrap_or(NEVER);
         let storm_due_ns = options.storm.map_or(NEVER, |storm| {
@@ -111,7 +130,8 @@ impl Worker {
         });
         Ok(Self {
             reactor,
-            record: Record::default(),
+            record: records.pop().unwrap_or_default(),
+            home: Home::new(records, Record::clear),
             random: fastrand::Rng::with_seed(options.seed.wrapping_add(index as u64)),
             head: ResponseHead::default(),
             connections: Vec::new(),
@@ -119,6 +139,7 @@ impl Worker {
             open: 0,
             storm: None,
             speaker: 0,
+            soon: Soon::default(),
             text: Vec::new(),
             frame: Vec::new(),
             index,
@@ -126,6 +147,7 @@ impl Worker {
             begun: Instant::now(),
             begun_ns: 0,
             timer,
+            calm: Calm::default(),
             wanted,
             arrivals,
             message_due_ns,
@@ -158,9 +180,14 @@ impl Worker {
         self.cpu_ns = thread_cpu_ns();
         // What it waited for the others to begin is no part of the run.
         self.waiting.lap();
+        self.calm = Calm::at_begin(self.cpu_ns);
+        let mut woke_ns = None;
         loop {
             self.look_at_clock();
-            self.dispatch();
+            if let Some(woke_ns) = woke_ns {
+                self.record.turn.record(self.now_ns - woke_ns);
+            }
+            self.dispatch(DUE_IN_A_ROW);
             if self.is_over(stop) {
                 break;
             }
@@ -168,6 +195,9 @@ impl Worker {
             let wait_ms = self.wait_ms()?;
             self.reactor.turn(Some(wait_ms))?;
             self.look_at_clock();
+            woke_ns = Some(self.now_ns);
+            // The turn may have ended for this; whatever else is ready comes behind.
+            self.dispatch(DUE_IN_A_ROW);
             let mut ready = self.reactor.ready_len().max(1);
             while ready > 0 {
                 match self.reactor.next_ready() {
@@ -179,9 +209,7 @@ impl Worker {
                     None => break,
                 }
                 self.look_at_clock();
-                if self.now_ns >= self.message_due_ns {
-                    self.dispatch();
-                }
+                self.dispatch(DUE_BETWEEN_SOCKETS);
             }
         }
         self.record.unrecovered = u64::from(self.storm.is_some());
@@ -189,7 +217,7 @@ impl Worker {
         Ok(())
     }
 
-    fn look_at_clock(&mut self) {
+    pub(super) fn look_at_clock(&mut self) {
         self.now_ns = Instant::now().saturating_duration_since(self.begun).as_nanos() as u64;
     }
 
@@ -211,34 +239,78 @@ impl Worker {
         (self.number(self.connections.len()) as f64 / self.setup.options.ramp * 1e9) as u64
     }
 
-    /// Does what is due, and notes how late that is.
-    fn dispatch(&mut self) {
-        for _ in 0..DUE_IN_A_ROW {
-            let due_ns = self.open_due_ns();
+    /// What is due first, and when.
+    fn next_due(&self) -> (u64, Due) {
+        let unless_ending = |due_ns: u64| if self.is_ending() { NEVER } else { due_ns };
+        let all = [
+            (self.open_due_ns(), Due::Opening),
+            (unless_ending(self.message_due_ns), Due::Message),
+            (self.soon.next_ns(), Due::OnConnection),
+            (unless_ending(self.storm_due_ns), Due::Storm),
+        ];
+        all.into_iter()
+            .fold((self.probe_due_ns, Due::Probe), |first, other| if other.0 < first.0 { other } else { first })
+    }
+
+    /// Whether something is due, before which nothing else should be done.
+    pub(super) fn is_due(&self) -> bool {
+        self.next_due().0 <= self.now_ns
+    }
+
+    /// Does what is due, at most so much, and notes how late that is and by whose doing.
+    fn dispatch(&mut self, at_most: usize) {
+        for _ in 0..at_most {
+            let (due_ns, due) = self.next_due();
             if due_ns > self.now_ns {
-                break;
+                return self.calm.note(self.now_ns, CALM_OPEN_NS, thread_cpu_ns);
             }
-            self.record.lag.record(self.now_ns - due_ns);
-            self.add_connection(due_ns);
+            match due {
+                Due::Opening => {
+                    self.note_lag(due_ns);
+                    self.add_connection(due_ns);
+                }
+                Due::Message => {
+                    self.note_lag(due_ns);
+                    self.speak(due_ns);
+                    self.message_due_ns = self.arrivals.next().unwrap_or(NEVER);
+                }
+                Due::OnConnection => {
+                    if let Some((due_ns, slot)) = self.soon.take(self.now_ns) {
+                        self.come_due(slot, due_ns);
+                    }
+                }
+                Due::Storm => {
+                    self.storm_due_ns = NEVER;
+                    self.cut();
+                }
+                Due::Probe => self.note_lag(due_ns),
+            }
             self.look_at_clock();
         }
-        for _ in 0..DUE_IN_A_ROW {
-            if self.message_due_ns > self.now_ns || self.is_ending() {
-                break;
+    }
+
+    /// Something is done now that was due at this time.
+    fn note_lag(&mut self, due_ns: u64) {
+        let lag_ns = self.now_ns.saturating_sub(due_ns);
+        self.record.lag.record(lag_ns);
+        self.record.lag_own.record(self.calm.own_ns(lag_ns, thread_cpu_ns));
+        self.probe_due_ns = self.now_ns + LAG_PROBE_NS;
+    }
+
+    /// The next ping of a connection is due, or its next attempt; unless it has ended since that was known.
+    fn come_due(&mut self, slot: usize, due_ns: u64) {
+        let connection = self.connections.get(slot).filter(|connection| connection.due_ns == due_ns);
+        match connection.map(|connection| connection.phase) {
+            Some(Phase::Open) => {
+                self.note_lag(due_ns);
+                self.ping(slot);
             }
-            let due_ns = self.message_due_ns;
-            self.record.lag.record(self.now_ns - due_ns);
-            self.speak(due_ns);
-            self.message_due_ns = self.arrivals.next().unwrap_or(NEVER);
-            self.look_at_clock();
-        }
-        if self.storm_due_ns <= self.now_ns && !self.is_ending() {
-            self.storm_due_ns = NEVER;
-            self.cut();
-        }
-        if self.probe_due_ns <= self.now_ns {
-            self.record.lag.record(self.now_ns - self.probe_due_ns);
-            self.probe_due_ns = self.now_ns + LAG_PROBE_NS;
+            Some(Phase::Waiting) if !self.is_ending() => {
+                self.note_lag(due_ns);
+                self.record.again += 1;
+                self.begin(slot, due_ns);
+            }
+            _ => {}
         }
     }
 
@@ -340,8 +412,7 @@ impl Worker {
 
     /// How long the loop may sleep without the timer, which is set for what is due next.
     fn wait_ms(&mut self) -> io::Result<u64> {
-        let speak_ns = if self.is_ending() { NEVER } else { self.message_due_ns };
-        let due_ns = self.open_due_ns().min(speak_ns).min(self.probe_due_ns);
+        let (due_ns, _) = self.next_due();
         if due_ns <= self.now_ns {
             return Ok(0);
         }
@@ -357,7 +428,8 @@ impl Worker {
         }
         let cpu_ns = thread_cpu_ns();
         let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
-        let mut record = std::mem::take(&mut self.record);
+        let fresh = self.home.take().unwrap_or_default();
+        let mut record = Loan::from_home(std::mem::replace(&mut self.record, fresh), &self.home);
         record.spent = Spent { cpu_ns: spent_ns, waited_ns: self.waiting.lap() };
         (record.spent_most, record.open) = (record.spent, self.open);
         self.tell(record, last);
@@ -365,7 +437,7 @@ impl Worker {
         let first = now.saturating_sub(SLEPT_THROUGH_MAX).max(self.interval + 1);
         for slept in first..now {
             self.interval = slept;
-            self.tell(Record { open: self.open, ..Record::default() }, false);
+            self.tell(Loan::of(Record { open: self.open, ..Record::default() }), false);
         }
         self.interval = now;
         if last {
@@ -374,8 +446,8 @@ impl Worker {
         }
     }
 
-    fn tell(&self, record: Record, last: bool) {
-        let (worker, interval, record) = (self.index, self.interval, Loan::of(record));
+    fn tell(&self, record: Loan<Record>, last: bool) {
+        let (worker, interval) = (self.index, self.interval);
         // Without a receiver there is nobody to tell.
         let _ = self.messages.send(Message::Interval { worker, interval, record, last });
     }

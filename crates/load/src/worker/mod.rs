@@ -1,7 +1,7 @@
 //! A thread of the load: the loop that asks the pacer when a request is due, gives it to the driver of a protocol, and hands
-//! what was recorded to `run` once per interval. It knows no protocol: a [`Driver`] does.
+//! what was recorded to `crew` once per interval. It knows no protocol: a [`Driver`] does.
 
-mod own;
+pub(crate) mod own;
 pub(crate) mod timer;
 
 use crate::loan::Loan;
@@ -28,11 +28,11 @@ const LAG_PROBE_NS: u64 = 10_000_000;
 /// Between two looks at the stop flag when nothing else happens.
 const LOOK_PERIOD_MS: u64 = 50;
 /// Requests that are sent in a row because they are due: after a stall of the generator the sockets want to be read as well.
-const DUE_IN_A_ROW: usize = 64;
+pub(crate) const DUE_IN_A_ROW: usize = 64;
 /// The same between two of a turn's sockets: while it catches up, the answers are not to lie unread behind all that is overdue.
-const DUE_BETWEEN_SOCKETS: usize = 8;
+pub(crate) const DUE_BETWEEN_SOCKETS: usize = 8;
 /// In open loop, of the worker's own work before a request was due at most so much may be counted into its lag.
-const CALM_OPEN_NS: u64 = 20_000;
+pub(crate) const CALM_OPEN_NS: u64 = 20_000;
 /// The same in closed loop, where a look every 10 ms at the worker's punctuality is all that can be late.
 const CALM_CLOSED_NS: u64 = 1_000_000;
 /// "Nothing is due any more."

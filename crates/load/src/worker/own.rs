@@ -6,27 +6,27 @@ const OWN_NS_FREE: u64 = 10_000;
 
 /// A moment at which nothing was due: whatever is late later has become due since.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Calm {
+pub(crate) struct Calm {
     at_ns: u64,
     cpu_ns: u64,
 }
 
 impl Calm {
     /// The beginning of a run, before which nothing was due; the thread has run for so long until then.
-    pub(super) fn at_begin(cpu_ns: u64) -> Self {
+    pub(crate) fn at_begin(cpu_ns: u64) -> Self {
         Self { at_ns: 0, cpu_ns }
     }
 
     /// Nothing is due now. The thread's processor time is asked for when the moment that is known is older than `every_ns`: as
     /// much of the worker's work before a request was due may be counted as if it had been in its way.
-    pub(super) fn note(&mut self, now_ns: u64, every_ns: u64, cpu_ns: impl FnOnce() -> u64) {
+    pub(crate) fn note(&mut self, now_ns: u64, every_ns: u64, cpu_ns: impl FnOnce() -> u64) {
         if now_ns.saturating_sub(self.at_ns) >= every_ns {
             *self = Self { at_ns: now_ns, cpu_ns: cpu_ns() };
         }
     }
 
     /// The part of a lag in which the worker ran: at most what it has run since the calm moment.
-    pub(super) fn own_ns(&self, lag_ns: u64, cpu_ns: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn own_ns(&self, lag_ns: u64, cpu_ns: impl FnOnce() -> u64) -> u64 {
         if lag_ns <= OWN_NS_FREE { lag_ns } else { lag_ns.min(cpu_ns().saturating_sub(self.cpu_ns)) }
     }
 }

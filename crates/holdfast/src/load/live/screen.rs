@@ -84,8 +84,8 @@ pub(crate) struct Picture {
     pub(crate) failures: Vec<(u64, &'static str)>,
     /// How late the generator was, at p99.
     pub(crate) lag_ns: u64,
-    /// The part of that which its own work was the cause of, where it is known.
-    pub(crate) lag_own_ns: Option<u64>,
+    /// The part of that which its own work was the cause of.
+    pub(crate) lag_own_ns: u64,
     /// Share of the interval that its threads ran.
     pub(crate) busy_share: f64,
 }
@@ -202,9 +202,9 @@ impl Screen {
         }
         lines.extend(failures(&picture.failures));
         lines.push(dim(format!(
-            "generator    late by p99 {}{}; it runs {:.0} % of the time",
+            "generator    late by p99 {} (own work {}); it runs {:.0} % of the time",
             time(picture.lag_ns as f64),
-            picture.lag_own_ns.map(|ns| format!(" (own work {})", time(ns as f64))).unwrap_or_default(),
+            time(picture.lag_own_ns as f64),
             picture.busy_share * 100.0
         )));
         lines

@@ -7,7 +7,7 @@ mod own;
 mod siege;
 mod wrk;
 
-pub(super) use own::{machine, tcp};
+pub(super) use own::{lateness, machine, tcp, whose};
 
 use super::data::Results;
 use super::units::grouped;

@@ -232,19 +232,7 @@ fn generator(results: &Results<'_>, text: &mut String) {
         lateness(&record.lag),
         health.busy_share * 100.0,
     );
-    let _ = writeln!(
-        text,
-        "            its own work was the cause of {}; for the rest it was not run",
-        lateness(&record.lag_own),
-    );
-    let _ = writeln!(
-        text,
-        "            a turn of its loop took p50 {}, p99.9 {}, max {}",
-        time(record.turn.quantile_ns(0.5) as f64),
-        time(record.turn.quantile_ns(0.999) as f64),
-        time(record.turn.max_ns() as f64),
-    );
-    machine(health.machine, text);
+    whose(&record.lag_own, &record.turn, health.machine, text);
     for note in &health.notes {
         let _ = writeln!(text, "note        {note}");
     }
@@ -253,13 +241,27 @@ fn generator(results: &Results<'_>, text: &mut String) {
     }
 }
 
-fn lateness(lag: &Latencies) -> String {
+/// Whose a lag was: the part of its own work, how long its turns took, and what the machine had to do with it.
+pub(in crate::load) fn whose(own: &Latencies, turn: &Latencies, machine: Machine, text: &mut String) {
+    let _ = writeln!(text, "            its own work was the cause of {}; for the rest it was not run", lateness(own));
+    let _ = writeln!(
+        text,
+        "            a turn of its loop took p50 {}, p99.9 {}, max {}",
+        time(turn.quantile_ns(0.5) as f64),
+        time(turn.quantile_ns(0.999) as f64),
+        time(turn.max_ns() as f64),
+    );
+    self::machine(machine, text);
+}
+
+/// How late, at which share.
+pub(in crate::load) fn lateness(lag: &Latencies) -> String {
     let quantile = |quantile| time(lag.quantile_ns(quantile) as f64);
     let (p50, p99, p999, max) = (quantile(0.5), quantile(0.99), quantile(0.999), time(lag.max_ns() as f64));
     format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
 }
 
-/// What the machine had to do with the lag.
+/// What the machine had to do with a lag.
 pub(in crate::load) fn machine(machine: Machine, text: &mut String) {
     let known = machine.to_string();
     if !known.is_empty() {

@@ -58,6 +58,10 @@ struct File<'a> {
     pong: Latency,
     delivery: Latency,
     lag: Latency,
+    /// The part of the lag in which the generator itself ran.
+    lag_own: Latency,
+    /// How long the turns of its loops took.
+    turn: Latency,
     intervals: Vec<IntervalFigures>,
     /// What the kernel said of the sockets towards the target.
     sockets: Option<SocketFigures>,
@@ -193,6 +197,8 @@ pub(super) fn json(results: &Results<'_>) -> String {
         pong: Latency::from(&record.pong),
         delivery: Latency::from(&record.delivery),
         lag: Latency::from(&record.lag),
+        lag_own: Latency::from(&record.lag_own),
+        turn: Latency::from(&record.turn),
         intervals: results.rows.iter().map(IntervalFigures::from).collect(),
         sockets: results.sockets.map(SocketFigures::from),
         generator_cpu_s: record.spent.cpu_ns as f64 / 1e9,

@@ -101,7 +101,8 @@ impl Load for Options {
         );
         page.times("pong_seconds", "From due to pong; quantiles of the last interval.", &now.pong, &whole.pong);
         page.times("delivery_seconds", "From due to each delivery, likewise.", &now.delivery, &whole.delivery);
-        page.times("lag_seconds", "How late the generator itself was.", &now.lag, &whole.lag);
+        let (lag, own) = ([&now.lag, &whole.lag], [&now.lag_own, &whole.lag_own]);
+        page.generator(lag, own, whole.spent, interval.processors);
     }
 
     fn picture(&self, interval: &Interval<Record>, whole: &Record, threads: usize) -> Picture {
@@ -146,7 +147,7 @@ impl Load for Options {
             cells,
             failures: failures(whole),
             lag_ns: whole.lag.quantile_ns(0.99),
-            lag_own_ns: None,
+            lag_own_ns: whole.lag_own.quantile_ns(0.99),
             busy_share: now.spent.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
         }
     }

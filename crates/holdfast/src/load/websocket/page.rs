@@ -31,7 +31,7 @@ pub(super) fn document(results: &Results<'_>) -> Document {
     let health = results.health;
     let condition = Condition {
         lag: &summary.record.lag,
-        own: None,
+        own: &summary.record.lag_own,
         busy_share: health.busy_share,
         machine: health.machine.to_string(),
         void: &health.void,

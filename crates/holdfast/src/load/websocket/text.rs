@@ -1,7 +1,7 @@
 //! The report of a load of WebSockets, as text.
 
 use super::Results;
-use crate::load::style::{machine, plan_line, tcp};
+use crate::load::style::{lateness, plan_line, tcp, whose};
 use crate::load::units::{bytes, grouped, time};
 use load::websocket::{Ending, Record};
 use load::{Cause, Latencies};
@@ -201,16 +201,14 @@ fn times(record: &Record, text: &mut String) {
 }
 
 fn generator(results: &Results<'_>, text: &mut String) {
-    let lag = &results.summary.record.lag;
+    let record = &results.summary.record;
     let _ = writeln!(
         text,
-        "generator   late by p50 {}, p99 {}, max {}; busiest thread {:.0} %",
-        time(lag.quantile_ns(0.5) as f64),
-        time(lag.quantile_ns(0.99) as f64),
-        time(lag.max_ns() as f64),
+        "generator   late by {}; busiest thread {:.0} %",
+        lateness(&record.lag),
         results.health.busy_share * 100.0,
     );
-    machine(results.health.machine, text);
+    whose(&record.lag_own, &record.turn, results.health.machine, text);
     for note in &results.health.notes {
         let _ = writeln!(text, "note        {note}");
     }
