@@ -21,9 +21,6 @@ pub enum LineFault {
     /// A byte that no field name may have.
     #[error("a byte in the field name that is not a token character")]
     NameByte,
-    /// The name has characters that nginx calls invalid, and `ignore_invalid_headers` is off.
-    #[error("the field name has a character other than letters, digits and hyphen")]
-    InvalidName,
     /// NUL or another control character in the value.
     #[error("a control character in the field value")]
     ValueByte,

@@ -34,9 +34,9 @@ pub struct Limits {
     /// `underscores_in_headers`: whether `_` is an ordinary character of a field name. Off: see `ignore_invalid_headers`.
     pub underscores_in_headers: bool,
     /// `ignore_invalid_headers`. A name made of token characters that nginx does not count among the valid ones
-    /// (letters, digits, `-`, and `_` if allowed) is dropped when this is on, and the request refused with 400 when off.
+    /// (letters, digits, `-`, and `_` if allowed) is dropped when this is on, and taken like any other when off.
     ///
-    /// It does **not** make us drop what is no field at all: a line without colon, an empty name, a space before the
+    /// It does **not** make us drop, or take, what is no field at all: a line without colon, an empty name, a space before the
     /// colon or a byte that no token may have is always 400, because two parties that disagree about such a line
     /// disagree about the request.
     pub ignore_invalid_headers: bool,
@@ -67,6 +67,7 @@ impl Limits {
             line_bytes_max: self.line_bytes_max.max(other.line_bytes_max),
             fields_max: self.fields_max.max(other.fields_max),
             underscores_in_headers: self.underscores_in_headers || other.underscores_in_headers,
+            ignore_invalid_headers: self.ignore_invalid_headers && other.ignore_invalid_headers,
             ..self
         }
     }

@@ -124,15 +124,11 @@ impl RequestHead {
         if self.fields.iter().any(|field| line_bytes(field) > limits.line_bytes_max) {
             return Err(RequestError::FieldLineTooLong);
         }
-        if limits.underscores_in_headers {
+        if !limits.ignore_invalid_headers {
             return Ok(());
         }
-        let has_underscore = |field: &Field| field.name.of(bytes).contains(&b'_');
-        if !limits.ignore_invalid_headers && self.fields.iter().any(has_underscore) {
-            return Err(RequestError::InvalidField(crate::error::LineFault::InvalidName));
-        }
         let known = self.fields.len();
-        self.fields.retain(|field| !has_underscore(field));
+        self.fields.retain(|field| !is_dropped(scan::name_class(field.name.of(bytes)), limits));
         self.fields_dropped += (known - self.fields.len()) as u32;
         Ok(())
     }
@@ -208,7 +204,7 @@ fn parse_fields(
                 if head.fields.len() + head.fields_dropped as usize >= limits.fields_max {
                     return Err(RequestError::TooManyFields);
                 }
-                if is_dropped(name_class, limits)? {
+                if is_dropped(name_class, limits) {
                     head.fields_dropped += 1;
                     continue;
                 }
@@ -312,17 +308,11 @@ fn parse_version(bytes: &[u8], start: usize) -> Result<Option<(Option<Version>, 
     }
 }
 
-/// Whether a field is dropped for its name, or the request refused for it.
+/// Whether a field is dropped for its name.
 #[inline]
-fn is_dropped(name_class: u8, limits: &Limits) -> Result<bool, RequestError> {
+fn is_dropped(name_class: u8, limits: &Limits) -> bool {
     let tolerated = if limits.underscores_in_headers { scan::NAME_UNDERSCORE } else { 0 };
-    if name_class & (scan::NAME_UNDERSCORE | scan::NAME_UNUSUAL) & !tolerated == 0 {
-        return Ok(false);
-    }
-    if limits.ignore_invalid_headers {
-        return Ok(true);
-    }
-    Err(RequestError::InvalidField(crate::error::LineFault::InvalidName))
+    limits.ignore_invalid_headers && name_class & (scan::NAME_UNDERSCORE | scan::NAME_UNUSUAL) & !tolerated != 0
 }
 
 /// What is gathered from the fields and settled at the end of the head.

@@ -35,6 +35,11 @@ const fn name_classes() -> [u8; 256] {
     classes
 }
 
+/// The classes of all bytes of a field name.
+pub(crate) fn name_class(name: &[u8]) -> u8 {
+    name.iter().fold(0, |classes, &byte| classes | NAME_CLASS[usize::from(byte)])
+}
+
 /// Whether `byte` may stand in a token.
 #[inline]
 pub(crate) fn is_token_byte(byte: u8) -> bool {

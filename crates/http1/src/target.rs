@@ -182,6 +182,10 @@ fn finish_unusual(bytes: &[u8], target: &mut Target, method: Method) -> Result<O
 pub(crate) fn parse_host(bytes: &[u8], raw: Span) -> Option<Host> {
     let value = raw.of(bytes);
     let name_len = if value.first() == Some(&b'[') { ipv6_len(value)? } else { name_len(value)? };
+    if value.get(..name_len) == Some(b".") {
+        // The root alone is no host.
+        return None;
+    }
     let port = match value.get(name_len..)? {
         [] | [b':'] => None,
         [b':', digits @ ..] => Some(parse_port(digits)?),

@@ -104,9 +104,6 @@ impl Exchange {
                 Index::Failed(reply) => return Step::Reply(reply),
             }
         }
-        if self.method == Method::Post {
-            return Step::Reply(Reply::error(405));
-        }
         let path = match self.path_of(None) {
             Ok(path) => path,
             Err(reply) => return Step::Reply(reply),

@@ -316,10 +316,17 @@ impl Exchange {
         self.encode_added(self.status, out);
     }
 
+    /// Whether the client wants another protocol. As in nginx a WebSocket may be asked for without `Connection: upgrade`, which
+    /// some proxies in front of this one leave out.
+    fn asked_for_upgrade(&self) -> bool {
+        let upgrade = self.request.head.value(FieldId::Upgrade, &self.request.bytes);
+        self.request.head.upgrade.is_some() || upgrade.is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
+    }
+
     /// 101: good only if the client asked for it and the request that was sent asks for it, too.
     fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
         self.keep_response_head(head);
-        if self.request.head.upgrade.is_none() || !self.upgrade_sent {
+        if !self.asked_for_upgrade() || !self.upgrade_sent {
             let reason = "upstream sent 101 (Switching Protocols) although no upgrade was asked for".into();
             return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
         }

@@ -50,6 +50,8 @@ impl Exchange {
                 self.client_log(&format!("client sent invalid request: {}", error.explain()));
                 self.close = Some(CloseReason::BadRequest);
                 self.down.keepalive = false;
+                // nginx has not looked at Host by then.
+                self.choose_default_server()?;
                 Err(Reply::error(400))
             }
         }

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout)] // what was skipped, and what was asked for, is said
 
 mod accepted;
+mod application;
 mod cases;
 mod compare;
 mod log_lines;
@@ -33,7 +34,8 @@ fn nginx_and_the_gateway_answer_alike() {
     let silent = origin::Origin::bind(silent).unwrap().start().unwrap();
     let dead = dead_port();
     let dead_address = dead.local_addr().unwrap().as_socket().unwrap();
-    let upstreams = [origin.address(), dead_address, silent.address()];
+    let application = application::start();
+    let upstreams = [origin.address(), dead_address, silent.address(), application.address()];
 
     let accepted = accepted::read(include_str!("accepted.txt"));
     let only = std::env::var("DIFFERENTIAL").ok();

@@ -1,6 +1,7 @@
 //! What is asked: suites of cases, each suite with one configuration for both sides. A case is a line in a table; how a
 //! table becomes bytes stands here.
 
+mod applications;
 mod choosing;
 mod clients;
 mod files;
@@ -73,6 +74,12 @@ pub(crate) fn suites() -> Vec<Suite> {
         Suite { name: "clients", text: include_str!("clients.conf"), cases: clients::cases(), files: clients::files() },
         Suite { name: "gzip", text: include_str!("gzip.conf"), cases: gzip::cases(), files: gzip::files() },
         Suite { name: "limits", text: include_str!("limits.conf"), cases: limits::cases(), files: limits::files() },
+        Suite {
+            name: "applications",
+            text: include_str!("applications.conf"),
+            cases: applications::cases(),
+            files: applications::files(),
+        },
         Suite { name: "pages", text: include_str!("pages.conf"), cases: pages::cases(), files: pages::files() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
