@@ -4,4 +4,5 @@
 
 mod applications;
 mod run;
+mod services;
 mod sites;
