@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::load::{ERRORS_MAX, Loaded, start_of};
 use crate::source::Span;
-use crate::table::{Context, Contexts, Directive as Row, Support};
+use crate::table::{self, Context, Contexts, Directive as Row, Support};
 use crate::tree::{Block, Directive, Quote, Word};
 
 use suggest::{Suggestion, contexts_text};
@@ -290,6 +290,12 @@ impl<'r> Checker<'_, 'r> {
     }
 
     fn unknown(&mut self, it: Subject<'_>, context: Context, damaged: bool) {
+        if let Some(foreign) = table::foreign(&it.name.text()) {
+            let message = format!("directive \"{}\" is known but not supported by holdfast", it.name.text());
+            let hint = format!("it belongs to {}; {}", foreign.owner, foreign.instead);
+            self.push(Diagnostic::error(it.name.span, message).with_hint(hint));
+            return;
+        }
         let message = format!("unknown directive \"{}\"", it.name.text());
         let suggestion = suggest::suggest(it.name, context, self.index);
         if !damaged {
@@ -332,7 +338,9 @@ impl<'r> Checker<'_, 'r> {
 
     fn unsupported(&mut self, it: Subject<'_>, row: &Row) {
         let message = format!("directive \"{}\" is known but not supported by holdfast", row.name);
-        let hint = format!("it belongs to nginx's {}", row.module.0);
+        let instead = table::instead_of(row.module);
+        let end = if instead.is_empty() { String::new() } else { format!("; {instead}") };
+        let hint = format!("it belongs to nginx's {}{end}", row.module.0);
         self.push(Diagnostic::error(it.words(), message).with_hint(hint));
     }
 

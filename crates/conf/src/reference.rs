@@ -43,8 +43,24 @@ pub fn markdown() -> String {
             let _ = writeln!(page, "{}", line(row));
         }
     }
+    page.push_str(FOREIGN_HEAD);
+    for foreign in table::FOREIGN {
+        let names: Vec<String> = foreign.names.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(page, "| {} | {} | {} |", names.join(" "), foreign.owner, foreign.instead.replace('|', "\\|"));
+    }
     page
 }
+
+/// What the page says before the directives of others.
+const FOREIGN_HEAD: &str = "
+## Known from elsewhere
+
+What open-source nginx does not have: an error that says whose a directive is, and what does its work here. A name that ends in `*`
+stands for all that begin so.
+
+| directives | whose | instead |
+|---|---|---|
+";
 
 /// Whether a row gets an entry of its own rather than a line in a table.
 fn is_ours(row: &Directive) -> bool {

@@ -67,6 +67,25 @@ fn a_foreign_directive_is_told_from_a_mistyped_one() {
 }
 
 #[test]
+fn what_others_have_is_no_mistyped_name() {
+    for (text, hint) in [
+        ("http { api; }", "it belongs to NGINX Plus; `status_page` shows"),
+        ("http { more_set_headers 'X: 1'; }", "it belongs to the headers-more module; `add_header … always`"),
+        ("http { brotli on; }", "it belongs to the brotli and zstd modules; `gzip` compresses"),
+        (
+            "http { upstream a { check interval=3000; } }",
+            "it belongs to the module for active health checks of Tengine; `health_check`",
+        ),
+    ] {
+        let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
+        let found = check(&loaded, conf::table::all());
+        let name = text.split(&['{', ' ', ';'][..]).find(|word| conf::table::foreign(word).is_some()).unwrap();
+        assert_eq!(found[0].message, format!("directive \"{name}\" is known but not supported by holdfast"), "{text}");
+        assert!(found[0].hint.as_deref().is_some_and(|said| said.starts_with(hint)), "{:?}", found[0].hint);
+    }
+}
+
+#[test]
 fn what_has_nothing_to_do_is_noted_once() {
     let notes = found("accepted 1; accepted 2; only 1; accepted 3;");
     assert!(notes.iter().all(|note| note.severity == Severity::Note));

@@ -8,6 +8,7 @@ mod acts;
 mod client;
 mod content;
 mod fastcgi;
+mod foreign;
 mod grpc;
 mod http;
 mod limits;
@@ -29,6 +30,7 @@ mod tls;
 mod upstream;
 mod uwsgi;
 
+pub use foreign::{FOREIGN, Foreign, foreign};
 pub use spec::{Args, Context, Contexts, Directive, Inherit, Module, Support};
 
 use rustc_hash::FxHashMap;
@@ -95,6 +97,37 @@ pub fn rows(name: &str) -> &'static [Directive] {
 /// The row of a name in a context. Where there is none, [`rows`] says in which contexts the name is known.
 pub fn find(name: &str, context: Context) -> Option<&'static Directive> {
     rows(name).iter().find(|row| row.contexts.contains(context))
+}
+
+/// What does the work here of a module whose directives are not supported, or why nothing does; empty where its name says all.
+pub fn instead_of(module: Module) -> &'static str {
+    match module.0 {
+        "ngx_http_ssl_module" | "ngx_mail_ssl_module" | "ngx_stream_ssl_module" => {
+            "TLS is not spoken yet: let something in front of holdfast end it"
+        }
+        "ngx_http_v2_module" | "ngx_http_v3_module" => {
+            "HTTP/1.1 is what is spoken: let something in front of holdfast speak it"
+        }
+        "ngx_http_auth_basic_module" | "ngx_http_auth_request_module" => {
+            "`allow` and `deny` know addresses; names and passwords are the upstream's"
+        }
+        "ngx_http_sub_module"
+        | "ngx_http_addition_module"
+        | "ngx_http_ssi_filter_module"
+        | "ngx_http_charset_module" => "bodies are passed on as they are",
+        "ngx_http_fastcgi_module"
+        | "ngx_http_uwsgi_module"
+        | "ngx_http_scgi_module"
+        | "ngx_http_grpc_module"
+        | "ngx_http_memcached_module" => "requests are passed on by HTTP/1.1 alone: `proxy_pass`",
+        "ngx_http_gzip_static_module" | "ngx_http_gunzip_module" => "`gzip` compresses while it sends",
+        "ngx_http_js_module" | "ngx_http_perl_module" => {
+            "no scripts run here; `map`, `if`, `rewrite` and `split_clients` do much of what they are used for"
+        }
+        name if name.starts_with("ngx_stream_") => "HTTP is all that is spoken: leave `stream` with nginx",
+        name if name.starts_with("ngx_mail_") => "HTTP is all that is spoken: leave `mail` with nginx",
+        _ => "",
+    }
 }
 
 /// Whether holdfast stands in for a module of nginx, by its name, for example `ngx_http_realip_module`: the answer to a
