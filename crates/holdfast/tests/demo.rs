@@ -4,11 +4,14 @@
 #[allow(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, kill};
 use report::{Block, Document};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -124,6 +127,104 @@ fn a_demo_needs_neither_nginx_nor_namespaces_and_names_what_is_absent() {
         }
     }
     assert_eq!(left_in(bare.folder.path()), [""; 0]);
+}
+
+/// Nobody, by number.
+const NOBODY: u32 = 65_534;
+
+/// A plain user's command line where no namespace can be made, not even by a user for itself: within a user namespace that maps
+/// nobody, as in a container that was made without rights.
+fn as_plain_user(command: &Command) -> Command {
+    let plain = |program: &OsStr| {
+        let mut command = Command::new(program);
+        if nix::unistd::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    };
+    let may = plain(OsStr::new("unshare")).args(["--user", "true"]).current_dir("/").stderr(Stdio::null()).status();
+    // Where users may have no namespace at all there is none to make one less of.
+    let mut denied = if may.is_ok_and(|status| status.success()) {
+        let mut denied = plain(OsStr::new("unshare"));
+        denied.arg("--user").arg(command.get_program());
+        denied
+    } else {
+        plain(command.get_program())
+    };
+    denied.args(command.get_args()).stdin(Stdio::null());
+    denied.current_dir(command.get_current_dir().expect("it has a folder of its own"));
+    command.get_envs().for_each(|(name, value)| _ = value.map(|value| denied.env(name, value)));
+    denied
+}
+
+#[test]
+fn a_plain_user_without_namespaces_has_it_on_the_loopback_and_is_told_what_that_changes() {
+    let _alone = alone();
+    let bare = Bare::new();
+    if nix::unistd::geteuid().is_root() {
+        chown(bare.folder.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+    let mut command = as_plain_user(&bare.demo());
+    // With ip and unshare, which it may use and which avail nothing.
+    let output = command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().expect("it starts");
+    let (said, told) = (text(&output.stderr), flat(&output));
+    assert_eq!(output.status.code(), Some(0), "{said}{told}");
+    assert!(said.contains("network: Loopback, since no network namespace can be made: ip: "), "{said}");
+    for words in [
+        "network the machine's own loopback: both ends of a connection and the machine's other sockets are counted on every host, what \
+         a sample leaves in TIME_WAIT is there for the next one, sysctls are the machine's, and tcp_tw_reuse = 2 takes ports out of \
+         TIME_WAIT after a second",
+        "network instead of what was asked for, since no network namespace can be made: ip: ",
+        "(be root, or let users have namespaces: kernel.unprivileged_userns_clone = 1",
+        "Without a pool holdfast opened",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in\n{}", text(&output.stdout));
+    }
+    assert_eq!(left_in(bare.folder.path()), [""; 0]);
+}
+
+#[test]
+fn on_one_core_it_says_that_all_share_it() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let demo = demo(folder.path(), &["--rounds", "1", "--requests", "500"]);
+    // The first of those that this test itself may use.
+    let cores = sched_getaffinity(nix::unistd::Pid::from_raw(0)).expect("the kernel tells");
+    let core = (0..CpuSet::count()).find(|core| cores.is_set(*core).is_ok_and(|is| is)).expect("it runs on one");
+    let mut on_one = Command::new("taskset");
+    on_one.args(["--cpu-list", &core.to_string()]).arg(demo.get_program()).args(demo.get_args());
+    on_one.current_dir(folder.path()).stdin(Stdio::null());
+    demo.get_envs().for_each(|(name, value)| _ = value.map(|value| on_one.env(name, value)));
+    let output = on_one.output().expect("util-linux is installed");
+    let told = flat(&output);
+    assert_eq!(output.status.code(), Some(0), "{}{told}", text(&output.stderr));
+    for words in [
+        "processor 1 × ",
+        "client, proxy and origin have one core together, on which each waits for the others",
+        "Without a pool holdfast opened",
+    ] {
+        assert!(told.contains(words), "{words:?} is not in\n{}", text(&output.stdout));
+    }
+    assert_eq!(left_in(folder.path()), [""; 0]);
+}
+
+#[test]
+fn what_goes_into_a_pipe_is_plain_text() {
+    let _alone = alone();
+    let bare = Bare::new();
+    let output = bare.demo().output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for (name, bytes) in [("standard output", &output.stdout), ("standard error", &output.stderr)] {
+        let steers = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!text(bytes).contains(steers), "{name} steers a terminal: {:?}", text(bytes));
+    }
+    // One line a sample, so that a log of it can be read; the words themselves are no wider than mail.
+    let lines: Vec<String> = text(&output.stderr).lines().map(str::to_owned).collect();
+    let taken = |line: &&String| line.starts_with('[') && line.contains("requests/s");
+    assert!(lines.iter().filter(taken).count() >= 3, "{lines:?}");
+    let wide: Vec<String> =
+        text(&output.stdout).lines().filter(|line| line.chars().count() > 120).map(str::to_owned).collect();
+    assert_eq!(wide, [""; 0]);
 }
 
 #[test]

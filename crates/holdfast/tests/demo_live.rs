@@ -26,6 +26,9 @@ fn it_ends_by_itself_and_its_story_stands_on_the_terminal() {
     assert_eq!(status, Some(0), "{written:?}");
     let story = after_the_view(&written);
     assert!(story.contains("What it means") && story.contains("Without a pool holdfast opened"), "{story:?}");
+    // The terminal has 80 columns, and breaks no line of it.
+    let wide: Vec<&str> = story.lines().filter(|line| line.trim_end().chars().count() > 80).collect();
+    assert_eq!(wide, [""; 0]);
 }
 
 #[test]
@@ -34,6 +37,9 @@ fn states_are_seen_while_it_runs_and_a_key_stops_it() {
     // So many that somebody looks before they are over, however fast the machine is.
     let mut live = Live::start("demo", &["--rounds", "50", "--requests", "50000", "--seconds", "600"]);
     live.wait_for("ESTABLISHED");
+    live.wait_until("it says who closed first", |lines| {
+        lines.iter().any(|line| line.starts_with("  the port's own") && line.ends_with("which closed first"))
+    });
     live.press("q");
     let (status, written) = live.wait_for_the_end();
     assert_eq!(status, Some(1), "{written:?}");

@@ -86,7 +86,7 @@ fn a_file_with_slips_is_refused_with_line_column_and_hint() {
     let file = folder.path().join("sizes.toml");
     fs::write(&file, SIZES).expect("there is room");
     let sound = lab(&["check", "sizes.toml"], folder.path());
-    let said = "sizes.toml: sound: 2 arms, 2 rounds, 1 claims, takes 7 s\n";
+    let said = "sizes.toml: sound: 2 arms, 2 rounds, 1 claim, takes 5 s\n";
     assert_eq!((sound.status.code(), text(&sound.stdout).as_str()), (Some(0), said), "{}", text(&sound.stderr));
     let started = lab(&["show", "sizes.toml", "--arm", "large"], folder.path());
     assert!(text(&started.stdout).contains("http://127.77.0.1:28491/bytes/20000"), "{}", text(&started.stdout));
@@ -137,6 +137,53 @@ fn a_run_leaves_its_record_from_which_the_report_is_made_again() {
     assert_eq!(fs::read_to_string(folder.path().join("again.md")).expect("Markdown"), markdown);
     let json = lab(&["report", file, "--json"], folder.path());
     assert!(serde_json::from_slice::<report::Document>(&json.stdout).is_ok());
+}
+
+#[test]
+fn a_program_that_only_waits_is_an_arm_beside_one_that_sends() {
+    let folder = folder();
+    let both = SIZES.replace("28491", "28493").replace("arguments = [\"-c\", \"2\"]\n", "may_limit = true\n");
+    let small = "name = \"small\"\narguments = [\"-c\", \"2\", \"-R\", \"400/s\"]";
+    let both = both.replace("name = \"small\"", small).replace("name = \"large\"", "name = \"only waits\"").replace(
+        "values = { bytes = \"20000\" }",
+        "without = [\"origin\"]\nclients = { client = \"floor\" }\narguments = [\"-R\", \"400/s\", \"--work\", \"10us\"]",
+    );
+    let claim = "[[claim]]\nsays = \"beyond a program that only waits\"\nfigure = \"client.lag_ms.p99.9\"\nof = \"small\"\n\
+                 against = \"only waits\"\nmore_at_most = 60000\n";
+    fs::write(folder.path().join("floor.toml"), both + claim).expect("there is room");
+    let ran = lab(&["run", "floor.toml", "--rounds", "6", "--out", "results"], folder.path());
+    assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    let record = Record::read(&ending(&folder.path().join("results"), "json")).expect("a record");
+    for sample in &record.samples {
+        let of = |name: &str| sample.figures.get(name).copied();
+        let lag = of("client.lag_ms.p99.9").unwrap_or_else(|| panic!("{sample:?}"));
+        assert!(lag.is_finite() && lag >= of("client.lag_ms.p50").unwrap_or(f64::MAX), "{sample:?}");
+        // Who waits asks nobody: there is no rate of nothing, and nothing has failed.
+        let asks = sample.arm == "small";
+        assert_eq!((of("requests_per_second").is_some(), of("failed")), (asks, Some(0.0)), "{sample:?}");
+        assert_eq!((of("client.busy_share").is_some(), sample.void.as_ref()), (!asks, None), "{sample:?}");
+    }
+    let said = text(&ran.stdout);
+    assert!(said.contains("How late the loads themselves were") && said.contains("client.lag_ms.p99.9"), "{said}");
+    assert!(said.contains("[holds] beyond a program that only waits"), "{said}");
+
+    fs::write(folder.path().join("floor.toml"), SIZES.replace("seconds = 0.5", "program = \"floor\"\nrequests = 9"))
+        .expect("room");
+    let refused = lab(&["check", "floor.toml"], folder.path());
+    assert!(text(&refused.stderr).contains("this program counts seconds, not requests"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn the_quick_form_is_shown_as_it_is_run() {
+    let folder = folder();
+    let shown = |arguments: &[&str]| text(&lab(arguments, folder.path()).stdout);
+    let (whole, quick) = (shown(&["show", "pool-throughput"]), shown(&["show", "pool-throughput", "--quick"]));
+    assert!(
+        whole.contains("10, and up to 2 for void ones, arms forward") && whole.contains("haproxy pooled kept"),
+        "{whole}"
+    );
+    let arms = quick.split("What is claimed").next().unwrap_or_default();
+    assert!(quick.contains("8, and up to ") && !arms.contains("haproxy pooled"), "{quick}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What options make of an experiment: fewer rounds, other values, some of the arms, each arm against itself. The result is what
 //! a record keeps, so that nothing about a run depends on options that are no longer known.
 
-use crate::experiment::{Claim, Experiment, Order};
+use crate::experiment::{Claim, Experiment, Form, Order};
 use crate::fault::suggestion;
 use crate::limits::ROUNDS_MAX;
 use std::collections::BTreeSet;
@@ -33,6 +33,8 @@ impl Experiment {
         if how.quick {
             adapted.make_quick(how.arms.is_empty());
         }
+        let form = if how.quick { Form::Quick } else { Form::Full };
+        adapted.claims.retain(|claim| claim.only.is_none_or(|only| only == form));
         if let Some(rounds) = how.rounds {
             if !(1..=ROUNDS_MAX).contains(&rounds) {
                 return Err(format!("{rounds} rounds: from 1 to {ROUNDS_MAX}"));

@@ -247,7 +247,8 @@ pub struct Load {
     /// Ours if not said.
     #[serde(default)]
     pub program: Client,
-    /// What is asked for. A template.
+    /// What is asked for; only `floor` asks for nothing. A template.
+    #[serde(default)]
     pub url: String,
     /// In its program's own words, such as `-c 30 -k`. Templates.
     #[serde(default)]
@@ -302,6 +303,21 @@ pub enum Client {
     Oha,
     /// `holdfast lab hold`: opens `-c` connections one after the other and holds them, `--kind idle`, `half-head` or `tunnel`.
     Hold,
+    /// `holdfast load floor`: asks nobody for anything; it waits for the moments at which requests of `-R` would be due, and tells how
+    /// late it was woken, in the figures that `holdfast load` has for its own lag.
+    Floor,
+}
+
+impl Client {
+    /// Whether it sends anything to anybody.
+    pub fn asks(self) -> bool {
+        self != Self::Floor
+    }
+
+    /// Whether it is this program itself.
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Load | Self::Hold | Self::Floor)
+    }
 }
 
 /// Something that is watched in addition.
@@ -442,4 +458,17 @@ pub struct Claim {
     /// What is shown rather than claimed: reported like the others, but its failing does not make the run fail.
     #[serde(default)]
     pub observed: bool,
+    /// Claimed of this form alone: what needs a time that `--quick` does not have, or what stands there in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Form>,
+}
+
+/// Which form of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// With `--quick`.
+    Quick,
+    /// Without.
+    Full,
 }

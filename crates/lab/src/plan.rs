@@ -121,7 +121,7 @@ pub struct StagedLoad {
     pub folder: PathBuf,
     /// To be written into the folder before it is started.
     pub files: Vec<StagedFile>,
-    /// What is asked for.
+    /// What is asked for; empty where nobody is asked.
     pub url: String,
     /// In the program's own words.
     pub arguments: Vec<String>,
@@ -313,7 +313,9 @@ fn load(
         Some(url) => (url, arm_path.then("url")),
         None => (&load.url, here.then("url")),
     };
-    let url = scope.text(&mut owner, url, &url_path);
+    let program = arm.and_then(|arm| arm.clients.get(&name)).copied().unwrap_or(load.program);
+    // What asks nobody needs nothing that the others' URL speaks of.
+    let url = if program.asks() { scope.text(&mut owner, url, &url_path) } else { String::new() };
     let mut arguments = scope.texts(&mut owner, &load.arguments, &here.then("arguments"));
     arguments.extend(scope.texts(&mut owner, of_arm, &arm_path.then("arguments")));
     let amount = match (load.requests, load.seconds) {
@@ -324,7 +326,7 @@ fn load(
         place: site.places.of(here),
         // A load without a host is refused when the experiment is checked.
         host: experiment.host_of_load(load.host.as_deref()).unwrap_or_default(),
-        program: arm.and_then(|arm| arm.clients.get(&name)).copied().unwrap_or(load.program),
+        program,
         files: scope.files(&mut owner),
         folder: owner.folder,
         url,

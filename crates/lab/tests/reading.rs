@@ -328,6 +328,12 @@ fn claims_that_nothing_can_decide_are_refused() {
         "arm \"direct\" does without what \"cores.proxy\" is measured of",
         "",
     );
+    let quick = "[quick]\narms = [\"direct\", \"pooled\"]\n\n[hosts.client]";
+    let only_quick =
+        SMALL.replacen("[hosts.client]", quick, 1).replacen("of = \"pooled\"", "of = \"pooled\"\nonly = \"quick\"", 1);
+    let said = parse(&only_quick).map(|_| ()).expect_err("an arm that it does not have");
+    assert!(said.contains("`--quick` does not run \"unpooled\"") && said.contains("[quick]"), "{said}");
+    parse(&only_quick.replace("only = \"quick\"", "only = \"full\"")).unwrap_or_else(|refused| panic!("{refused}"));
     is_said("times_at_least = 1.2\n", "", "[[claim]]\nsays = \"a pool", "nothing is claimed here", "`times_at_least`");
     is_said(
         "times_at_least = 1.2",
@@ -377,9 +383,33 @@ fn loads_without_end_and_nights_without_end_are_refused() {
         "this program counts seconds, not requests",
         "write `seconds`",
     );
+    let floor = "clients = { client = \"floor\" }\nvalues = { pool = \"\" }";
+    is_said(
+        "values = { pool = \"\" }",
+        floor,
+        "client = \"floor\"",
+        "this program counts seconds, not requests",
+        "write `seconds`",
+    );
     is_said("requests = 1000", "seconds = 10000", "8\norder", "24 samples of 10001 s are 67 hours", "at most 48 hours");
     let twice = "[[load]]\nurl = \"http://{{origin}}:8081/\"\nseconds = 1\n";
     is_said(END, &with(twice), "[[load]]\nurl", "another load is called \"client\" already", "a `name` of its own");
+}
+
+#[test]
+fn a_load_that_asks_for_nothing_is_refused_and_one_that_only_waits_may() {
+    let url = "url = \"http://{{proxy.2}}:8080/\"\n";
+    is_said(url, "", "[[load]]", "load \"client\" has no \"url\"", "add `url`");
+    let waits = "program = \"floor\"\narguments = [\"-R\", \"9/s\"]\nseconds = 1.0\n";
+    let asks = format!("program = \"ab\"\n{url}arguments = [\"-c\", \"{{{{connections}}}}\"]\nrequests = 1000\n");
+    parse(&SMALL.replacen(&asks, waits, 1)).unwrap_or_else(|refused| panic!("{refused}"));
+    // One arm that asks after all.
+    let asking = "programs = { proxy = \"holdfast\" }\nclients = { client = \"wrk\" }";
+    let text = SMALL.replacen(&asks, waits, 1).replace("programs = { proxy = \"holdfast\" }", asking);
+    let said = parse(&text).map(|_| ()).expect_err("it has nothing to ask for");
+    let line = text[..text.find("clients = ").unwrap()].lines().count() + 1;
+    assert!(said.starts_with(&format!("small.toml:{line}:13: load \"client\" has no \"url\"")), "{said}");
+    parse(&text.replace(asking, &format!("{url}{asking}"))).unwrap_or_else(|refused| panic!("{refused}"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the small experiment comes to for each of its arms, with options, and as a control.
 
-use lab::experiment::{NetworkKind, Order, Probe, Ready};
+use lab::experiment::{Client, Form, NetworkKind, Order, Probe, Ready};
 use lab::plan::{Amount, Content, Program, Site, Staged, addresses, staged};
 use lab::{Adaptation, Experiment, Loaded};
 use std::net::Ipv4Addr;
@@ -75,6 +75,17 @@ fn arms_differ_in_what_they_say() {
 }
 
 #[test]
+fn an_arm_that_only_waits_needs_nothing_of_the_url_of_the_others() {
+    let mut experiment = loaded().experiment;
+    experiment.loads[0].url = "http://{{proxy.2}}:{{port}}/".to_owned();
+    experiment.arms.truncate(1);
+    experiment.arms[0].url = None;
+    experiment.arms[0].clients.insert("client".to_owned(), Client::Floor);
+    let waits = stage(&experiment, "direct", NetworkKind::Hosts);
+    assert_eq!((waits.loads[0].program, waits.loads[0].url.as_str()), (Client::Floor, ""));
+}
+
+#[test]
 fn without_namespaces_hosts_are_addresses_of_a_loopback() {
     let pooled = stage(&loaded().experiment, "pooled", NetworkKind::Loopback);
     assert_eq!(pooled.hosts[2].addresses, [Ipv4Addr::new(127, 77, 2, 1), Ipv4Addr::new(127, 77, 2, 2)]);
@@ -97,6 +108,15 @@ fn quick_and_options_change_what_they_name() {
     assert_eq!((quick.loads[0].requests, quick.loads[0].seconds), (Some(10), None));
     assert!(quick.arms.iter().all(|arm| arm.values["pool"] == "keepalive 4;"));
     assert_eq!(quick.claims, experiment.claims, "what is not run is said to be so, and not left out");
+
+    experiment.claims[0].only = Some(Form::Full);
+    experiment.claims[1].only = Some(Form::Quick);
+    let claimed = |how: &Adaptation| {
+        let claims = experiment.adapted(how).expect("all is there").claims;
+        claims.into_iter().map(|claim| claim.only).collect::<Vec<_>>()
+    };
+    assert_eq!(claimed(&how), [Some(Form::Quick)]);
+    assert_eq!(claimed(&Adaptation::default()), [Some(Form::Full)]);
 
     let how = Adaptation { rounds: Some(9), arms: vec!["unpooled".to_owned()], ..how };
     let chosen = experiment.adapted(&how).expect("all is there");

@@ -181,3 +181,15 @@ proptest! {
         prop_assert!(json::parse(&json::render(&document)).is_ok());
     }
 }
+
+#[test]
+fn a_fact_whose_name_is_long_stands_below_it() {
+    let document = Document::new("T", "made")
+        .fact("short", "one")
+        .fact("a name that takes more than a third of it, since", "two words");
+    let text = text::render(&document, 60);
+    assert!(text.ends_with("short                 one\na name that takes more than a third of it, since\n                      two words\n"), "{text}");
+    let wide = text::render(&document, 200);
+    let expected = "a name that takes more than a third of it, since  two words\n";
+    assert!(wide.ends_with(expected), "{wide}");
+}

@@ -42,6 +42,8 @@ struct Row {
 
 /// Counts of sockets by state, of each probe.
 type States = Vec<[u64; State::ALL.len()]>;
+/// What TIME_WAIT sockets of a port's own side are called, and what they say of it.
+const CLOSED_FIRST: [&str; 2] = ["  the port's own", "which closed first"];
 
 /// All that is drawn.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ pub(super) struct Screen {
     doing: String,
     /// Of the sample under way, or of the last one until the next one is loaded.
     looks: Vec<States>,
+    /// Of the last look: sockets in TIME_WAIT that are the port's own side, of each probe.
+    closed_first: Vec<u64>,
     stopping: bool,
 }
 
@@ -75,6 +79,7 @@ impl Screen {
             sample: (0, 0, String::new()),
             doing: "looking for programs".to_owned(),
             looks: Vec::new(),
+            closed_first: Vec::new(),
             stopping: false,
         }
     }
@@ -106,6 +111,7 @@ impl Screen {
                 self.doing = format!("loading for {seconds:.1} s");
                 let count = |name: String| numbers.get(&name).map_or(0, |count| *count as u64);
                 let of = |probe: &String| State::ALL.map(|state| count(format!("sockets.{probe}.{}", state.name())));
+                self.closed_first = self.probes.iter().map(|probe| count(format!("closed_first.{probe}"))).collect();
                 if self.looks.len() < LOOKS_MAX {
                     self.looks.push(self.probes.iter().map(of).collect());
                 }
@@ -209,6 +215,11 @@ impl Screen {
             let now = of(last);
             let count = |at: usize| now.get(at).map(|count| grouped(*count)).unwrap_or_default();
             lines.push(columns([state.name(), &count(0), &count(1), ""], &sparkline(&over_time, room)));
+            if state == State::TimeWait {
+                let own = |at: usize| self.closed_first.get(at).map(|count| grouped(*count)).unwrap_or_default();
+                let [name, meaning] = CLOSED_FIRST;
+                lines.push(columns([name, &own(0), &own(1), ""], meaning));
+            }
         }
         lines
     }

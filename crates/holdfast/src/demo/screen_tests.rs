@@ -54,6 +54,7 @@ fn a_run_under_way_shows_its_arms_and_what_the_connections_do() {
             ("sockets.origin.ESTABLISHED", established),
             ("sockets.origin.LISTEN", 1.0),
             ("sockets.proxy.TIME_WAIT", 1234.0),
+            ("closed_first.proxy", 1200.0),
         ];
         let numbers = numbers.map(|(name, value)| (name.to_owned(), value)).into();
         screen.take(&Event::Looked(0.3, &numbers));
@@ -72,6 +73,7 @@ fn a_run_under_way_shows_its_arms_and_what_the_connections_do() {
             "sockets           origin's port  proxy's port               over the load",
             "ESTABLISHED                  60             0               ▁█",
             "TIME_WAIT                     0         1,234               ▁▁",
+            "  the port's own              0         1,200               which closed first",
             "q stop, and show what was measured",
         ],
     );

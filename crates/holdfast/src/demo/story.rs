@@ -9,8 +9,10 @@ use ::report::{Cell, Document, Section, Severity, Table, Unit, Verdict};
 use stats::Summary;
 use stats::verdict::ROUNDS_MIN;
 
-/// The process that is compared.
+/// The process that is compared, and its port.
 const PROXY: &str = "proxy";
+/// The port that it connects to.
+const ORIGIN: &str = "origin";
 /// What stands behind the program in the names of arms without and with a pool.
 const KINDS: [&str; 2] = ["unpooled", "pooled"];
 /// What figures belong to, of everything that the record knows about the machine.
@@ -45,16 +47,17 @@ fn facts(record: &Record) -> Vec<(String, String)> {
     let requests = record.experiment.loads.iter().filter_map(|load| load.requests).sum::<u64>();
     let arguments = record.experiment.loads.iter().flat_map(|load| &load.arguments).cloned().collect::<Vec<_>>();
     let method = format!(
-        "at most {} of all arms, there and back; per sample all servers start afresh, {} s warm-up, then {requests} requests for a \
+        "at most {} of all arms, there and back; per sample all servers start afresh, {} s warm-up, then {} for a \
          page of 612 bytes by `holdfast load {} --no-keepalive`: each over a connection of its own",
-        counted(method.rounds as usize),
+        counted(method.rounds.into(), "round"),
         method.warm_up,
+        counted(requests, "request"),
         arguments.join(" "),
     );
     let known = |name: &&str| record.fingerprint.iter().find(|(known, _)| known == name).cloned();
     let mut facts: Vec<(String, String)> = FACTS.iter().filter_map(known).collect();
     facts.push(("method".to_owned(), method));
-    facts.push(("figures".to_owned(), format!("median [least–most] of {}", counted(rounds(record)))));
+    facts.push(("figures".to_owned(), format!("median [least–most] of {}", counted(rounds(record), "round"))));
     facts
 }
 
@@ -145,7 +148,9 @@ fn connections(record: &Record, arms: &Arms<'_>) -> Section {
         let cells = [by_client, by_proxy].map(|of| spread(&computed(arm, of), 1.0));
         opened = opened.row([arm.name.into()].into_iter().chain(cells).collect());
     }
-    let mut section = Section::new("Connections").table(opened);
+    let note = "Who closes first keeps the socket in TIME_WAIT. At each port the last column is how much of what stands there in TIME_WAIT \
+                is the port's own side: 100 says that it always closed first, 0 that the other side did.";
+    let mut section = Section::new("Connections").table(opened).note(Severity::Note, note);
     let ports = record.experiment.probes.iter().filter_map(|probe| match probe {
         ::lab::experiment::Probe::Port { name, .. } => Some(name),
         _ => None,
@@ -153,7 +158,8 @@ fn connections(record: &Record, arms: &Arms<'_>) -> Section {
     for port in ports {
         let title = format!("Sockets at the {port}'s port, both ends counted, mean over the load");
         let states = ["ESTABLISHED", "TIME_WAIT"];
-        let mut table = Table::new(&title, &["arm", "ESTABLISHED", "TIME_WAIT", "all others"]);
+        let closed_first = format!("of TIME_WAIT the {port}'s, %");
+        let mut table = Table::new(&title, &["arm", "ESTABLISHED", "TIME_WAIT", "all others", &closed_first]);
         for arm in arms.iter() {
             let of = |sample: &Sample, name: &str| sample.figures.get(&format!("sockets.{port}{name}.net")).copied();
             let [established, time_wait] = states.map(|state| computed(arm, |sample| of(sample, &format!(".{state}"))));
@@ -161,8 +167,9 @@ fn connections(record: &Record, arms: &Arms<'_>) -> Section {
                 let known = states.iter().filter_map(|state| of(sample, &format!(".{state}"))).sum::<f64>();
                 Some((of(sample, "")? - known).max(0.0))
             });
+            let first = spread(&computed(arm, |sample| closed_first_share(sample, port)), 100.0);
             let cells = [established, time_wait, others].map(|values| spread(&values, 1.0));
-            table = table.row([arm.name.into()].into_iter().chain(cells).collect());
+            table = table.row([arm.name.into()].into_iter().chain(cells).chain([first]).collect());
         }
         section = section.table(table);
     }
@@ -181,6 +188,17 @@ fn by_proxy(sample: &Sample) -> Option<f64> {
     per_request(sample, all - sample.figures.get("client.connections_opened")?)
 }
 
+/// Fewer sockets than this say nothing about who closes first.
+const CLOSED_MIN: f64 = 10.0;
+
+/// How much of what is left in TIME_WAIT at a port is the side's that listens there, which closed first then. `None` where
+/// next to nothing is.
+fn closed_first_share(sample: &Sample, port: &str) -> Option<f64> {
+    let of = |name: &str| sample.figures.get(name).copied();
+    let all = of(&format!("sockets.{port}.TIME_WAIT.end")).filter(|all| *all >= CLOSED_MIN)?;
+    Some((of(&format!("closed_first.{port}.end"))? / all).clamp(0.0, 1.0))
+}
+
 fn per_request(sample: &Sample, count: f64) -> Option<f64> {
     let requests = sample.figures.get("requests").copied().filter(|requests| *requests > 0.0)?;
     Some((count / requests).max(0.0))
@@ -196,8 +214,8 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
             section = section.note(Severity::Note, sentence);
         }
     }
-    if rounds(record) < ROUNDS_MIN {
-        let few = counted(rounds(record));
+    if rounds(record) < ROUNDS_MIN as u64 {
+        let few = counted(rounds(record), "round");
         let what =
             format!("Too few for verdicts: {few}, where {ROUNDS_MIN} are needed. These are figures, and no more.");
         section = section.note(Severity::Warning, what);
@@ -217,9 +235,15 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
             names.join(", ")
         ),
     };
+    let shared = match cores(record) {
+        Some(1) => {
+            "client, proxy and origin have one core together, on which each waits for the others: requests/s say what all three cost, \
+             and how fast none of them is by itself."
+        }
+        _ => "client, proxy and origin take these cores from each other.",
+    };
     let care = format!(
-        "Read it with care: client, proxy and origin take these cores from each other.{client} CPU per request of the proxy is what \
-         tells, and what travels to another machine."
+        "Read it with care: {shared}{client} CPU per request of the proxy is what tells, and what travels to another machine."
     );
     section = section.note(Severity::Note, care);
     let held = "TIME_WAIT stays for a minute at the end that closed first, and each holds a port towards its destination; here the \
@@ -230,6 +254,12 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
     section.note(Severity::Note, held).note(Severity::Note, more)
 }
 
+/// How many the demo might use, where the record says so: `2 × Xeon`.
+fn cores(record: &Record) -> Option<u32> {
+    let (_, processor) = record.fingerprint.iter().find(|(name, _)| name == "processor")?;
+    processor.split_once(" × ")?.0.parse().ok()
+}
+
 /// What the pool changed for one program.
 fn in_words(program: &str, without: &Arm<'_>, with: &Arm<'_>) -> Option<String> {
     let median = |values: &[f64]| Summary::of(values).map(|summary| summary.median);
@@ -238,25 +268,61 @@ fn in_words(program: &str, without: &Arm<'_>, with: &Arm<'_>) -> Option<String> 
     let [cpu_without, cpu_with] = [without, with].map(|arm| arm.median(&cpu));
     let saved = median(&with.over(without, &cpu))?;
     let faster = median(&with.over(without, "requests_per_second"))?;
+    let closed = median(&computed(without, |sample| closed_first_share(sample, ORIGIN)));
     Some(format!(
-        "Without a pool {program} opened {} connections to the origin per request, and used {} µs of CPU for it; with a pool {} and {} µs, \
-         which is {:.0} % of that. The client got {:.2} times the requests/s.",
-        digits(opened_without?),
+        "Without a pool {program} opened {}, and used {} µs of CPU per request; with a pool it opened {}, and used {} µs, \
+         which is {:.0} % of that. The client got {:.2} times the requests/s.{}",
+        connections_to_origin(opened_without?),
         digits(cpu_without?),
-        digits(opened_with?),
+        connections_to_origin(opened_with?),
         digits(cpu_with?),
         saved * 100.0,
         faster,
+        closed.map(|share| who_closed_first(program, share)).unwrap_or_default(),
     ))
 }
 
-/// Rounds of which there is a sample.
-fn rounds(record: &Record) -> usize {
-    record.samples.iter().map(|sample| sample.round as usize + 1).max().unwrap_or(0)
+/// How many for each request, as people say it.
+fn connections_to_origin(per_request: f64) -> String {
+    match digits(per_request).as_str() {
+        "0" => "no connection to the origin".to_owned(),
+        "1" => "a connection to the origin for each request".to_owned(),
+        count => format!("{count} connections to the origin per request"),
+    }
 }
 
-fn counted(rounds: usize) -> String {
-    format!("{rounds} round{}", if rounds == 1 { "" } else { "s" })
+/// One side closed first if it did so of this part.
+const ONE_SIDE: f64 = 0.9;
+
+/// Whose the sockets are that stand in TIME_WAIT at the origin's port without a pool, and what that means for whom.
+fn who_closed_first(program: &str, share_of_origin: f64) -> String {
+    let part = |share: f64| format!("{:.0} % of what is left in TIME_WAIT", share * 100.0);
+    if share_of_origin >= ONE_SIDE {
+        let part = part(share_of_origin);
+        format!(
+            " Without a pool the origin closed first ({part} at its port is its own), so that no port of {program} is held."
+        )
+    } else if share_of_origin <= 1.0 - ONE_SIDE {
+        let part = part(1.0 - share_of_origin);
+        format!(
+            " Without a pool {program} closed first ({part} at the origin's port), and each of these holds one of its ports."
+        )
+    } else {
+        let part = part(share_of_origin);
+        format!(
+            " Without a pool now the origin closed first ({part} at its port is its own), now {program}, or both at the same time."
+        )
+    }
+}
+
+/// Rounds of which there is a sample.
+fn rounds(record: &Record) -> u64 {
+    record.samples.iter().map(|sample| u64::from(sample.round) + 1).max().unwrap_or(0)
+}
+
+/// `1 round`, `8 rounds`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn computed(arm: &Arm<'_>, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {

@@ -44,6 +44,8 @@ fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
                 ("tcp.here.Tcp.ActiveOpens", opened),
                 ("sockets.origin.net", opened / 10.0),
                 ("sockets.origin.TIME_WAIT.net", opened / 20.0),
+                ("sockets.origin.TIME_WAIT.end", opened - 1000.0),
+                ("closed_first.origin.end", 0.97 * (opened - 1000.0)),
                 ("busiest.client", 0.97),
             ]
             .map(|(figure, value)| (figure.to_owned(), value))
@@ -82,8 +84,12 @@ fn a_whole_record_is_told_in_tables_words_and_verdicts() {
             "holdfast pooled 16,400 [16,000–16,800] 80 client",
             "holdfast unpooled 1 1",
             "holdfast pooled 1 0.03",
-            "Without a pool holdfast opened 1 connections to the origin per request, and used 71.8 µs of CPU for it; with a pool 0.03 and \
-             35.9 µs, which is 50 % of that. The client got 1.60 times the requests/s.",
+            "Without a pool holdfast opened a connection to the origin for each request, and used 71.8 µs of CPU per request; with a pool \
+             it opened 0.03 connections to the origin per request, and used 35.9 µs, which is 50 % of that. The client got 1.60 times the requests/s. \
+             Without a pool the origin closed first (97 % of what is left in TIME_WAIT at its port is its own), so that no port of \
+             holdfast is held.",
+            "nginx unpooled – 100 100 97",
+            "direct – 50 50 –",
             "Without a pool nginx opened",
             "[holds] a pool gives Holdfast at least 1.2 times the requests/s",
             "The client was a bottleneck of direct,",
@@ -92,6 +98,76 @@ fn a_whole_record_is_told_in_tables_words_and_verdicts() {
     for word in ["unsaid", "absent", "partial", "haproxy", "Too few"] {
         assert!(!text.contains(word), "{word:?} is in\n{text}");
     }
+}
+
+#[test]
+fn connections_are_counted_as_people_count() {
+    let said = [0.0, 0.0031, 0.5, 1.0, 1.0002, 1.25, 2.0].map(connections_to_origin);
+    let expected = [
+        "no connection to the origin",
+        "0.0031 connections to the origin per request",
+        "0.5 connections to the origin per request",
+        "a connection to the origin for each request",
+        "a connection to the origin for each request",
+        "1.25 connections to the origin per request",
+        "2 connections to the origin per request",
+    ];
+    assert_eq!(said, expected);
+    assert_eq!(
+        (counted(1, "round"), counted(8, "round"), counted(0, "round")),
+        ("1 round".into(), "8 rounds".into(), "0 rounds".into())
+    );
+}
+
+#[test]
+fn who_closed_first_is_told_with_whom_it_costs_ports() {
+    let of_nginx = |share: f64| {
+        let mut record = record(1, |_| true);
+        for sample in record.samples.iter_mut().filter(|sample| sample.arm == "nginx unpooled") {
+            sample.figures.insert("closed_first.origin.end".to_owned(), share * 1000.0);
+        }
+        told(&record)
+    };
+    has(
+        &of_nginx(1.0),
+        &[
+            "the origin closed first (100 % of what is left in TIME_WAIT at its port is its own), so that no port of nginx",
+        ],
+    );
+    has(
+        &of_nginx(0.02),
+        &["nginx closed first (98 % of what is left in TIME_WAIT at the origin's port), and each of these holds one"],
+    );
+    has(
+        &of_nginx(0.5),
+        &["now the origin closed first (50 % of what is left in TIME_WAIT at its port is its own), now nginx, or both"],
+    );
+    // With a pool there is next to nothing: of 30 sockets, one way or the other, a line is no news; of none there is none.
+    let mut none = record(1, |_| true);
+    for sample in &mut none.samples {
+        sample.figures.insert("sockets.origin.TIME_WAIT.end".to_owned(), 0.0);
+    }
+    assert!(!told(&none).contains("closed first ("), "{}", told(&none));
+}
+
+#[test]
+fn one_core_for_all_is_said_to_be_one() {
+    let mut record = record(1, |_| true);
+    record.fingerprint.push(("processor".to_owned(), "1 × Xeon".to_owned()));
+    has(
+        &told(&record),
+        &["processor 1 × Xeon", "client, proxy and origin have one core together, on which each waits for the others"],
+    );
+    record.fingerprint.retain(|(name, _)| name != "processor");
+    record.fingerprint.push(("processor".to_owned(), "12 × Xeon".to_owned()));
+    has(&told(&record), &["client, proxy and origin take these cores from each other."]);
+}
+
+#[test]
+fn it_fits_a_terminal_of_80_columns() {
+    let text = ::report::text::render(&document(&record(6, |_| true), &judge(&record(6, |_| true))), 80);
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
 }
 
 #[test]

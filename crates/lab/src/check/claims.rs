@@ -1,7 +1,7 @@
 //! Claims and shares: arms and figures that exist, and bounds that something can meet.
 
 use super::unknown;
-use crate::experiment::{Claim, Experiment, Share};
+use crate::experiment::{Claim, Experiment, Form, Share};
 use crate::fault::{Fault, Path};
 use crate::figure;
 use crate::path;
@@ -13,6 +13,7 @@ pub(super) fn check(experiment: &Experiment, is_whole: bool, faults: &mut Vec<Fa
     for (at, claim) in experiment.claims.iter().enumerate() {
         let here = path!["claim", at];
         arms(experiment, claim, &here, is_whole, faults);
+        faults.extend(of_quick(experiment, claim, &here));
         faults.extend(bounds(claim, &here));
     }
 }
@@ -54,6 +55,18 @@ fn arms(experiment: &Experiment, claim: &Claim, here: &Path, is_whole: bool, fau
         let fault = Fault::new(here.then("against"), format!("\"{}\" is compared with itself", claim.of));
         faults.push(fault.with_hint("an arm against itself is `--control`"));
     }
+}
+
+/// What is claimed of the quick form alone is about arms that it has.
+fn of_quick(experiment: &Experiment, claim: &Claim, here: &Path) -> Option<Fault> {
+    let chosen = &experiment.quick.arms;
+    let is_left_out = |arm: &String| !chosen.is_empty() && !chosen.contains(arm);
+    let named = [("of", Some(&claim.of)), ("against", claim.against.as_ref())];
+    let (key, arm) = named.into_iter().find_map(|(key, arm)| Some((key, arm.filter(|arm| is_left_out(arm))?)))?;
+    (claim.only == Some(Form::Quick)).then(|| {
+        let fault = Fault::new(here.then(key), format!("`--quick` does not run \"{arm}\""));
+        fault.with_hint("add it to `arms` under [quick]")
+    })
 }
 
 /// What is claimed contradicts itself, or cannot be asked.

@@ -16,12 +16,18 @@ pub(super) fn check(experiment: &Experiment, faults: &mut Vec<Fault>) {
     sysctls(experiment, faults);
     for (load, here) in loads(experiment) {
         faults.extend(end(load, load.program, &here.then("requests"), &here));
+        faults.extend(goal(load, load.program, &here));
     }
     for (at, arm) in experiment.arms.iter().enumerate() {
         let changed = experiment.loads.iter().filter_map(|load| Some((load, *arm.clients.get(load.name())?)));
-        for (load, program) in changed.filter(|(load, _)| load.seconds.is_none() && load.requests.is_some()) {
+        for (load, program) in changed {
             let here = path!["arm", at, "clients", load.name()];
-            faults.extend(end(load, program, &here, &here));
+            if load.seconds.is_none() && load.requests.is_some() {
+                faults.extend(end(load, program, &here, &here));
+            }
+            if !load.program.asks() && arm.url.is_none() {
+                faults.extend(goal(load, program, &here));
+            }
         }
     }
     for (at, process) in experiment.processes.iter().enumerate() {
@@ -55,12 +61,20 @@ fn end(load: &Load, program: Client, counted: &Path, here: &Path) -> Option<Faul
             let fault = Fault::of_key(counted.clone(), "a load ends after `seconds` or after `requests`");
             Some(fault.with_hint("keep one of them"))
         }
-        (None, Some(_)) if matches!(program, Client::Wrk | Client::Siege | Client::Hold) => {
+        (None, Some(_)) if matches!(program, Client::Wrk | Client::Siege | Client::Hold | Client::Floor) => {
             let fault = Fault::of_key(counted.clone(), "this program counts seconds, not requests");
             Some(fault.with_hint("write `seconds` instead"))
         }
         _ => None,
     }
+}
+
+/// Who asks, asks for something.
+fn goal(load: &Load, program: Client, here: &Path) -> Option<Fault> {
+    (program.asks() && load.url.is_empty()).then(|| {
+        let fault = Fault::of_key(here.clone(), format!("load \"{}\" has no \"url\"", load.name()));
+        fault.with_hint("add `url`: what is asked for")
+    })
 }
 
 /// Each combination is a run; none is none.

@@ -40,12 +40,22 @@ fn throughput(arms: &Arms<'_>) -> Section {
         Some(table) => section.note(Severity::Note, together(arms)).table(table),
         None => section,
     };
+    let lateness = by_figure("How late the loads themselves were", arms, lateness(arms).iter().map(String::as_str));
+    let section = if lateness.rows.is_empty() { section } else { section.table(lateness) };
     let causes: Vec<String> =
         causes.into_iter().map(|cause| format!("failed.{cause}")).filter(|name| arms.has(name)).collect();
     if causes.is_empty() {
         return section;
     }
     section.table(by_figure("Failures by cause", arms, causes.iter().map(String::as_str)))
+}
+
+/// What loads tell of their own lag, where they do.
+fn lateness(arms: &Arms<'_>) -> Vec<String> {
+    const TOLD: [&str; 5] = ["lag_ms.p50", "lag_ms.p99", "lag_ms.p99.9", "lag_ms.max", "lag_own_ms.p99.9"];
+    let loads = arms.record.experiment.loads.iter().map(crate::experiment::Load::name);
+    let names = loads.flat_map(|load| TOLD.map(|told| format!("{load}.{told}")));
+    names.filter(|name| arms.has(name)).collect()
 }
 
 /// With the number of samples that count, where they are not all that were taken.

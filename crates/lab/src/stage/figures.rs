@@ -355,11 +355,12 @@ fn of_loads(clients: &[Client]) -> Vec<(String, f64)> {
     let sum = |of: &dyn Fn(&client::Figures) -> f64| -> f64 { clients.iter().map(|client| of(&client.figures)).sum() };
     let (requests, failed) = (sum(&|told| told.requests as f64), sum(&|told| told.failed as f64));
     let attempts = sum(&|told| told.attempts as f64);
-    let mut figures = vec![
-        ("requests".to_owned(), requests),
-        ("requests_per_second".to_owned(), sum(&|told| told.requests_per_second)),
-        ("failed".to_owned(), failed),
-    ];
+    let mut figures = vec![("failed".to_owned(), failed)];
+    // Who only waits or holds has no rate, not one of nothing.
+    if requests > 0.0 || failed > 0.0 || attempts == 0.0 {
+        let rate = sum(&|told| told.requests_per_second);
+        figures.extend([("requests".to_owned(), requests), ("requests_per_second".to_owned(), rate)]);
+    }
     if attempts > 0.0 {
         figures.push(("failed_share".to_owned(), failed / attempts));
     }

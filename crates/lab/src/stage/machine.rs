@@ -2,7 +2,7 @@
 //! programs; called when a run begins, and by `cargo xtask bench`.
 
 use super::programs::{Programs, client_name, said_first as said};
-use crate::experiment::{Client, Experiment};
+use crate::experiment::Experiment;
 use crate::plan::Program;
 use sockdiag::Settings;
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ fn foreign_programs(experiment: &Experiment) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = known.cloned().collect();
     let of_arms = experiment.arms.iter().flat_map(|arm| arm.clients.values().copied());
     let clients = experiment.loads.iter().chain(&experiment.fills).map(|load| load.program).chain(of_arms);
-    let clients = clients.filter(|client| !matches!(client, Client::Load | Client::Hold));
+    let clients = clients.filter(|client| !client.is_own());
     names.extend(clients.map(|client| client_name(client).to_owned()));
     names
 }

@@ -65,10 +65,7 @@ impl Programs {
 
     /// The program of a load.
     pub(super) fn client(&self, client: Client) -> Option<PathBuf> {
-        match client {
-            Client::Load | Client::Hold => Some(self.holdfast.clone()),
-            other => self.find(client_name(other)),
-        }
+        if client.is_own() { Some(self.holdfast.clone()) } else { self.find(client_name(client)) }
     }
 
     /// Finds and builds everything that an arm needs. `Some`: why it cannot be run on this machine.
@@ -215,7 +212,7 @@ fn is_go(path: &Path) -> bool {
 /// The program's name on the disk.
 pub(super) fn client_name(client: Client) -> &'static str {
     match client {
-        Client::Load | Client::Hold => "holdfast",
+        Client::Load | Client::Hold | Client::Floor => "holdfast",
         Client::Ab => "ab",
         Client::Wrk => "wrk",
         Client::Siege => "siege",

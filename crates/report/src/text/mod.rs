@@ -18,7 +18,14 @@ pub fn render(document: &Document, width: usize) -> String {
     out.paragraph("", &document.made_by);
     let names = document.facts.iter().map(|(name, _)| clean(name).width()).max().unwrap_or(0).min(width / 3);
     for (name, value) in &document.facts {
-        out.paragraph(&padded(&clean(name), names + 2), value);
+        let name = clean(name);
+        // A name that takes more than its part of the width stands above its value, which keeps to its column.
+        if name.width() > names {
+            out.paragraph("", &name);
+            out.paragraph(&" ".repeat(names + 2), value);
+        } else {
+            out.paragraph(&padded(&name, names + 2), value);
+        }
     }
     for section in &document.sections {
         out.line("");

@@ -1,8 +1,9 @@
 //! The programs that make load, and what they say about it, in one form: ours, `ab`, wrk, siege, h2load, hey with oha, which reports
-//! alike, and what holds connections, one file each. Makes
+//! alike, what holds connections, and what only waits, one file each. Makes
 //! command lines and reads what was written; starting and watching is the sample's.
 
 mod ab;
+mod floor;
 mod h2load;
 mod hey;
 mod hold;
@@ -11,6 +12,7 @@ mod siege;
 mod wrk;
 
 pub use ab::parse_ab;
+pub use floor::parse_floor;
 pub use h2load::parse_h2load;
 pub use hey::parse_hey;
 pub use hold::{held_line, parse_held};
@@ -123,6 +125,11 @@ pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Resu
             arguments.extend(own);
             arguments.extend(hold::amount_words(amount)?);
         }
+        Client::Floor => {
+            arguments.extend(["load", "floor", "--json"].map(OsString::from));
+            arguments.extend(floor::amount_words(amount)?);
+            arguments.extend(own);
+        }
         Client::H2load => {
             arguments.extend(own);
             arguments.extend(h2load::amount_words(amount));
@@ -133,7 +140,7 @@ pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Resu
             arguments.extend(hey::amount_words(amount));
         }
     }
-    arguments.push((&load.url).into());
+    arguments.extend(load.program.asks().then(|| (&load.url).into()));
     Ok(Words { program, arguments })
 }
 
@@ -151,6 +158,7 @@ pub(super) fn figures(load: &StagedLoad, output: &Path) -> Result<Figures, Stage
         Client::Wrk => parse_wrk(&read(output)).map(Figures::from),
         Client::Siege => parse_siege(&read(output)),
         Client::Hold => parse_held(&read(output)),
+        Client::Floor => parse_floor(&read(output)),
         Client::H2load => parse_h2load(&read(output)),
         Client::Hey | Client::Oha => parse_hey(&read(output)),
     };
@@ -241,6 +249,11 @@ mod tests {
             said(Client::Hold, &["--kind", "idle", "-c", "9"], Amount::Seconds(1.5)),
             format!("lab hold --kind idle -c 9 --seconds 1.5 {url}")
         );
+        assert_eq!(
+            said(Client::Floor, &["-R", "9/s"], Amount::Seconds(1.5)),
+            "load floor --json -d 1500ms -R 9/s",
+            "it asks nobody"
+        );
         assert_eq!(said(Client::H2load, &["--h1"], Amount::Seconds(1.5)), format!("--h1 -D 2 {url}"));
         assert_eq!(said(Client::H2load, &["--h1"], Amount::Requests(7)), format!("--h1 -n 7 {url}"));
         assert_eq!(said(Client::Hey, &["-c", "9"], Amount::Seconds(0.5)), format!("-c 9 -z 500ms {url}"));
@@ -251,8 +264,9 @@ mod tests {
     #[test]
     fn a_client_that_wrote_nothing_has_no_figures() {
         let folder = tempfile::tempdir().unwrap();
-        let all = [Client::Load, Client::Ab, Client::Wrk, Client::Siege, Client::H2load, Client::Hey, Client::Oha];
-        for program in all {
+        let ours = [Client::Load, Client::Hold, Client::Floor];
+        let others = [Client::Ab, Client::Wrk, Client::Siege, Client::H2load, Client::Hey, Client::Oha];
+        for program in ours.into_iter().chain(others) {
             let error = figures(&load(program, &[], folder.path()), &folder.path().join("none")).unwrap_err();
             assert!(error.text.contains("client ended without figures"));
         }

@@ -21,6 +21,19 @@ const NOT_FIGURES: [&str; 4] = ["format", "targets", "intervals", "sockets"];
 /// The figures in what `holdfast load --json` writes.
 pub fn parse_load(text: &str) -> Option<Figures> {
     let Ok(Value::Object(file)) = serde_json::from_str::<Value>(text) else { return None };
+    let more = numbers(&file);
+    let void = file.get("void").and_then(Value::as_array).into_iter().flatten();
+    let void = void.filter_map(Value::as_str).map(str::to_owned).collect();
+    let of = |name: &str| more.get(name).copied();
+    let mut figures = if file.contains_key("protocol") { of_websocket(&file, of)? } else { of_http(&file, of)? };
+    figures.is_open = file.get("loop").and_then(Value::as_str) != Some("closed");
+    figures.void = void;
+    figures.more = more;
+    Some(figures)
+}
+
+/// Everything in the file that is a number, by its name there; latencies in milliseconds.
+pub(super) fn numbers(file: &Map<String, Value>) -> BTreeMap<String, f64> {
     let mut more = BTreeMap::new();
     for (name, value) in file.iter().filter(|(name, _)| !NOT_FIGURES.contains(&name.as_str())) {
         match value {
@@ -35,14 +48,7 @@ pub fn parse_load(text: &str) -> Option<Figures> {
             other => more.extend(other.as_f64().map(|number| (name.clone(), number))),
         }
     }
-    let void = file.get("void").and_then(Value::as_array).into_iter().flatten();
-    let void = void.filter_map(Value::as_str).map(str::to_owned).collect();
-    let of = |name: &str| more.get(name).copied();
-    let mut figures = if file.contains_key("protocol") { of_websocket(&file, of)? } else { of_http(&file, of)? };
-    figures.is_open = file.get("loop").and_then(Value::as_str) != Some("closed");
-    figures.void = void;
-    figures.more = more;
-    Some(figures)
+    more
 }
 
 fn of_http(file: &Map<String, Value>, of: impl Fn(&str) -> Option<f64>) -> Option<Figures> {
