@@ -193,6 +193,111 @@ fn an_interrupt_while_the_report_is_written() {
     assert!(text(&output.stdout).contains("2 answered"), "what was written stays: {}", text(&output.stdout));
 }
 
+/// A script of the test's in a file.
+fn script(folder: &tempfile::TempDir, source: &str) -> String {
+    let path = folder.path().join("script.lua");
+    std::fs::write(&path, source).expect("written");
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_script_that_fails_while_it_loads_keeps_what_was_answered() {
+    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    // The first call is before the load.
+    let source = "local n = 0\nfunction request()\n  n = n + 1\n  if n > 3 then error('no more') end\n  return wrk.format()\nend\n\
+                  function done() print('done was called') end\n";
+    let script = script(&folder, source);
+    let json = folder.path().join("figures.json").to_string_lossy().into_owned();
+    let output = load(&["-q", "-n", "9", "-c", "1", "-t", "1", "-s", &script, "--json", &json, &url]);
+    let (said, complained) = (text(&output.stdout), text(&output.stderr));
+    assert!(said.contains("2 answered") && said.contains("VOID        it ended before its time"), "{said}{complained}");
+    assert!(complained.contains("the run could not go on: ") && complained.contains("no more"), "{complained}");
+    assert!(!said.contains("done was called"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(std::fs::read_to_string(&json).expect("written").contains("no more"));
+}
+
+#[test]
+fn a_script_that_does_not_come_to_its_end_is_ended_by_a_second_interrupt() {
+    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let source = "local n = 0\nfunction request()\n  n = n + 1\n  if n > 2 then io.stderr:write('endless\\n') while true do end end\n  \
+                  return wrk.format()\nend\n";
+    let (mut child, mut said) = endless(&["-q", "-n", "9", "-c", "1", "-t", "1", "-s", &script(&folder, source), &url]);
+    for words in ["endless", "another signal ends all"] {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended before {words:?}");
+        }
+        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+    }
+    until("it has ended", || child.try_wait().expect("it is ours").is_some());
+    let status = child.wait().expect("it has ended");
+    assert_eq!(status.signal(), Some(Signal::SIGINT as i32));
+}
+
+#[test]
+fn other_tools_words_have_the_causes_beside_them() {
+    let silent_held = std::sync::Mutex::new(Vec::new());
+    let silent = server(move |stream| silent_held.lock().expect("one thread").push(stream));
+    let reset = server(|stream| {
+        let _ = (&stream).read(&mut [0; 4096]);
+        let _ = socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO));
+    });
+    let cases = [
+        (format!("http://127.0.0.1:{}/", free_port()), "3 failed: connection refused: nothing listens there"),
+        (answering(b"\x15\x03\x01\x00\x02\x02\x46"), "3 failed: plain HTTP sent to a port that speaks TLS"),
+        (answering(b"SSH-2.0-x\r\n"), "3 failed: the answer is no HTTP"),
+        (reset, "3 failed: reset by the target without a response"),
+        (silent, "3 failed: timeout waiting: the target took the request and stayed silent"),
+    ];
+    for (url, cause) in &cases {
+        for (words, summary) in [
+            (&["ab", "-q", "-n", "3", "-c", "1", "-s", "1"][..], "Complete requests:      3"),
+            (&["-q", "-n", "3", "-c", "1", "--timeout", "1s", "--style", "wrk"], "Socket errors:"),
+        ] {
+            let output = load(&[words, &[url]].concat());
+            let (said, complained) = (text(&output.stdout), text(&output.stderr));
+            assert!(said.contains(summary), "{words:?} {url}: {said}{complained}");
+            assert!(complained.contains(cause) && complained.contains("no request was answered"), "{complained}");
+            assert_eq!(output.status.code(), Some(1), "{words:?} {url}");
+        }
+    }
+    let nameless = load(&["ab", "-q", "-n", "3", "http://nothing.invalid/"]);
+    assert!(text(&nameless.stderr).contains("the name `nothing.invalid` cannot be resolved"));
+    assert_eq!(nameless.status.code(), Some(1));
+}
+
+#[test]
+fn an_interrupt_ends_scripts_and_abs_command_line_with_their_summaries() {
+    let held = std::sync::Mutex::new(Vec::new());
+    let url = server(move |stream| held.lock().expect("one thread").push(stream));
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = script(&folder, "function request() io.stderr:write('asked\\n') return wrk.format() end\n");
+    let cases: [(&[&str], &str, &str); 2] = [
+        (&["ab", "-t", "3600", "-n", "9", "-s", "3600", &url], "plan ", "Concurrency Level:"),
+        (&["-d", "1h", "--timeout", "1h", "-c", "1", "-t", "1", "-s", &script, &url], "asked", "stopped by hand"),
+    ];
+    for (words, moment, summary) in cases {
+        let (child, mut said) = endless(words);
+        let mut line = String::new();
+        while !line.contains(moment) {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("it can be read") > 0, "{words:?} has ended");
+        }
+        // In its first moment nothing has begun yet, and there is nothing to sum up.
+        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).expect("it can be read");
+        let output = child.wait_with_output().expect("it ends");
+        let report = text(&output.stdout);
+        let stopped_before = output.status.code() == Some(1) && rest.contains("stopped before the first request");
+        assert!(stopped_before || report.contains(summary), "{words:?}: {report}{rest}");
+    }
+}
+
 #[test]
 fn a_file_without_an_end_is_no_body_no_script_and_no_run() {
     let endless = load(&["-q", "-s", "/dev/zero", "http://127.0.0.1:9/"]);

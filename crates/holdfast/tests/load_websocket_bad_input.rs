@@ -179,7 +179,7 @@ fn an_interrupt_in_the_first_moment_while_it_holds_and_while_it_drains() {
 fn a_generator_that_was_not_run_says_so_and_gives_no_connection_up() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
     let url = format!("ws://{}/websocket/echo", origin.address());
-    let words = ["-c", "4", "--hold", "6s", "--heartbeat", "1s", "-R", "100", "--drain", "20s", "--interval", "100ms"];
+    let words = ["-c", "4", "--hold", "5s", "--heartbeat", "1s", "-R", "100", "--drain", "20s", "--interval", "100ms"];
     let mut command = holdfast();
     command.arg("load").args(words).args(["--expect", "losses=0", &url]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

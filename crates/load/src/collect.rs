@@ -42,6 +42,8 @@ pub(crate) struct Collected<R> {
     pub(crate) processors: Ticks,
     pub(crate) ended_ns: u64,
     pub(crate) completed_ns: u64,
+    /// Why the run ended before its time: what the first worker said that could not go on.
+    pub(crate) failure: Option<String>,
     /// What was lost with workers that ended without a word.
     pub(crate) lost: Vec<String>,
     /// What the scripts of workers in other processes left, by worker.
@@ -60,6 +62,7 @@ impl<R: Recorded> Collected<R> {
             processors: Ticks::default(),
             ended_ns: 0,
             completed_ns: 0,
+            failure: None,
             lost: Vec::new(),
             scripts: Vec::new(),
         }
@@ -91,7 +94,10 @@ impl<R: Recorded> Collected<R> {
                 self.lost.push(text);
             }
             Message::Script { worker, globals } => self.scripts.push((worker, globals)),
-            Message::Ready | Message::Failed(_) | Message::Stopped => {}
+            Message::Failed(error) => {
+                self.failure.get_or_insert_with(|| error.to_string());
+            }
+            Message::Ready | Message::Stopped => {}
         }
     }
 

@@ -117,7 +117,8 @@ impl<R: Recorded> Workers<R> {
         self.processes.len().max(1)
     }
 
-    /// Waits for the end, and shows each interval when all workers have finished it. `whole` is what nothing was added to yet.
+    /// Waits for the end, and shows each interval when all workers have finished it. `whole` is what nothing was added to yet. An error
+    /// is a panic; a worker that cannot go on ends the run, and what was recorded until then is there.
     pub(crate) fn watch(
         &mut self,
         length: Duration,
@@ -125,15 +126,9 @@ impl<R: Recorded> Workers<R> {
         show: &mut dyn FnMut(&Interval<R>),
     ) -> io::Result<Collected<R>> {
         let mut collected = Collected::new(self.count, whole);
-        let mut failure = None;
         let mut processors = Processors::new();
         while let Ok(message) = self.messages.recv() {
-            if let Message::Failed(error) = message {
-                self.stop.store(true, Ordering::Relaxed);
-                failure = failure.or(Some(error));
-                continue;
-            }
-            if matches!(message, Message::Stopped) {
+            if matches!(message, Message::Stopped | Message::Failed(_)) {
                 self.stop.store(true, Ordering::Relaxed);
             }
             collected.take(message);
@@ -149,12 +144,11 @@ impl<R: Recorded> Workers<R> {
                 collected.take_back(interval.record);
             }
         }
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                failure = failure.or_else(|| Some(io::Error::other("a worker of the load panicked")));
-            }
+        let joined: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        if joined.iter().any(Result::is_err) {
+            return Err(io::Error::other("a worker of the load panicked"));
         }
-        failure.map_or(Ok(collected), Err)
+        Ok(collected)
     }
 }
 

@@ -55,6 +55,7 @@ impl Summary {
             saturated,
             machine: Machine::new(self.record.spent_most, self.processors, self.elapsed),
         };
+        health.void.extend(self.failure.iter().map(|failure| ended_early(failure)));
         health
             .void
             .extend(self.lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing")));
@@ -99,6 +100,11 @@ impl Summary {
             return;
         }
     }
+}
+
+/// A run that could not go on.
+pub(crate) fn ended_early(failure: &str) -> String {
+    format!("it ended before its time, as a worker could not go on: {failure}")
 }
 
 /// Whether a lag is the generator's own, or this machine's.

@@ -53,6 +53,8 @@ pub struct Summary {
     pub elapsed: Duration,
     /// It was stopped by hand.
     pub stopped: bool,
+    /// Why it ended before its time: a script that failed, or an event loop that did. Everything until then is recorded.
+    pub failure: Option<String>,
     /// The script's state, for its `done`.
     pub script: Option<Finished>,
 }
@@ -72,6 +74,7 @@ impl Summary {
             processors: Ticks::default(),
             elapsed: Duration::ZERO,
             stopped: false,
+            failure: None,
             script: None,
         }
     }
@@ -157,11 +160,11 @@ impl Running {
                 host.restore(worker, &globals).map_err(io::Error::other)?;
             }
         }
-        let stopped = self.workers.stop.load(Ordering::Relaxed);
-        Ok(self.summary(collected, stopped))
+        let is_early = self.workers.stop.load(Ordering::Relaxed);
+        Ok(self.summary(collected, is_early))
     }
 
-    fn summary(&self, collected: Collected<Record>, stopped: bool) -> Summary {
+    fn summary(&self, collected: Collected<Record>, is_early: bool) -> Summary {
         let planned = match &self.options.pace {
             crate::Pace::Open { .. } if self.options.requests.is_some() => None,
             crate::Pace::Open { stages, .. } => Some(crate::Schedule::new(stages.clone()).duration()),
@@ -170,7 +173,7 @@ impl Running {
         let completed = Duration::from_nanos(collected.completed_ns);
         let ended = Duration::from_nanos(collected.ended_ns);
         let elapsed = match planned {
-            _ if stopped => ended,
+            _ if is_early => ended,
             _ if completed.is_zero() => ended.max(planned.unwrap_or_default()),
             // An open loop ends with its schedule, also when its last request is answered before that.
             Some(planned) if self.options.pace.is_open() || planned <= ended => completed.max(planned),
@@ -187,7 +190,8 @@ impl Running {
             record: collected.whole,
             processors: collected.processors,
             elapsed,
-            stopped,
+            stopped: is_early && collected.failure.is_none(),
+            failure: collected.failure,
             script: self.script.clone(),
         }
     }

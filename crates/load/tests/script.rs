@@ -118,6 +118,10 @@ fn mistakes_in_scripts_end_the_run_with_what_lua_says() {
     assert!(error("function request() return 'GET / HTTP/1.1\\r\\n' end").contains("not complete"));
     assert!(error("function init() error('no way') end").contains("no way"));
     let later = "local n = 0; function request() n = n + 1; if n > 2 then error('later') end; return wrk.format() end";
-    let failed = start(scripted(origin.address(), later, 50)).unwrap().wait().unwrap_err().to_string();
-    assert!(failed.contains("later"), "{failed}");
+    let summary = start(Options { connections: 1, ..scripted(origin.address(), later, 50) }).unwrap().wait().unwrap();
+    let failure = summary.failure.as_deref().unwrap_or_default();
+    assert!(failure.contains("later") && !summary.stopped, "{failure}");
+    // What was answered until then is not lost, and the figures say that they are not those of a whole run.
+    assert_eq!(summary.record.whole().responses, 1);
+    assert!(summary.health().void.iter().any(|reason| reason.contains("later")), "{:?}", summary.health().void);
 }

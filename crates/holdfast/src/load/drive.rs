@@ -19,10 +19,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the thread that waits for signals looks whether the run is over.
 const SIGNAL_LOOK_MS: u16 = 50;
+/// Workers that were told to stop have ended by then: they look every 50 ms, and the figures of all of them take no second to merge.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Descriptors beside the connections: epoll, timers, files, standard streams.
 const DESCRIPTORS_BESIDE: u64 = 64;
 /// Of another process: both pipes, its own descriptor, and what its start takes for a moment.
@@ -237,15 +239,30 @@ fn part() -> Command {
     command
 }
 
+/// Ends the run when a signal asks for it. Where a worker does not come to its end, as it is in a script that does not, another signal
+/// ends the program.
 fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Result<(), String> {
+    let (mut told, mut said) = (None::<Instant>, false);
     while !over.load(Ordering::Relaxed) {
         let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
         match poll(&mut watched, PollTimeout::from(SIGNAL_LOOK_MS)) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(format!("poll() failed: {error}")),
         }
-        if told_to_end(signals)?.is_some() {
-            stopper.stop();
+        let is_stuck = told.is_some_and(|since| since.elapsed() >= PATIENCE);
+        match told_to_end(signals)? {
+            Some(ask) if is_stuck => Signals::end_by(ask),
+            Some(_) => {
+                stopper.stop();
+                told.get_or_insert_with(Instant::now);
+            }
+            None if is_stuck && !said => {
+                said = true;
+                report::say(
+                    "holdfast load: a worker does not come to its end: another signal ends all, without a report",
+                );
+            }
+            None => {}
         }
     }
     Ok(())

@@ -85,7 +85,12 @@ impl Files {
         let written = if is_file {
             let mut beside = path.clone().into_os_string();
             beside.push(".part");
-            fs::write(&beside, page).and_then(|()| fs::rename(&beside, path))
+            let written = fs::write(&beside, page).and_then(|()| fs::rename(&beside, path));
+            if written.is_err() {
+                // Half a page is of use to nobody, least of all on a full disk.
+                let _ = fs::remove_file(&beside);
+            }
+            written
         } else {
             fs::write(path, page)
         };

@@ -28,8 +28,9 @@ use crate::{exit, report};
 use data::Results;
 use drive::Progress;
 use files::Files;
-use load::{Expectation, Options, Verdict};
+use load::{Cause, Expectation, Options, Tally, Verdict};
 use style::Style;
+use units::grouped;
 
 /// What can stand in place of a URL.
 #[derive(Debug, clap::Subcommand)]
@@ -150,14 +151,16 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     if show.self_test {
         report::print(self_test::explain(summary).as_bytes());
     }
-    if let Some(script) = &summary.script {
+    if let Some(script) = summary.script.as_ref().filter(|_| summary.failure.is_none()) {
         script.done(summary, rows).map_err(|error| format!("the script failed: {error}"))?;
     }
     if show.style != Style::Own {
         // Foreign styles have no words for these.
         health.void.iter().for_each(|reason| report::say(&format!("holdfast load: void: {reason}")));
+        say_failures(&summary.record.whole());
     }
     let ended = Ended {
+        failure: summary.failure.as_deref(),
         nothing: (summary.record.whole().responses == 0 && !summary.stopped).then_some("no request was answered"),
         is_void: !health.void.is_empty(),
         saturated: health.saturated,
@@ -167,9 +170,18 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     Ok(ended.code(show.allow_lag))
 }
 
+/// Why requests failed, where the report has counts alone.
+fn say_failures(whole: &Tally) {
+    for cause in Cause::ALL.iter().filter(|cause| whole.failed_by(**cause) > 0) {
+        report::say(&format!("holdfast load: {} failed: {}", grouped(whole.failed_by(*cause)), cause.text()));
+    }
+}
+
 /// How a run ended, as far as the exit code is concerned.
 #[derive(Debug)]
 struct Ended<'a> {
+    /// Why it ended before its time, if nobody asked for that.
+    failure: Option<&'a str>,
     /// It could not load at all: in words.
     nothing: Option<&'static str>,
     is_void: bool,
@@ -183,6 +195,10 @@ struct Ended<'a> {
 impl Ended<'_> {
     fn code(&self, allow_lag: bool) -> u8 {
         let unmet = self.verdicts.iter().any(|verdict| !verdict.met);
+        if let Some(failure) = self.failure {
+            report::say(&format!("holdfast load: the run could not go on: {failure}"));
+            return exit::FAILED;
+        }
         if let Some(nothing) = self.nothing {
             report::say(&format!("holdfast load: {nothing}"));
             return exit::FAILED;

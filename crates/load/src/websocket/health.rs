@@ -2,7 +2,7 @@
 
 use super::run::Summary;
 use crate::cause::{Blame, Cause};
-use crate::health::whose;
+use crate::health::{ended_early, whose};
 use crate::processors::Machine;
 use serde::Serialize;
 
@@ -40,7 +40,8 @@ impl Summary {
         let busy_share = if elapsed_ns > 0.0 { (busy_ns / elapsed_ns).min(1.0) } else { 0.0 };
         let lost = self.lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing"));
         let machine = Machine::new(record.spent_most, self.processors, self.elapsed);
-        let mut health = Health { void: lost.collect(), notes: Vec::new(), busy_share, machine };
+        let failure = self.failure.iter().map(|failure| ended_early(failure));
+        let mut health = Health { void: failure.chain(lost).collect(), notes: Vec::new(), busy_share, machine };
         for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
             let (lag, delivery) = (record.lag.quantile_ns(quantile), record.delivery.quantile_ns(quantile));
             let most = if record.delivered > 0 { (delivery as f64 * LAG_SHARE_MAX) as u64 } else { LAG_NS_MAX };

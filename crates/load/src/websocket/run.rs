@@ -89,6 +89,8 @@ pub struct Summary {
     pub memory: Memory,
     /// It was stopped by hand.
     pub stopped: bool,
+    /// Why it ended before its time: an event loop that failed. Everything until then is recorded.
+    pub failure: Option<String>,
 }
 
 /// A load of WebSockets that can begin. It has no socket yet.
@@ -228,7 +230,7 @@ impl Running {
             show(interval);
         };
         let collected = self.workers.watch(self.setup.options.interval, Record::default(), &mut look)?;
-        let Collected { mut whole, ended_ns, lost, processors, .. } = collected;
+        let Collected { mut whole, ended_ns, lost, processors, failure, .. } = collected;
         whole.open = self.setup.open_most();
         Ok(Summary {
             options: self.setup.options.clone(),
@@ -241,7 +243,8 @@ impl Running {
             processors,
             elapsed: Duration::from_nanos(ended_ns),
             memory,
-            stopped: self.workers.stop.load(Ordering::Relaxed),
+            stopped: self.workers.stop.load(Ordering::Relaxed) && failure.is_none(),
+            failure,
         })
     }
 }

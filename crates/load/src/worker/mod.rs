@@ -80,7 +80,7 @@ pub(crate) enum Message<R = Record> {
     Interval { worker: usize, interval: u64, record: Loan<R>, last: bool },
     /// It has ended, so many nanoseconds after the start; the last response was complete at the second time.
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
-    /// It cannot go on.
+    /// It cannot go on, which ends the run.
     Failed(io::Error),
     /// Its script has asked for the end of the run, in another process.
     Stopped,
@@ -190,7 +190,7 @@ impl<D: Driver> Worker<D> {
         self.bench.due_ns = self.next_due();
         self.bench.look_at_clock();
         self.driver.begin(&mut self.bench);
-        let mut woke_ns = None;
+        let (mut woke_ns, mut failure) = (None, None);
         loop {
             self.bench.look_at_clock();
             if let Some(woke_ns) = woke_ns {
@@ -200,8 +200,11 @@ impl<D: Driver> Worker<D> {
             if self.is_over() {
                 break;
             }
-            if let Some(failure) = self.bench.failure.take() {
-                return Err(io::Error::other(failure));
+            if let Some(text) = self.bench.failure.take() {
+                // What was recorded until then stays.
+                self.driver.abandon(&mut self.bench, None);
+                failure = Some(io::Error::other(text));
+                break;
             }
             self.turn_interval(false);
             let wait_ms = self.wait_ms()?;
@@ -224,7 +227,7 @@ impl<D: Driver> Worker<D> {
         self.turn_interval(true);
         let (ended_ns, completed_ns) = (self.bench.now_ns, self.bench.completed_ns);
         let _ = self.messages.send(Message::Done { worker: self.index, ended_ns, completed_ns });
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     /// The next time something is due after the last one.

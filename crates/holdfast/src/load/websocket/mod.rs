@@ -60,6 +60,7 @@ fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result
         terminal::print(text::render(&results).as_bytes());
     }
     let ended = Ended {
+        failure: summary.failure.as_deref(),
         nothing: (summary.record.established == 0 && !summary.stopped).then_some("no WebSocket was opened"),
         is_void: !health.void.is_empty(),
         // Nothing here is a rate that the generator could be too slow for; where it is late, it says so.
