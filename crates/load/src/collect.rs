@@ -5,15 +5,21 @@ use crate::processors::{Spent, Ticks};
 use crate::script::Globals;
 use crate::worker::Message;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// What workers record, of whatever protocol.
 pub(crate) trait Recorded: Default {
-    /// Adds what was seen in another interval.
-    fn add(&mut self, other: &Self);
+    /// Adds what was seen in another interval. `pause` is called between two histograms, as each takes some ten microseconds.
+    fn add(&mut self, other: &Self, pause: fn());
 
     /// Adds what another worker has seen in the same interval.
-    fn add_beside(&mut self, other: &Self) {
-        self.add(other);
+    fn add_beside(&mut self, other: &Self, pause: fn()) {
+        self.add(other, pause);
+    }
+
+    /// An empty one for the same load that a worker could go on with, if it is worth its memory.
+    fn spare(&self) -> Option<Self> {
+        None
     }
 
     /// Forgets everything, and keeps the memory.
@@ -32,8 +38,11 @@ pub(crate) struct Collected<R> {
     pub(crate) whole: R,
     /// Intervals that some worker has not finished.
     open: BTreeMap<u64, R>,
-    /// Of an interval that was handed out before, empty: a new one for each would be half a megabyte of fresh pages.
+    /// Empty, and where it is from an interval that was handed out before, with its memory: a new one for each would be half a megabyte
+    /// of fresh pages.
     spare: Option<R>,
+    /// The spare one has all the memory that a worker wants.
+    has_room: bool,
     /// By worker: the first interval that it has not finished.
     progress: Vec<u64>,
     /// By worker, from the start.
@@ -53,10 +62,12 @@ pub(crate) struct Collected<R> {
 impl<R: Recorded> Collected<R> {
     /// `whole` is what nothing was added to yet.
     pub(crate) fn new(workers: usize, whole: R) -> Self {
+        let spare = whole.spare();
         Self {
             whole,
             open: BTreeMap::new(),
-            spare: None,
+            has_room: spare.is_some(),
+            spare,
             progress: vec![0; workers],
             spent: vec![Spent::default(); workers],
             processors: Ticks::default(),
@@ -68,17 +79,16 @@ impl<R: Recorded> Collected<R> {
         }
     }
 
-    pub(crate) fn take(&mut self, message: Message<R>) {
+    /// Takes a message. `pause` is called between two pieces of work.
+    pub(crate) fn take(&mut self, message: Message<R>, pause: fn()) {
         match message {
-            Message::Interval { worker, interval, record, last } => {
-                self.whole.add(&record);
+            Message::Interval { worker, interval, mut record, last } => {
+                self.whole.add(&record, pause);
                 if let Some(spent) = self.spent.get_mut(worker) {
                     *spent += record.spent();
                 }
                 self.whole.set_spent_most(self.spent.iter().copied().fold(Spent::default(), Spent::most));
-                let spare = &mut self.spare;
-                let together = self.open.entry(interval).or_insert_with(|| spare.take().unwrap_or_default());
-                together.add_beside(&record);
+                self.put(interval, &mut record, pause);
                 // The last interval is shown when it is known how long it was.
                 if !last {
                     self.move_on(worker, interval + 1);
@@ -98,6 +108,21 @@ impl<R: Recorded> Collected<R> {
                 self.failure.get_or_insert_with(|| error.to_string());
             }
             Message::Ready | Message::Stopped => {}
+        }
+    }
+
+    /// Puts a record to those of its interval. The first one changes places with the spare one, which goes home in its stead, instead
+    /// of being copied and cleared.
+    fn put(&mut self, interval: u64, record: &mut R, pause: fn()) {
+        match self.open.entry(interval) {
+            Entry::Occupied(mut together) => together.get_mut().add_beside(record, pause),
+            Entry::Vacant(place) => match self.spare.take() {
+                Some(mut first) if self.has_room => {
+                    std::mem::swap(&mut first, record);
+                    place.insert(first);
+                }
+                spare => place.insert(spare.unwrap_or_default()).add_beside(record, pause),
+            },
         }
     }
 
@@ -132,6 +157,12 @@ mod tests {
     use crate::loan::Loan;
     use crate::record::Record;
 
+    impl Collected<Record> {
+        fn take_now(&mut self, message: Message) {
+            self.take(message, || ());
+        }
+    }
+
     fn interval(worker: usize, interval: u64, latency_ns: u64) -> Message {
         let mut record = Loan::of(Record::new(1));
         record.spent = Spent { cpu_ns: latency_ns, waited_ns: Some(1) };
@@ -143,17 +174,17 @@ mod tests {
     #[test]
     fn an_interval_is_handed_out_when_all_have_finished_it() {
         let mut collected = Collected::new(2, Record::new(1));
-        collected.take(interval(0, 0, 5));
-        collected.take(interval(0, 1, 6));
+        collected.take_now(interval(0, 0, 5));
+        collected.take_now(interval(0, 1, 6));
         assert!(collected.finished().is_none());
-        collected.take(interval(1, 0, 7));
+        collected.take_now(interval(1, 0, 7));
         let (number, record) = collected.finished().unwrap();
         assert_eq!((number, record.whole().responses), (0, 2));
         assert!(collected.finished().is_none() && !collected.is_over());
         // The next one begins with nothing, in the same memory.
         collected.take_back(record);
         for (worker, number) in [(0, 2), (1, 1), (1, 2)] {
-            collected.take(interval(worker, number, 8));
+            collected.take_now(interval(worker, number, 8));
         }
         assert_eq!(collected.finished().map(|(number, _)| number), Some(1));
         let (number, record) = collected.finished().unwrap();
@@ -164,7 +195,7 @@ mod tests {
     fn the_busiest_worker_is_one_and_not_all_together() {
         let mut collected = Collected::new(2, Record::new(1));
         for (worker, number, cpu_ns) in [(0, 0, 5), (1, 0, 7), (0, 1, 6), (1, 1, 1)] {
-            collected.take(interval(worker, number, cpu_ns));
+            collected.take_now(interval(worker, number, cpu_ns));
         }
         let busiest_of_interval = collected.finished().map(|(_, record)| record.spent_most.cpu_ns);
         let whole = &collected.whole;
@@ -175,10 +206,10 @@ mod tests {
     #[test]
     fn workers_that_are_lost_are_not_waited_for() {
         let mut collected = Collected::new(3, Record::new(1));
-        collected.take(interval(0, 0, 5));
-        collected.take(Message::Lost { workers: 1..3, text: "two are gone".to_owned() });
+        collected.take_now(interval(0, 0, 5));
+        collected.take_now(Message::Lost { workers: 1..3, text: "two are gone".to_owned() });
         assert_eq!(collected.finished().map(|(number, _)| number), Some(0));
-        collected.take(Message::Done { worker: 0, ended_ns: 9, completed_ns: 8 });
+        collected.take_now(Message::Done { worker: 0, ended_ns: 9, completed_ns: 8 });
         assert!(collected.is_over() && collected.lost == ["two are gone"]);
     }
 }

@@ -87,13 +87,19 @@ impl<R: Send + 'static> Crew<R> {
         Ok(crew)
     }
 
-    /// All begin now, as the whole of a run.
-    pub(crate) fn begin(self) -> Workers<R> {
+    /// All begin now, as the whole of a run. What they record comes to this.
+    pub(crate) fn begin(self, collected: Collected<R>) -> Workers<R> {
         let begun = Instant::now();
         self.together.begin(begun);
         let Self { together, threads, messages } = self;
         let stop = Arc::clone(&together.stop);
-        Workers { count: threads.len(), threads, stop, begun, messages, processes: Vec::new() }
+        let collected = Some(collected);
+        Workers { count: threads.len(), threads, stop, begun, messages, collected, processes: Vec::new() }
+    }
+
+    /// How many they are.
+    pub(crate) fn count(&self) -> usize {
+        self.threads.len()
     }
 }
 
@@ -105,6 +111,8 @@ pub(crate) struct Workers<R> {
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) begun: Instant,
     pub(crate) messages: Receiver<Message<R>>,
+    /// Made before they began: its memory is a millisecond's work, which would be in the way of the first requests. Taken by `watch`.
+    pub(crate) collected: Option<Collected<R>>,
     /// Of all processes.
     pub(crate) count: usize,
     /// The other processes that have them; none if it is this one.
@@ -117,21 +125,16 @@ impl<R: Recorded> Workers<R> {
         self.processes.len().max(1)
     }
 
-    /// Waits for the end, and shows each interval when all workers have finished it. `whole` is what nothing was added to yet. An error
-    /// is a panic; a worker that cannot go on ends the run, and what was recorded until then is there.
-    pub(crate) fn watch(
-        &mut self,
-        length: Duration,
-        whole: R,
-        show: &mut dyn FnMut(&Interval<R>),
-    ) -> io::Result<Collected<R>> {
-        let mut collected = Collected::new(self.count, whole);
+    /// Waits for the end, and shows each interval when all workers have finished it. An error is a panic; a worker that cannot go on
+    /// ends the run, and what was recorded until then is there.
+    pub(crate) fn watch(&mut self, length: Duration, show: &mut dyn FnMut(&Interval<R>)) -> io::Result<Collected<R>> {
+        let mut collected = self.collected.take().ok_or_else(|| io::Error::other("the load was watched before"))?;
         let mut processors = Processors::new();
         while let Ok(message) = self.messages.recv() {
             if matches!(message, Message::Stopped | Message::Failed(_)) {
                 self.stop.store(true, Ordering::Relaxed);
             }
-            collected.take(message);
+            collected.take(message, give_way);
             while let Some((number, record)) = collected.finished() {
                 let begun = length.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
                 let ended = Duration::from_nanos(collected.ended_ns);
@@ -139,8 +142,10 @@ impl<R: Recorded> Workers<R> {
                 let length = if is_cut { ended.saturating_sub(begun) } else { length };
                 let passed = processors.lap();
                 collected.processors += passed;
+                give_way();
                 let interval = Interval { number, begun, length, processors: passed, record };
                 show(&interval);
+                give_way();
                 collected.take_back(interval.record);
             }
         }
@@ -150,6 +155,12 @@ impl<R: Recorded> Workers<R> {
         }
         Ok(collected)
     }
+}
+
+/// Lets a worker run that has to share this processor. What is merged and shown at the end of an interval takes some hundred
+/// microseconds, and a thread that runs is left its slice of milliseconds, whatever is due in another one that has just woken up.
+fn give_way() {
+    std::thread::yield_now();
 }
 
 impl<R> Drop for Workers<R> {

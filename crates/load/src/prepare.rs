@@ -1,6 +1,7 @@
 //! From options to a load that runs: names are resolved and the plan is made before the first socket, then the workers are
 //! started, in this process or (by `processes`) in several.
 
+use crate::collect::Collected;
 use crate::crew::{Crew, Part, Place};
 use crate::http::Http;
 use crate::options::Options;
@@ -63,7 +64,8 @@ impl Prepared {
             (script, scripts) = (Some(Finished(host)), prepared);
         }
         let crew = crew(&options, &setup, Part::WHOLE, stop, scripts)?;
-        Ok(Running { options, setup, workers: crew.begin(), script })
+        let collected = collected(crew.count(), &options);
+        Ok(Running { options, setup, workers: crew.begin(collected), script })
     }
 
     /// Starts it in as many processes as the plan says. Each is made by a command of `command`'s that calls [`crate::serve_part`]
@@ -83,11 +85,16 @@ impl Prepared {
             (script, threads) = (Some(Finished(host)), starts);
         }
         let work = Work::Http { options: Box::new(options.clone()), addresses: setup.addresses(), threads };
-        let workers = processes::start(&work, count, each, command, |_| ())?;
+        let workers = processes::start(&work, count, each, command, collected(count * each, &options), |_| ())?;
         // By the script's `setup`.
         workers.stop.fetch_or(stopped.load(Ordering::Relaxed), Ordering::Relaxed);
         Ok(Running { options, setup, workers, script })
     }
+}
+
+/// What the records come to; with the room of the workers' own, since those that are alike are added in a tenth of the time.
+fn collected(workers: usize, options: &Options) -> Collected<Record> {
+    Collected::new(workers, *Record::new(options.targets.len()).make_room())
 }
 
 /// The workers of a part, in this process, each with its script if there is one.

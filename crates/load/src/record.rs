@@ -8,6 +8,7 @@ use crate::tally::{Latencies, Tally};
 use crate::template::Values;
 use reactor::Reactor;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,8 +60,12 @@ pub struct Record {
 }
 
 impl Recorded for Record {
-    fn add(&mut self, other: &Self) {
-        Self::add(self, other);
+    fn add(&mut self, other: &Self, pause: fn()) {
+        self.add_with_pauses(other, pause);
+    }
+
+    fn spare(&self) -> Option<Self> {
+        Some(*Self::new(self.targets.len()).make_room())
     }
 
     fn clear(&mut self) {
@@ -83,22 +88,32 @@ impl Record {
 
     /// Adds what another worker has seen, or what was seen in another interval.
     pub fn add(&mut self, other: &Self) {
+        self.add_with_pauses(other, || ());
+    }
+
+    fn add_with_pauses(&mut self, other: &Self, pause: fn()) {
         if self.targets.len() < other.targets.len() {
             self.targets.resize_with(other.targets.len(), Tally::default);
         }
         for (sum, tally) in self.targets.iter_mut().zip(&other.targets) {
             sum.add(tally);
+            pause();
         }
-        self.service.add(&other.service);
-        self.processing.add(&other.processing);
-        self.first_byte.add(&other.first_byte);
+        for (sum, more) in [
+            (&mut self.service, &other.service),
+            (&mut self.processing, &other.processing),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.connect, &other.connect),
+            (&mut self.lag, &other.lag),
+            (&mut self.lag_own, &other.lag_own),
+            (&mut self.turn, &other.turn),
+        ] {
+            sum.add(more);
+            pause();
+        }
         if self.server.is_none() {
             self.server.clone_from(&other.server);
         }
-        self.connect.add(&other.connect);
-        self.lag.add(&other.lag);
-        self.lag_own.add(&other.lag_own);
-        self.turn.add(&other.turn);
         self.opened += other.opened;
         self.established += other.established;
         self.closed_by_target += other.closed_by_target;
@@ -109,20 +124,41 @@ impl Record {
         self.spent_most = self.spent_most.most(other.spent_most);
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Forgets everything, and keeps the memory. In place: a new record in between would be a hundred kilobytes of zeros.
     pub(crate) fn clear(&mut self) {
-        let Self { targets, service, processing, first_byte, connect, lag, lag_own, turn, .. } = self;
+        let Self {
+            targets,
+            service,
+            processing,
+            first_byte,
+            server,
+            connect,
+            lag,
+            lag_own,
+            turn,
+            opened,
+            established,
+            closed_by_target,
+            closed_by_load,
+            cut_off,
+            waiting_max,
+            spent,
+            spent_most,
+        } = self;
         targets.iter_mut().for_each(Tally::clear);
         for latencies in [service, processing, first_byte, connect, lag, lag_own, turn] {
             latencies.clear();
         }
-        let Self { targets, service, processing, first_byte, connect, lag, lag_own, turn, .. } = std::mem::take(self);
-        *self = Self { targets, service, processing, first_byte, connect, lag, lag_own, turn, ..Self::default() };
+        *server = None;
+        for count in [opened, established, closed_by_target, closed_by_load, cut_off, waiting_max] {
+            *count = 0;
+        }
+        (*spent, *spent_most) = (Spent::default(), Spent::default());
     }
 
     /// Takes the memory that a usual run needs, before it begins: a page that comes with its first use costs a microsecond, and a
     /// histogram that grows asks for dozens at once.
-    fn make_room(mut self) -> Box<Self> {
+    pub(crate) fn make_room(mut self) -> Box<Self> {
         let Self { targets, service, connect, lag, lag_own, turn, .. } = &mut self;
         let of_targets = targets.iter_mut().take(ROOM_TARGETS_MAX).map(|tally| &mut tally.latency);
         for latencies in of_targets.chain([service, connect, lag, lag_own, turn]) {
@@ -133,13 +169,21 @@ impl Record {
 
     /// All targets together.
     pub fn whole(&self) -> Tally {
+        self.together().into_owned()
+    }
+
+    /// The same; where there is one target, without a copy of its histogram.
+    pub fn together(&self) -> Cow<'_, Tally> {
+        if let [only] = self.targets.as_slice() {
+            return Cow::Borrowed(only);
+        }
         let mut whole = Tally::default();
         for tally in &self.targets {
             whole.add(tally);
         }
         // Lengths are compared within a target.
         whole.lengths_other = self.targets.iter().map(|tally| tally.lengths_other).sum();
-        whole
+        Cow::Owned(whole)
     }
 }
 

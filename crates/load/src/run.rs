@@ -153,8 +153,7 @@ impl Running {
 
     /// Waits for the end, and shows each interval when all workers have finished it.
     pub fn watch(mut self, mut show: impl FnMut(&Interval)) -> io::Result<Summary> {
-        let nothing = Record::new(self.options.targets.len());
-        let mut collected = self.workers.watch(self.options.interval, nothing, &mut show)?;
+        let mut collected = self.workers.watch(self.options.interval, &mut show)?;
         if let Some(Finished(host)) = &self.script {
             for (worker, globals) in std::mem::take(&mut collected.scripts) {
                 host.restore(worker, &globals).map_err(io::Error::other)?;

@@ -90,7 +90,7 @@ pub struct Row {
 
 impl Row {
     fn new(interval: &Interval) -> Self {
-        let whole = interval.record.whole();
+        let whole = interval.record.together();
         Self {
             begun: interval.begun,
             length: interval.length,

@@ -243,10 +243,26 @@ impl Tally {
 
     /// Forgets everything, and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        let (mut latency, mut statuses) = (std::mem::take(&mut self.latency), std::mem::take(&mut self.statuses));
-        latency.clear();
+        let Self {
+            begun,
+            responses,
+            reused,
+            statuses,
+            failures,
+            bytes_received,
+            bytes_body,
+            bytes_sent,
+            length_first,
+            lengths_other,
+            latency,
+        } = self;
+        for count in [begun, responses, reused, bytes_received, bytes_body, bytes_sent, lengths_other] {
+            *count = 0;
+        }
         statuses.clear();
-        *self = Self { statuses, latency, ..Self::default() };
+        *failures = [0; Cause::ALL.len()];
+        *length_first = None;
+        latency.clear();
     }
 
     /// Adds all of another one.

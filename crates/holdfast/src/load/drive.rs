@@ -158,17 +158,22 @@ struct Observer<'a, L: Load> {
 }
 
 impl<L: Load> Observer<'_, L> {
+    /// An interval is over. Between its parts a worker may run that has to share this processor: a thread that runs is left its slice
+    /// of milliseconds, whatever is due in another one.
     fn take(&mut self, interval: &Interval<L::Record>) {
         self.series.add(interval);
+        std::thread::yield_now();
         let look = self.sockets.and_then(Shared::latest);
         let has_metrics = self.exporter.is_some() || self.files.prometheus.is_some();
         // Its histograms are a megabyte, which would be charged to the connections of a load that is watched for its memory.
         if self.live || has_metrics {
             L::add(&mut self.whole, interval);
+            std::thread::yield_now();
         }
         if self.live {
             let picture = self.load.picture(interval, &self.whole, self.threads);
             self.screen.lock().unwrap_or_else(PoisonError::into_inner).take(picture, look);
+            std::thread::yield_now();
         }
         if has_metrics {
             let mut page = Page::default();
@@ -184,6 +189,7 @@ impl<L: Load> Observer<'_, L> {
             if let Some(exporter) = &self.exporter {
                 exporter.show(page);
             }
+            std::thread::yield_now();
         }
         if self.lines {
             let line = L::progress(interval);

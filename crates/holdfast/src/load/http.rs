@@ -63,7 +63,7 @@ impl Load for Options {
 
     fn progress(interval: &Interval) -> String {
         let length_s = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
-        let whole = interval.record.whole();
+        let whole = interval.record.together();
         let mut line = format!(
             "{:>7.1} s  {:>9} responses/s  p50 {:>8}  p99 {:>8}  max {:>8}  errors {}",
             interval.begun.as_secs_f64() + length_s,
@@ -80,7 +80,7 @@ impl Load for Options {
     }
 
     fn metrics(interval: &Interval, whole: &Record, page: &mut Page) {
-        let (now, all) = (interval.record.whole(), whole.whole());
+        let (now, all) = (interval.record.together(), whole.together());
         page.one("requests_total", "counter", "Requests begun.", all.begun);
         let statuses = all.statuses.iter().map(|(status, count)| (status.to_string(), *count));
         page.by("responses_total", "Complete responses.", "status", statuses);
@@ -96,7 +96,7 @@ impl Load for Options {
     }
 
     fn picture(&self, interval: &Interval, whole: &Record, threads: usize) -> Picture {
-        let (now, all) = (interval.record.whole(), whole.whole());
+        let (now, all) = (interval.record.together(), whole.together());
         let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
         let elapsed = interval.begun + interval.length;
         let rate = |count: u64| (count as f64 / seconds) as u64;

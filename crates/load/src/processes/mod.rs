@@ -10,6 +10,7 @@ pub use child::serve_part;
 
 pub(crate) use wire::Work;
 
+use crate::collect::Collected;
 use crate::crew::{Part, Workers};
 use crate::setup::StartError;
 use crate::worker::Message;
@@ -51,6 +52,7 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     count: usize,
     each: usize,
     mut command: impl FnMut() -> Command,
+    collected: Collected<R>,
     ready: impl FnOnce(&[u32]),
 ) -> Result<Workers<R>, StartError> {
     let mut started = Vec::new();
@@ -86,7 +88,7 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     }
     let told = Arc::clone(&stop);
     std::thread::spawn(move || hold(leashes, &told));
-    Ok(Workers { stop, threads, begun, messages, count: count * each, processes })
+    Ok(Workers { stop, threads, begun, messages, collected: Some(collected), count: count * each, processes })
 }
 
 fn cannot(index: usize, error: &io::Error) -> StartError {

@@ -86,12 +86,12 @@ pub struct Record {
 }
 
 impl Recorded for Record {
-    fn add(&mut self, other: &Self) {
-        Self::add(self, other);
+    fn add(&mut self, other: &Self, pause: fn()) {
+        self.add_with_pauses(other, pause);
     }
 
-    fn add_beside(&mut self, other: &Self) {
-        Self::add(self, other);
+    fn add_beside(&mut self, other: &Self, pause: fn()) {
+        self.add_with_pauses(other, pause);
         self.open += other.open;
     }
 
@@ -112,6 +112,10 @@ impl Record {
     /// Adds what another worker has seen, or what was seen in another interval. `open` is a state: it is added between workers,
     /// not between intervals.
     pub fn add(&mut self, other: &Self) {
+        self.add_with_pauses(other, || ());
+    }
+
+    fn add_with_pauses(&mut self, other: &Self, pause: fn()) {
         let sums: [(&mut u64, u64); 19] = [
             (&mut self.begun, other.begun),
             (&mut self.established, other.established),
@@ -147,23 +151,91 @@ impl Record {
                 *into.entry(*key).or_default() += count;
             }
         }
-        self.connect.add(&other.connect);
-        self.handshake.add(&other.handshake);
-        self.pong.add(&other.pong);
-        self.delivery.add(&other.delivery);
-        self.lag.add(&other.lag);
-        self.lag_own.add(&other.lag_own);
-        self.turn.add(&other.turn);
+        for (sum, more) in [
+            (&mut self.connect, &other.connect),
+            (&mut self.handshake, &other.handshake),
+            (&mut self.pong, &other.pong),
+            (&mut self.delivery, &other.delivery),
+            (&mut self.lag, &other.lag),
+            (&mut self.lag_own, &other.lag_own),
+            (&mut self.turn, &other.turn),
+        ] {
+            sum.add(more);
+            pause();
+        }
         self.recovered_ns = self.recovered_ns.max(other.recovered_ns);
         self.spent += other.spent;
         self.spent_most = self.spent_most.most(other.spent_most);
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Forgets everything, and keeps the memory. In place: a new record in between would be a hundred kilobytes of zeros.
     pub(crate) fn clear(&mut self) {
         self.latencies().into_iter().for_each(Latencies::clear);
-        let Self { connect, handshake, pong, delivery, lag, lag_own, turn, .. } = std::mem::take(self);
-        *self = Self { connect, handshake, pong, delivery, lag, lag_own, turn, ..Self::default() };
+        let Self {
+            begun,
+            established,
+            again,
+            failures,
+            statuses,
+            bad_handshakes,
+            endings,
+            codes,
+            open,
+            stalled,
+            stalled_ended,
+            pings,
+            pongs,
+            pings_received,
+            sent,
+            unsent,
+            delivered,
+            foreign,
+            expected,
+            lost,
+            surplus,
+            bytes_received,
+            bytes_sent,
+            recovered_ns,
+            unrecovered,
+            spent,
+            spent_most,
+            connect: _,
+            handshake: _,
+            pong: _,
+            delivery: _,
+            lag: _,
+            lag_own: _,
+            turn: _,
+        } = self;
+        for count in [
+            begun,
+            established,
+            again,
+            bad_handshakes,
+            open,
+            stalled,
+            stalled_ended,
+            pings,
+            pongs,
+            pings_received,
+            sent,
+            unsent,
+            delivered,
+            foreign,
+            expected,
+            lost,
+            surplus,
+            bytes_received,
+            bytes_sent,
+            recovered_ns,
+            unrecovered,
+        ] {
+            *count = 0;
+        }
+        (*failures, *endings) = ([0; Cause::ALL.len()], [0; Ending::ALL.len()]);
+        statuses.clear();
+        codes.clear();
+        (*spent, *spent_most) = (Spent::default(), Spent::default());
     }
 
     /// With the memory that a usual run needs, before it begins.

@@ -132,7 +132,8 @@ impl Prepared {
         }
         let crew = crew(&self.setup, Part::WHOLE)?;
         let memory = Memory { before_bytes: resident_bytes(&[]), ..Memory::default() };
-        Ok(Running { setup: self.setup, workers: crew.begin(), memory })
+        let collected = Collected::new(crew.count(), Record::default());
+        Ok(Running { setup: self.setup, workers: crew.begin(collected), memory })
     }
 
     /// Starts it in as many processes as the plan says, as [`crate::Prepared::start_with`] does. The connections are one load's: they
@@ -149,7 +150,8 @@ impl Prepared {
         let work = Work::WebSocket { options, address, run, counters };
         let mut memory = Memory::default();
         let before = |processes: &[u32]| memory.before_bytes = resident_bytes(processes);
-        let workers = processes::start(&work, count, each, command, before)?;
+        let collected = Collected::new(count * each, Record::default());
+        let workers = processes::start(&work, count, each, command, collected, before)?;
         Ok(Running { setup, workers, memory })
     }
 }
@@ -229,7 +231,7 @@ impl Running {
             memory.look(interval.record.open, &processes);
             show(interval);
         };
-        let collected = self.workers.watch(self.setup.options.interval, Record::default(), &mut look)?;
+        let collected = self.workers.watch(self.setup.options.interval, &mut look)?;
         let Collected { mut whole, ended_ns, lost, processors, failure, .. } = collected;
         whole.open = self.setup.open_most();
         Ok(Summary {

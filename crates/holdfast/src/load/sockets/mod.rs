@@ -18,6 +18,10 @@ const EVENTS_REST: Duration = Duration::from_millis(50);
 /// a tenth of a second, and the load needs the processor.
 const REST_FACTOR: u32 = 20;
 
+/// After so many sockets a worker of the load may run that has to share this processor: some fifty microseconds, where a thread that
+/// runs would be left its slice of milliseconds.
+const SOCKETS_IN_A_ROW: u64 = 64;
+
 /// What is known of the sockets so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sockets {
@@ -160,9 +164,15 @@ impl Observer {
         let question = Question { filter: self.filter.as_ref(), memory: false, ..Question::default() };
         // A dump that was interrupted may have told a socket twice, or not at all; the next one is a second away.
         let mut gathering: Gathering<'_> = self.account.look(now.saturating_duration_since(begun), elapsed);
-        self.census
-            .for_each(&question, |socket| gathering.add(socket))
-            .map_err(|error| format!("the sockets cannot be read: {error}"))?;
+        let mut sockets = 0u64;
+        let add = |socket: &sockdiag::Socket| {
+            gathering.add(socket);
+            sockets += 1;
+            if sockets.is_multiple_of(SOCKETS_IN_A_ROW) {
+                std::thread::yield_now();
+            }
+        };
+        self.census.for_each(&question, add).map_err(|error| format!("the sockets cannot be read: {error}"))?;
         Ok(gathering.finish())
     }
 }
