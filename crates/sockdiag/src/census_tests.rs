@@ -53,6 +53,17 @@ fn reply(socket: &OwnedFd, answer: &Answer) {
 }
 
 #[test]
+fn a_family_that_is_not_wanted_is_not_asked_for() {
+    for (families, is_v4) in [(Families::V4, true), (Families::V6, false)] {
+        // A second question would wait for an answer in vain.
+        let question = Question { families, ..Question::default() };
+        let mut all = Vec::new();
+        over(vec![answer(1..=3)], |census| census.for_each(&question, |socket| all.push(*socket))).expect("answered");
+        assert!(all.len() == 3 && all.iter().all(|socket| socket.remote.is_ipv4() == is_v4), "{families:?}: {all:?}");
+    }
+}
+
+#[test]
 fn a_million_sockets_are_counted_to_the_last_one() {
     let answers = vec![answer(1..=700_000), answer(700_001..=1_000_000)];
     let ((v4, v6, waiting), summary) = over(answers, |census| {

@@ -36,7 +36,7 @@ mod scripted;
 mod settings;
 mod socket;
 
-pub use census::{Census, Question, Source, Summary};
+pub use census::{Census, Families, Question, Source, Summary};
 pub use compact::Compact;
 pub use counters::{Counters, SocketUse};
 pub use destroyed::{DestroyEvents, Destroyed, Drained};

@@ -5,7 +5,7 @@
 use crate::watch::model::closers::{Closers, Closes};
 use crate::watch::model::piles::{Cause, Pile};
 use crate::watch::model::tally::Histogram;
-use sockdiag::{Filter, Side, Socket, State, Test};
+use sockdiag::{Families, Filter, Side, Socket, State, Test};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -68,6 +68,15 @@ impl Account {
             Filter::Test(Test::Net(Side::Remote, target.ip(), bits, Some(target.port())))
         });
         tests.reduce(|one, other| Filter::Or(Box::new(one), Box::new(other)))
+    }
+
+    /// The families in which sockets towards the targets can be: a load connects to an address with a socket of its family.
+    pub(crate) fn families(&self) -> Families {
+        match (self.targets.iter().any(SocketAddr::is_ipv4), self.targets.iter().any(SocketAddr::is_ipv6)) {
+            (true, false) => Families::V4,
+            (false, true) => Families::V6,
+            _ => Families::Both,
+        }
     }
 
     /// A socket died.
@@ -273,6 +282,13 @@ mod tests {
         assert!(!filter.matches(&socket(State::TimeWait, TARGET, "10.0.0.1:40000"), None));
         let many = (1..=17).map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
         assert_eq!(Account::new(many, true).filter(), None);
+    }
+
+    #[test]
+    fn only_families_of_targets_are_asked_for() {
+        let of = |targets: &[&str]| Account::new(targets.iter().map(|target| target.parse().unwrap()), true).families();
+        assert_eq!((of(&[TARGET]), of(&["[::1]:80"])), (Families::V4, Families::V6));
+        assert_eq!(of(&[TARGET, "[::1]:80"]), Families::Both);
     }
 
     #[test]

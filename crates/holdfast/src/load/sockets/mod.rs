@@ -161,7 +161,8 @@ impl Observer {
     fn look(&mut self, begun: Instant) -> Result<Look, String> {
         let now = Instant::now();
         let elapsed = self.looked.replace(now).map_or(Duration::ZERO, |before| now.duration_since(before));
-        let question = Question { filter: self.filter.as_ref(), memory: false, ..Question::default() };
+        let (filter, families) = (self.filter.as_ref(), self.account.families());
+        let question = Question { filter, families, memory: false, ..Question::default() };
         // A dump that was interrupted may have told a socket twice, or not at all; the next one is a second away.
         let mut gathering: Gathering<'_> = self.account.look(now.saturating_duration_since(begun), elapsed);
         let mut sockets = 0u64;
