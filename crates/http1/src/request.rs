@@ -10,7 +10,7 @@ use crate::limits::{BareLf, Limits};
 use crate::method::Method;
 use crate::scan::{self, Fault, Line, Window};
 use crate::span::Span;
-use crate::target::{self, Host, Target};
+use crate::target::{self, Host, Target, TargetForm};
 
 /// Empty lines before a request line: some old clients send one after a body (RFC 9112 §2.2). Bounded, so that a
 /// client cannot send nothing for ever.
@@ -164,38 +164,39 @@ impl From<BadConnection> for RequestError {
 pub fn parse(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parse, RequestError> {
     head.clear();
     let result = parse_head(bytes, limits, head);
-    if result.is_err() && head.line.is_empty() {
-        head.line = first_line(bytes, limits);
-        head.target = Target::default();
+    if result.is_err() {
+        keep_known(bytes, limits, head);
     }
     result
 }
 
-fn parse_head(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parse, RequestError> {
-    let Some(start) = skip_empty_lines(bytes, limits)? else { return Ok(Parse::Partial) };
-    let Some((authority, at)) = parse_request_line(bytes, start, limits, head)? else { return Ok(Parse::Partial) };
-    let mut facts = Facts { authority, ..Facts::default() };
-    let parsed = parse_fields(bytes, at, limits, head, &mut facts);
-    if let (Err(_), Some(authority)) = (&parsed, authority) {
+/// What of a refused head is kept.
+#[cold]
+fn keep_known(bytes: &[u8], limits: &Limits, head: &mut RequestHead) {
+    if head.line.is_empty() {
+        head.line = first_line(bytes, limits);
+        head.target = Target::default();
+        return;
+    }
+    // The authority of an absolute target is settled at the end of a head only.
+    let mut scanned = Target { raw: head.target.raw, ..Target::default() };
+    if head.target.form == TargetForm::Absolute
+        && let Ok(Some(authority)) = target::finish(bytes, &mut scanned, head.method)
+    {
         head.host = Some(authority);
     }
-    parsed
 }
 
-/// The fields from `at` on, to the end of the head.
-fn parse_fields(
-    bytes: &[u8],
-    mut at: usize,
-    limits: &Limits,
-    head: &mut RequestHead,
-    facts: &mut Facts,
-) -> Result<Parse, RequestError> {
+fn parse_head(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parse, RequestError> {
+    let Some(start) = skip_empty_lines(bytes, limits)? else { return Ok(Parse::Partial) };
+    let Some((authority, mut at)) = parse_request_line(bytes, start, limits, head)? else { return Ok(Parse::Partial) };
+    let mut facts = Facts { authority, ..Facts::default() };
     loop {
         let window = Window::new(bytes, at, limits);
         match scan::parse_line(window, at, limits.bare_lf)? {
             None => return Ok(Parse::Partial),
             Some(Line::End { next }) => {
-                finish(bytes, head, facts)?;
+                finish(bytes, head, &facts)?;
                 return Ok(Parse::Complete { len: next });
             }
             Some(Line::Field { name_end, id, value, name_class, next }) => {
@@ -208,7 +209,7 @@ fn parse_fields(
                     head.fields_dropped += 1;
                     continue;
                 }
-                take_field(bytes, id, name, Span::new(value.0, value.1), head, facts)?;
+                take_field(bytes, id, name, Span::new(value.0, value.1), head, &mut facts)?;
             }
         }
     }
