@@ -12,6 +12,7 @@ use super::written::FILE_BYTES_MAX;
 use crate::experiment::Ready;
 use crate::plan::{Content, Program, StagedFile, StagedProcess};
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use sockdiag::{Census, Owners, Question, State, StateSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -83,8 +84,7 @@ impl Starting<'_> {
         space: &Space,
         output: PathBuf,
     ) -> Result<Started, StageError> {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let core = limits.core.map(|core| core % cores);
+        let core = limits.core.and_then(permitted_core);
         let bounds: Vec<String> = written_at_most().into_iter().chain(limits.descriptors.map(descriptors)).collect();
         let mut command = match bounds.as_slice() {
             [] => placed(core, &words.program),
@@ -102,6 +102,14 @@ impl Starting<'_> {
         self.traces.add(started.id());
         Ok(started)
     }
+}
+
+/// The core of that number, counted among those that this process may use: a container may have two of many, and whoever confined this
+/// process to one means all that it starts. `None` where the kernel does not tell.
+fn permitted_core(number: usize) -> Option<usize> {
+    let permitted = sched_getaffinity(None).ok()?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| permitted.is_set(*core)).collect();
+    cores.get(number.checked_rem(cores.len())?).copied()
 }
 
 /// The bound of each file that a program writes; none where this one has a lower bound itself, which nobody may raise.
@@ -260,6 +268,23 @@ fn ports_in(line: &str) -> impl Iterator<Item = u16> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::sched_setaffinity;
+
+    #[test]
+    fn a_core_is_one_of_those_that_may_be_used() {
+        // Of a thread of its own: what it may use is nobody else's business.
+        let confined = std::thread::spawn(|| {
+            let all = sched_getaffinity(None).unwrap();
+            let last = (0..CpuSet::MAX_CPU).rfind(|core| all.is_set(*core)).unwrap();
+            let mut only = CpuSet::new();
+            only.set(last);
+            sched_setaffinity(None, &only).unwrap();
+            (0..5).all(|number| permitted_core(number) == Some(last))
+        });
+        assert!(confined.join().unwrap());
+        let first = permitted_core(0).unwrap();
+        assert!(sched_getaffinity(None).unwrap().is_set(first));
+    }
 
     #[test]
     fn ports_are_found_in_what_servers_say() {

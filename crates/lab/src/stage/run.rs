@@ -27,10 +27,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// One that nobody has said yet, and that SIGINT and SIGTERM say.
+    /// One that nobody has said yet, and that SIGINT and SIGTERM say; and the end of the terminal, SIGHUP, unless whoever started
+    /// this wants it to go on then, as `nohup` does.
     pub fn when_interrupted() -> io::Result<Self> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let stop = Self::default();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
         }
         Ok(stop)
@@ -50,6 +53,15 @@ impl Stop {
     pub(super) fn check(&self, when: impl fmt::Display) -> Result<(), StageError> {
         if self.is_said() { Err(StageError::new(format!("interrupted {when}"))) } else { Ok(()) }
     }
+}
+
+/// Whether this process was started with that signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // Signals are counted from 1, the bits from 0.
+    u32::try_from(signal - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
 }
 
 /// What is to be run. The record begins as the caller made it, with the experiment, the seed and what else is known before.
@@ -247,4 +259,31 @@ fn why_no_namespaces() -> Option<String> {
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Signal, getpid, kill_process};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_terminal_that_is_gone_ends_the_run_as_ctrl_c_does() {
+        if is_ignored(signal_hook::consts::SIGHUP) {
+            // Started under nohup: then it is to go on.
+            return;
+        }
+        for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+            let stop = Stop::when_interrupted().unwrap();
+            assert!(!stop.is_said());
+            kill_process(getpid(), signal).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !stop.is_said() {
+                assert!(Instant::now() < deadline, "{signal:?} was not heard");
+                super::super::process::pause();
+            }
+        }
+        // What is ignored by everybody's parent: nothing of these.
+        assert!(!is_ignored(signal_hook::consts::SIGINT) && !is_ignored(0) && !is_ignored(64));
+    }
 }
