@@ -64,7 +64,7 @@ fn the_page_is_fresh() {
 fn every_close_is_counted_once_under_its_reason() {
     let mut gateway = Gateway::start(
         "events {} http { server { listen {listen}; client_max_body_size 10; keepalive_requests 2;
-            client_header_timeout 200ms; return 200 ok; location = /gone { return 444; } } }",
+            client_header_timeout 1s; return 200 ok; location = /gone { return 444; } } }",
         &[],
     );
     let mut closed = 0;

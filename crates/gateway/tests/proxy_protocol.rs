@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use std::process::{Child, Command, Stdio};
-use testkit::{End, Gateway, Talk, peer_program, until};
+use testkit::{End, Gateway, Talk, free_port, peer_program, until};
 
-const TEXT: &str = "events {} http { access_log off; client_header_timeout 300ms; server { listen {listen} proxy_protocol; \
+const TEXT: &str = "events {} http { access_log off; client_header_timeout 1s; server { listen {listen} proxy_protocol; \
     location / { return 200 \"$proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr \
     $proxy_protocol_server_port [$proxy_protocol_tlv_alpn] [$proxy_protocol_tlv_0x02] [$proxy_protocol_tlv_ssl_cn] \
     [$proxy_protocol_tlv_ssl_verify]\"; } } }";
@@ -12,8 +12,13 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const LINE: &str = "PROXY TCP4 192.0.2.7 198.51.100.1 4660 443\r\n";
 const SAID: &str = "192.0.2.7 4660 198.51.100.1 443 [] [] [] []";
 
+/// The same with as much time for a head as anybody takes.
+fn patient() -> String {
+    TEXT.replace("client_header_timeout 1s; ", "")
+}
+
 fn gateway() -> Gateway {
-    Gateway::start(&TEXT.replace("client_header_timeout 300ms; ", ""), &[])
+    Gateway::start(&patient(), &[])
 }
 
 fn tlv(code: u8, value: &[u8]) -> Vec<u8> {
@@ -103,12 +108,12 @@ fn a_client_may_leave_before_or_inside_the_header() {
 
 #[test]
 fn a_connection_that_was_there_before_a_reload_owes_no_header() {
-    let plain = TEXT.replace("} proxy_protocol", "}");
+    let plain = patient().replace("} proxy_protocol", "}");
     let mut gateway = Gateway::start(&plain, &[]);
     let mut client = gateway.client();
     client.send(GET);
     says(&mut client, "    [] [] [] []");
-    gateway.reload(TEXT);
+    gateway.reload(&patient());
     until("the new configuration holds", || {
         let mut another = gateway.client();
         another.send(format!("{LINE}{GET}"));
@@ -170,9 +175,4 @@ fn haproxy_sends_both_versions() {
         let own = client.address().port();
         assert!(text.starts_with(&format!("127.0.0.1 {own} 127.0.0.1 {port} [")), "{text}");
     }
-}
-
-/// A port that nobody listens on at the moment.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

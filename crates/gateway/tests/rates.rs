@@ -120,7 +120,8 @@ fn an_upstream_is_read_at_its_rate() {
 #[test]
 fn a_pause_is_no_time_without_progress() {
     let peer = peer("");
-    let locations = "send_timeout 100ms; proxy_read_timeout 100ms; \
+    // Each pause is a second, and the peer has the better half of one to answer in.
+    let locations = "send_timeout 100ms; proxy_read_timeout 700ms; \
         location /file/ { limit_rate 10k; alias html/; } \
         location /proxied/ { limit_rate 10k; proxy_pass http://{upstream:0}; } \
         location /read/ { proxy_limit_rate 10k; proxy_pass http://{upstream:0}; }";

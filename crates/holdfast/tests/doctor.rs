@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use support::observer::in_a_namespace;
-use support::until;
+use support::{threads_stopped, until};
 
 fn doctor(arguments: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -191,15 +191,6 @@ fn live_sockets_and_log_causes_are_in_every_form_of_the_report() {
     };
     assert_eq!(places("accept-queue-overflow"), (conf, Value::from(3)));
     assert_eq!(places("log-ports-exhausted"), (log, Value::from(1)));
-}
-
-/// Whether no thread of the process runs or can be woken: a signal reaches one after the other.
-fn threads_stopped(pid: u32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
-    threads.flatten().all(|thread| {
-        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-    })
 }
 
 /// A process that is ended with the test.

@@ -111,7 +111,8 @@ fn exit_codes_tell_apart_what_went_wrong() {
     assert_eq!(unmeant.status.code(), Some(2), "{}", text(&unmeant.stderr));
     let https = load(&["-q", "https://127.0.0.1/"]);
     assert_eq!(https.status.code(), Some(2), "{}", text(&https.stderr));
-    let nobody = load(&["-q", "-n", "3", &format!("http://127.0.0.1:{}/", support::free_port())]);
+    let refusing = testkit::Refusing::new();
+    let nobody = load(&["-q", "-n", "3", &format!("http://{}/", refusing.address())]);
     assert_eq!(nobody.status.code(), Some(1), "{}", text(&nobody.stdout));
     assert!(text(&nobody.stdout).contains("connection refused"), "the summary comes all the same");
     let nameless = load(&["-q", "-n", "3", "http://nothing.invalid/"]);

@@ -9,7 +9,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Output, Stdio};
-use support::{free_port, holdfast, pid, until};
+use support::{holdfast, pid, until};
+use testkit::Refusing;
 
 fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
@@ -41,7 +42,13 @@ fn answering(bytes: &'static [u8]) -> String {
 /// Three requests that fail, with the cause in the summary and an exit code that says that nothing was answered.
 #[track_caller]
 fn expect_cause(url: &str, words: &str) {
-    let output = load(&["-q", "-n", "3", "-c", "1", "--timeout", "200ms", "--connect-timeout", "200ms", url]);
+    expect_cause_within("20s", url, words);
+}
+
+/// The same by somebody who waits for an answer no longer than so.
+#[track_caller]
+fn expect_cause_within(timeout: &str, url: &str, words: &str) {
+    let output = load(&["-q", "-n", "3", "-c", "1", "--timeout", timeout, "--connect-timeout", "20s", url]);
     let said = text(&output.stdout);
     assert!(said.contains(&format!("failed      3: {words}")), "no `{words}` in {said}{}", text(&output.stderr));
     assert!(said.contains("3 begun, 0 answered, 3 failed"), "{said}");
@@ -51,7 +58,8 @@ fn expect_cause(url: &str, words: &str) {
 
 #[test]
 fn a_target_that_is_not_there() {
-    expect_cause(&format!("http://127.0.0.1:{}/", free_port()), "connection refused: nothing listens there");
+    let refusing = Refusing::new();
+    expect_cause(&format!("http://{}/", refusing.address()), "connection refused: nothing listens there");
 }
 
 #[test]
@@ -102,7 +110,7 @@ fn a_port_that_speaks_tls() {
 fn a_target_that_accepts_and_stays_silent() {
     let held = std::sync::Mutex::new(Vec::new());
     let url = server(move |stream| held.lock().expect("one thread").push(stream));
-    expect_cause(&url, "timeout waiting: the target took the request and stayed silent");
+    expect_cause_within("200ms", &url, "timeout waiting: the target took the request and stayed silent");
 }
 
 #[test]
@@ -240,6 +248,7 @@ fn a_script_that_does_not_come_to_its_end_is_ended_by_a_second_interrupt() {
 
 #[test]
 fn other_tools_words_have_the_causes_beside_them() {
+    let refusing = Refusing::new();
     let silent_held = std::sync::Mutex::new(Vec::new());
     let silent = server(move |stream| silent_held.lock().expect("one thread").push(stream));
     let reset = server(|stream| {
@@ -247,7 +256,7 @@ fn other_tools_words_have_the_causes_beside_them() {
         let _ = socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO));
     });
     let cases = [
-        (format!("http://127.0.0.1:{}/", free_port()), "3 failed: connection refused: nothing listens there"),
+        (format!("http://{}/", refusing.address()), "3 failed: connection refused: nothing listens there"),
         (answering(b"\x15\x03\x01\x00\x02\x02\x46"), "3 failed: plain HTTP sent to a port that speaks TLS"),
         (answering(b"SSH-2.0-x\r\n"), "3 failed: the answer is no HTTP"),
         (reset, "3 failed: reset by the target without a response"),

@@ -92,7 +92,13 @@ fn forms(report: &str, from: &str) -> Vec<String> {
         }
         form.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    report.lines().skip_while(|line| !line.starts_with(from)).map(form).collect()
+    // What ab thinks of its figures depends on them.
+    let is_opinion = |line: &&str| {
+        let line = line.trim_start();
+        ["WARNING: The median", "ERROR: The median", "These results are"].iter().any(|words| line.starts_with(words))
+    };
+    let lines = report.lines().skip_while(|line| !line.starts_with(from));
+    lines.filter(|line| !is_opinion(line)).map(form).collect()
 }
 
 /// The value of a line `Name: value`.
@@ -116,7 +122,10 @@ fn ab_and_ours_are_read_by_the_same_script() {
     for (path, flags) in cases {
         let origin = origin();
         let url = format!("http://{}{path}", origin.address());
-        let words = [&["-q", "-n", "40", "-c", "2"], flags, &[&url]].concat();
+        // An echo has the request's number on its connection, and so another length from the tenth on: over one connection
+        // these are always as many.
+        let connections = if path == "/echo" { "1" } else { "2" };
+        let words = [&["-q", "-n", "40", "-c", connections], flags, &[&url]].concat();
         let ab =
             Command::new(testkit::peer_program("ab")).args(&words).stdin(Stdio::null()).output().expect("ab starts");
         let theirs = String::from_utf8_lossy(&ab.stdout).into_owned();

@@ -9,7 +9,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use support::{free_port, holdfast, pid};
+use support::{holdfast, pid};
+use testkit::Refusing;
 
 fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
@@ -68,7 +69,13 @@ fn opening(then: impl Fn(&mut TcpStream) + Send + 'static) -> String {
 /// Three connections of which none becomes a WebSocket, with the cause in the summary and an exit code that says so.
 #[track_caller]
 fn expect_cause(url: &str, words: &str) {
-    let times = ["--hold", "1500ms", "--timeout", "1s", "--connect-timeout", "1s"];
+    expect_cause_within("20s", url, words);
+}
+
+/// The same by somebody who waits for an answer no longer than so.
+#[track_caller]
+fn expect_cause_within(timeout: &str, url: &str, words: &str) {
+    let times = ["--hold", "1500ms", "--timeout", timeout, "--connect-timeout", "20s"];
     let output = load(&[&["-q", "-c", "3", "-t", "1"], times.as_slice(), &[url]].concat());
     let said = text(&output.stdout);
     assert!(said.contains(&format!("failed      3: {words}")), "no `{words}` in {said}{}", text(&output.stderr));
@@ -79,7 +86,8 @@ fn expect_cause(url: &str, words: &str) {
 
 #[test]
 fn a_target_that_is_not_there_or_that_no_way_leads_to() {
-    expect_cause(&format!("ws://127.0.0.1:{}/", free_port()), "connection refused: nothing listens there");
+    let refusing = Refusing::new();
+    expect_cause(&format!("ws://{}/", refusing.address()), "connection refused: nothing listens there");
     expect_cause("ws://224.0.0.1:9/", "network or host unreachable");
     let nameless = load(&["-q", "-c", "3", "ws://nothing.invalid/"]);
     let said = text(&nameless.stderr);
@@ -107,7 +115,7 @@ fn a_reset_and_silence() {
         let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
     });
     expect_cause(&url, "reset by the target without a response");
-    expect_cause(&silent(), "timeout waiting: the target took the request and stayed silent");
+    expect_cause_within("1s", &silent(), "timeout waiting: the target took the request and stayed silent");
 }
 
 #[test]

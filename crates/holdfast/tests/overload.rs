@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{DEADLINE, Instance, children, until};
+use support::{DEADLINE, Instance, children, threads_stopped, until};
 
 /// A small answer of the gateway itself, and a proxied one.
 fn site(upstream: &str) -> String {
@@ -156,6 +156,7 @@ fn l04_an_accept_queue_that_overflows_is_told() {
     let child = children(instance.pid())[0];
     let stopped = |signal| nix::sys::signal::kill(support::pid(child), signal).expect("it lives");
     stopped(nix::sys::signal::Signal::SIGSTOP);
+    until("all of it has stopped", || threads_stopped(child));
     // Two fit, and nobody accepts: the kernel drops what comes then.
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], instance.port));
     let clients: Vec<_> =

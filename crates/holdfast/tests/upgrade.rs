@@ -95,7 +95,7 @@ fn stop(instance: &Instance, master: u32) {
 #[test]
 fn x10_another_program_takes_over_and_no_connection_is_refused() {
     let servers = PROXY.replace("UPSTREAM", &echo().to_string());
-    let instance = Instance::new("worker_shutdown_timeout 3s;", &servers);
+    let instance = Instance::new("worker_shutdown_timeout 5s;", &servers);
     let old = daemon(&instance);
     let old_child = children(old)[0];
     let mut through = tunnel(&instance);

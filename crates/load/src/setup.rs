@@ -280,7 +280,8 @@ mod tests {
         let served = TcpListener::bind("127.0.0.1:0").unwrap();
         served.set_nonblocking(true).unwrap();
         let address = served.local_addr().unwrap();
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Nobody else's either: these tests listen on 127.0.0.1.
+        let closed = TcpListener::bind("127.0.0.77:0").unwrap().local_addr().unwrap();
         let addresses = Addresses { first: closed, others: vec![address] };
         assert_eq!(addresses.choose(), address);
         assert!(served.accept().is_ok(), "it was asked");

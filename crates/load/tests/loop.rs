@@ -186,12 +186,13 @@ fn source_addresses_are_taken_in_turn() {
 fn what_is_unanswered_at_the_end_counts_with_the_time_it_was_waited_for() {
     let origin = origin(origin::Options::default());
     let options = Options {
-        duration: Some(Duration::from_millis(200)),
-        drain: Duration::from_millis(100),
+        duration: Some(Duration::from_millis(600)),
+        drain: Duration::from_millis(300),
         connections: 2,
         ..Options::new(target(origin.address(), "/delay/60000"))
     };
     let whole = run(options).record.whole();
     assert_eq!((whole.responses, whole.failed_by(Cause::Unanswered), whole.latency.count()), (0, 2, 2));
-    assert!(whole.latency.min_ns() >= 250_000_000, "{}", whole.latency.min_ns());
+    // At least the drain, whenever in its time a busy machine has begun it.
+    assert!(whole.latency.min_ns() >= 295_000_000, "{}", whole.latency.min_ns());
 }

@@ -7,7 +7,7 @@ mod scene;
 use load::Cause;
 use load::websocket::{Ending, Options, Storm, Summary, parse_url, start};
 use origin::{CloseReason, Running};
-use scene::{origin, read_head, server};
+use scene::{origin, read_head, refusing, server};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn a_target_that_drops_messages_is_found_out() {
         });
     });
     let mut lossy = options(address, "/", 1, 300);
-    (lossy.rate, lossy.drain) = (40.0, Duration::from_millis(500));
+    (lossy.rate, lossy.drain) = (40.0, Duration::from_secs(2));
     let record = run(lossy).record;
     assert_eq!(record.lost, record.sent - record.delivered);
     assert_eq!(record.delivered, record.sent / 2);
@@ -105,7 +105,7 @@ fn heartbeats_are_answered_or_the_connection_is_given_up() {
     let path = "/websocket/echo?ping=50";
     let record = run(Options { heartbeat, ..of(&origin, path, 4, 400) }).record;
     assert!(record.pongs > 0 && record.pong.count() == record.pongs && record.pings_received > 0, "{record:?}");
-    let record = run(Options { heartbeat, ..of(&origin, "/websocket/echo?read=never", 4, 400) }).record;
+    let record = run(Options { heartbeat, ..of(&origin, "/websocket/echo?read=never", 4, 1_500) }).record;
     assert_eq!((record.pongs, record.ended_by(Ending::NoPong)), (0, 4));
 }
 
@@ -139,7 +139,7 @@ fn close_codes_are_counted_and_lost_connections_come_back() {
     let record = run(of(&origin, "/websocket/echo?close=4001", 5, 200)).record;
     assert_eq!((record.codes.get(&4001), record.ended_by(Ending::CloseFrame), record.again), (Some(&5), 5, 0));
     let reconnect = Some((Duration::from_millis(5), Duration::from_millis(20)));
-    let record = run(Options { reconnect, ..of(&origin, "/websocket/echo?close=1013", 2, 300) }).record;
+    let record = run(Options { reconnect, ..of(&origin, "/websocket/echo?close=1013", 2, 1_500) }).record;
     assert!(record.again > 2 && record.established > 4, "{record:?}");
     assert_eq!(record.codes.get(&1013), Some(&record.ended_by(Ending::CloseFrame)));
 }
@@ -147,9 +147,10 @@ fn close_codes_are_counted_and_lost_connections_come_back() {
 #[test]
 fn a_storm_cuts_a_share_and_all_come_back() {
     let origin = origin(origin::Options::default());
-    let storm = Some(Storm { after: Duration::from_millis(100), share: 0.5 });
+    // When all are open, and long before the end.
+    let storm = Some(Storm { after: Duration::from_millis(1_500), share: 0.5 });
     let reconnect = Some((Duration::from_millis(10), Duration::from_millis(50)));
-    let summary = run(Options { storm, reconnect, ..of(&origin, "/websocket/echo", 20, 3_000) });
+    let summary = run(Options { storm, reconnect, ..of(&origin, "/websocket/echo", 20, 4_000) });
     let record = &summary.record;
     assert_eq!((record.ended_by(Ending::Storm), record.again, record.established), (10, 10, 30));
     assert_eq!((record.unrecovered, record.losses()), (0, 0));
@@ -178,7 +179,7 @@ fn what_keeps_a_websocket_from_being_opened_is_named() {
     assert_eq!((record.statuses.get(&200), record.failed(), record.established), (Some(&3), 3, 0));
     let record = run(of(&origin, "/upgrade", 3, 1_000)).record;
     assert_eq!(record.bad_handshakes, 3, "101 without Sec-WebSocket-Accept");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, _bound) = refusing();
     assert_eq!(run(options(nobody, "/", 2, 50)).record.failed_by(Cause::Refused), 2);
     let garbage = server(|mut stream| {
         read_head(&mut stream);
@@ -186,7 +187,7 @@ fn what_keeps_a_websocket_from_being_opened_is_named() {
     });
     assert_eq!(run(options(garbage, "/", 2, 500)).record.failed_by(Cause::NotHttp), 2);
     let silent = server(|mut stream| while read_head(&mut stream) {});
-    let impatient = Options { timeout: Duration::from_millis(50), ..options(silent, "/", 2, 1_000) };
+    let impatient = Options { timeout: Duration::from_millis(400), ..options(silent, "/", 2, 2_000) };
     assert_eq!(run(impatient).record.failed_by(Cause::Silent), 2);
 }
 

@@ -4,6 +4,7 @@
 mod talk;
 
 use origin::{CloseReason, Closing, ClosingStyle, Options};
+use reactor::PeerAddress;
 use serde_json::json;
 use std::time::{Duration, Instant};
 use talk::{Client, End, pattern, start, until};
@@ -289,7 +290,9 @@ fn a_client_that_resets_is_noticed_while_its_answer_waits() {
 
 #[test]
 fn nobody_listens_after_the_stop() {
-    let origin = start(Options::default());
+    // An address that nobody else here listens on, whatever port they are given meanwhile.
+    let own = PeerAddress::Ip(([127, 0, 0, 78], 0).into());
+    let origin = start(Options { listen: vec![own], ..Options::default() });
     let (address, handle) = (origin.address(), origin.handle());
     drop(origin);
     assert_eq!(std::net::TcpStream::connect(address).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);

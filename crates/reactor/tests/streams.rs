@@ -125,9 +125,12 @@ fn connecting_succeeds_from_the_source_address_asked_for() {
 #[test]
 fn connecting_where_nobody_listens_is_refused() {
     let reactor = Reactor::new().unwrap();
-    let vacated = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Bound and not listening: nobody else gets the port.
+    let bound = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    bound.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let silent = bound.local_addr().unwrap().as_socket().unwrap();
     let task = reactor.create_task();
-    let refused = match reactor.connect(&vacated.into(), &ConnectOptions::default(), task) {
+    let refused = match reactor.connect(&silent.into(), &ConnectOptions::default(), task) {
         Err(error) => error,
         Ok(stream) => {
             until(&reactor, |_| stream.is_writable().then_some(()));

@@ -12,8 +12,13 @@ use std::time::{Duration, Instant};
 
 /// A blocked read looks this often whether the test is over.
 const SLICE: Duration = Duration::from_millis(50);
-/// A receiver that has taken nothing for this long does not read: the proof of back-pressure has to end some time.
-const STUCK: Duration = Duration::from_millis(400);
+/// A receiver that has taken nothing for this long does not read: the proof of back-pressure has to end some time. Far longer
+/// than a busy machine lets a gateway wait between two reads, or buffers that have room would be taken for full ones.
+const STUCK: Duration = Duration::from_millis(1500);
+
+/// Between two requests a connection is idle for as long as the test is busy elsewhere, which takes a busy machine more than one
+/// step's time. Longer than any test.
+const IDLE_MAX: Duration = Duration::from_mins(10);
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +111,23 @@ impl Talk {
     /// Says up to `most` bytes to somebody who may not listen; the number that went into the kernel until nothing went
     /// for a while.
     pub fn flood(&mut self, most: usize) -> usize {
+        let (taken, ended) = self.pour(most, STUCK);
+        assert_eq!(ended, None, "the connection broke after {taken} bytes");
+        taken
+    }
+
+    /// Says up to `most` bytes to somebody who ends the connection before that; the number that went into the kernel.
+    #[track_caller]
+    pub fn flood_until_the_end(&mut self, most: usize) -> usize {
+        let (taken, ended) = self.pour(most, DEADLINE);
+        assert!(ended.is_some(), "{taken} bytes were taken, and the connection goes on");
+        taken
+    }
+
+    /// Says up to `most` bytes, until nothing has gone for so long or the connection has ended.
+    fn pour(&mut self, most: usize, patience: Duration) -> (usize, Option<io::ErrorKind>) {
         let socket = self.socket();
-        socket.set_write_timeout(Some(STUCK)).unwrap();
+        socket.set_write_timeout(Some(patience)).unwrap();
         let chunk = [b'x'; 16 * 1024];
         let mut taken = 0;
         while taken < most {
@@ -115,11 +135,11 @@ impl Talk {
             match { socket }.write(&chunk[..rest]) {
                 Ok(count) => taken += count,
                 Err(error) if is_timeout(&error) => break,
-                Err(error) => panic!("the connection broke after {taken} bytes: {error}"),
+                Err(error) => return (taken, Some(error.kind())),
             }
         }
         socket.set_write_timeout(Some(DEADLINE)).unwrap();
-        taken
+        (taken, None)
     }
 
     /// Sends FIN and goes on listening.
@@ -148,6 +168,11 @@ impl Talk {
     /// Receives once; `false`: nothing more comes.
     #[track_caller]
     fn receive(&mut self) -> bool {
+        self.receive_within(DEADLINE)
+    }
+
+    #[track_caller]
+    fn receive_within(&mut self, at_most: Duration) -> bool {
         let begun = Instant::now();
         let mut buffer = [0; 16 * 1024];
         while self.ended.is_none() {
@@ -165,8 +190,8 @@ impl Talk {
                         self.ended = Some(End::Fin);
                     }
                     assert!(
-                        begun.elapsed() < DEADLINE,
-                        "nothing came in {DEADLINE:?}; before that: {}",
+                        begun.elapsed() < at_most,
+                        "nothing came in {at_most:?}; before that: {}",
                         self.pending.escape_ascii()
                     );
                 }
@@ -188,7 +213,11 @@ impl Talk {
     /// Reads nothing and says nothing until the test is over.
     #[track_caller]
     pub fn sits_still(&self) {
-        crate::until("the end of the test", || self.record.over.load(Ordering::Acquire).then_some(()));
+        let begun = Instant::now();
+        while !self.record.over.load(Ordering::Acquire) {
+            assert!(begun.elapsed() < IDLE_MAX, "the test has not ended in {IDLE_MAX:?}");
+            std::thread::park_timeout(SLICE);
+        }
     }
 
     /// Exactly this many bytes.
@@ -234,7 +263,8 @@ impl Talk {
     /// The next request, with its body; `None` when the other side has nothing more to say, or broke off.
     pub fn request(&mut self) -> Option<Request> {
         while !self.pending.windows(4).any(|window| window == b"\r\n\r\n") {
-            if !self.receive() {
+            let at_most = if self.pending.is_empty() { IDLE_MAX } else { DEADLINE };
+            if !self.receive_within(at_most) {
                 return None;
             }
         }

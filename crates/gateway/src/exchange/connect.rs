@@ -29,7 +29,8 @@ impl Exchange {
         let mut patience = Patience::new((), began);
         while !stream.is_writable() && !stream.is_failed() {
             let left = patience.left((), plan.connect_timeout, self.worker.reactor.now());
-            if self.wait(left).await {
+            // What was waited for may have come in the same turn as the deadline.
+            if self.wait(left).await && !stream.is_writable() && !stream.is_failed() {
                 self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
                 return Err(Failure::ConnectTimeout);
             }

@@ -190,7 +190,10 @@ impl Exchange {
                     }
                 }
                 Ok(BodyRead::NotReady) => {
-                    if self.wait_holding(bytes.capacity().max(most), self.client_plan().body_timeout).await {
+                    let timed_out =
+                        self.wait_holding(bytes.capacity().max(most), self.client_plan().body_timeout).await;
+                    // More of it may have come in the same turn as the deadline.
+                    if timed_out && !self.down.connection.stream.is_readable() {
                         return Err(self.body_timed_out());
                     }
                 }

@@ -171,7 +171,7 @@ impl Exchange {
                 }
                 Ok(super::body::BodyRead::Data) => {}
                 Ok(super::body::BodyRead::NotReady) => {
-                    if self.wait(timeout).await {
+                    if self.wait(timeout).await && !self.down.connection.stream.is_readable() {
                         return Err(CloseReason::BodyTimeout);
                     }
                 }

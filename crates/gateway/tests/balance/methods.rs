@@ -152,7 +152,7 @@ fn one_slow_stream_does_not_eject_a_healthy_peer() {
     let (others, _) = peers(2);
     let conf = text(
         &[("app", "server {upstream:0} max_fails=1 fail_timeout=1000s; server {upstream:1};")],
-        "proxy_read_timeout 100ms;",
+        "location /app/slow { proxy_read_timeout 1s; proxy_pass http://app; }",
     );
     let gateway = Gateway::start(&conf, &[slow.address(), others[1].address()]);
     let mut stream = gateway.client();

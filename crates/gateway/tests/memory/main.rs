@@ -8,7 +8,7 @@ mod site;
 use crate::site::{GET, HELLO, Site, is_alive, post, text};
 use gateway::CloseReason;
 use std::time::Duration;
-use testkit::{End, Gateway, Peer, Signal, Talk, until};
+use testkit::{DEADLINE, End, Gateway, Peer, Signal, Talk, until};
 
 const ALIVE: &str = "GET /alive HTTP/1.1\r\nHost: a\r\n\r\n";
 const MB: u64 = 1 << 20;
@@ -101,7 +101,7 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
             });
         }
         until("the pressure goes", || (shared.memory().held < 4 * MB).then_some(()));
-        assert!(outside.hears_within(Duration::from_secs(2)), "it is still not accepted");
+        assert!(outside.hears_within(DEADLINE), "it is still not accepted");
     });
     // Accepting begins again before requests are served again, so the one that waited outside may come between the two.
     assert!(matches!(outside.response().status(), 200 | 503));

@@ -154,7 +154,7 @@ fn connections_above_max_connections_wait_in_the_same_line() {
 
 #[test]
 fn peers_that_have_failed_are_waited_for() {
-    // The first connection of each is reset: both are out for a second.
+    // The first connection of each is reset: both are out for two seconds.
     let failing_once = || {
         Peer::script(|mut talk| {
             while talk.request().is_some() {
@@ -166,7 +166,7 @@ fn peers_that_have_failed_are_waited_for() {
         })
     };
     let peers = [failing_once(), failing_once()];
-    let server = |index| format!("server {{upstream:{index}}} fail_timeout=1s;");
+    let server = |index| format!("server {{upstream:{index}}} fail_timeout=2s;");
     let conf = text(&format!("{}{} queue 5 timeout=20s;", server(0), server(1)));
     let gateway = Gateway::start(&conf, &[peers[0].address(), peers[1].address()]);
     assert_eq!(asking(&gateway, "/").response().status(), 502);

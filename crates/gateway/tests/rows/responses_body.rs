@@ -198,7 +198,7 @@ fn s16_an_upstream_that_stops_in_the_middle_of_a_body() {
             over.raise();
         }
     });
-    let site = Site::with(peer, "proxy_read_timeout 300ms;");
+    let site = Site::with(peer, "proxy_read_timeout 1s;");
     let mut client = site.client();
     client.send(GET);
     let (response, _) = client.cut_response();

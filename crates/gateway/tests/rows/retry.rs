@@ -45,6 +45,9 @@ fn unavailable(mut talk: Talk) {
     }
 }
 
+/// So long the first peer is waited for in vain: enough for the second one to answer in, however busy the machine is.
+const FOR_THE_SECOND: &str = "proxy_read_timeout 2s;";
+
 fn post_body() -> String {
     post("Content-Length: 5\r\n") + "world"
 }
@@ -181,8 +184,7 @@ fn u04_fin_inside_the_head() {
 #[test]
 fn u05_read_timeout() {
     let phrase = "upstream timed out (110: Connection timed out) while reading response header from upstream";
-    // Long enough for the second peer to answer in, however busy the machine is.
-    next_peer(silence, "proxy_read_timeout 1s;", GET, phrase);
+    next_peer(silence, FOR_THE_SECOND, GET, phrase);
     one_attempt(silence, "proxy_read_timeout 100ms;", &post_body(), 504, phrase);
 }
 
@@ -239,7 +241,7 @@ fn u08_a_response_that_began_is_never_tried_again() {
 fn u09_non_idempotent_is_honoured() {
     let location = "proxy_next_upstream error timeout non_idempotent;";
     next_peer(fin_before_the_head, location, &post_body(), "upstream prematurely closed connection");
-    next_peer(silence, &format!("{location} proxy_read_timeout 100ms;"), &post_body(), "upstream timed out");
+    next_peer(silence, &format!("{location} {FOR_THE_SECOND}"), &post_body(), "upstream timed out");
 }
 
 #[test]

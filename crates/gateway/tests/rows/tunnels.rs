@@ -250,7 +250,7 @@ fn w05_a_reset_passes_a_direction_that_is_stuck() {
 #[test]
 fn w06_a_silent_tunnel_is_closed_at_both_ends() {
     let closed = Signal::new();
-    let site = switching("proxy_read_timeout 200ms;", {
+    let site = switching("proxy_read_timeout 1s;", {
         let closed = closed.clone();
         move |mut talk| {
             talk.end();
@@ -276,8 +276,8 @@ fn w06_tunnel_timeout_is_apart_from_the_read_timeout() {
 }
 
 /// The idle limit of the ping tests, and the pause between two pings: five of them are longer than the limit.
-const LIMIT: &str = "proxy_read_timeout 1500ms;";
-const PAUSE: Duration = Duration::from_millis(500);
+const LIMIT: &str = "proxy_read_timeout 2500ms;";
+const PAUSE: Duration = Duration::from_millis(600);
 
 #[test]
 fn w07_bytes_from_the_client_keep_a_tunnel_open() {

@@ -3,7 +3,7 @@
 
 use super::{Bench, chain, place_of, skipped};
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,8 @@ impl Bench {
     fn of_plain_user(mut self) -> Self {
         self.program = self.program_apart(self.folder.path());
         if nix::unistd::geteuid().is_root() {
-            for path in [".", "x.toml", "tmp"] {
+            // Whatever the umask of whoever runs the tests lets others do.
+            for path in [".", "x.toml", "tmp", "a", "a/b"] {
                 chown(self.path(path), Some(NOBODY), Some(NOBODY)).expect("root may");
             }
         }
@@ -90,6 +91,7 @@ fn a_plain_user_has_namespaces_with_what_a_user_may_set_and_arms_that_need_more_
 fn path_of(bench: &Bench, programs: &[&str]) -> PathBuf {
     let bin = bench.path("bin");
     fs::create_dir(&bin).expect("there is room");
+    fs::set_permissions(&bin, fs::Permissions::from_mode(0o755)).expect("ours");
     for name in programs {
         let folders = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
         let found = folders.iter().map(|folder| Path::new(folder).join(name)).find(|file| file.exists());

@@ -5,10 +5,11 @@ pub(crate) mod observer;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use testkit::free_port;
 
 /// Longer than anything here takes on a machine that is busy with other builds.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -26,11 +27,6 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
         // The conditions are states of other processes, which nothing here is told of.
         std::thread::park_timeout(Duration::from_millis(5));
     }
-}
-
-/// A port that was free a moment ago.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("bound").local_addr().expect("bound").port()
 }
 
 /// A directory with a configuration, and the program running in it.
@@ -181,6 +177,15 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = fs::read_to_string(Path::new(&path)).unwrap_or_default();
     text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether no thread of a process runs or can be woken: a signal that stops it reaches one after the other.
+pub(crate) fn threads_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 /// Whether a process exists and has not ended.

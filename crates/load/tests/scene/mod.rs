@@ -27,6 +27,13 @@ pub(crate) fn run(options: Options) -> Summary {
     load::start(options).unwrap().wait().unwrap()
 }
 
+/// An address at which connections are refused as long as the socket is held: bound, so that nobody else gets its port.
+pub(crate) fn refusing() -> (SocketAddr, socket2::Socket) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    (socket.local_addr().unwrap().as_socket().unwrap(), socket)
+}
+
 /// A server that treats every connection by a function of the test's, in a thread each, for as long as the test runs.
 pub(crate) fn server(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
