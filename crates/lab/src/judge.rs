@@ -177,6 +177,7 @@ fn finished(
     Verdict { claim: claim.says.clone(), outcome, reason: format!("{reason}{}", counted.in_words()), evidence }
 }
 
-fn counted_word(count: usize, word: &str) -> String {
+/// `1 round`, `8 rounds`.
+pub fn counted_word(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }

@@ -57,6 +57,13 @@ pub struct Record {
     pub samples: Vec<Sample>,
 }
 
+impl Record {
+    /// Rounds that were begun.
+    pub fn rounds(&self) -> u32 {
+        self.samples.iter().map(|sample| sample.round.saturating_add(1)).max().unwrap_or(0)
+    }
+}
+
 /// One arm in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {

@@ -1,7 +1,7 @@
 //! What a demo tells people: the record's figures in tables that fit a terminal, and what they mean in words. Everything here
 //! follows from the record; the whole of it is `lab::report`'s.
 
-use ::lab::judge::Judged;
+use ::lab::judge::{Judged, counted_word};
 use ::lab::record::{Record, Sample};
 use ::lab::report::arms::{Arm, Arms};
 use ::report::figure::shown;
@@ -49,15 +49,18 @@ fn facts(record: &Record) -> Vec<(String, String)> {
     let method = format!(
         "at most {} of all arms, there and back; per sample all servers start afresh, {} s warm-up, then {} for a \
          page of 612 bytes by `holdfast load {} --no-keepalive`: each over a connection of its own",
-        counted(method.rounds.into(), "round"),
+        counted_word(method.rounds as usize, "round"),
         method.warm_up,
-        counted(requests, "request"),
+        counted_word(requests as usize, "request"),
         arguments.join(" "),
     );
     let known = |name: &&str| record.fingerprint.iter().find(|(known, _)| known == name).cloned();
     let mut facts: Vec<(String, String)> = FACTS.iter().filter_map(known).collect();
     facts.push(("method".to_owned(), method));
-    facts.push(("figures".to_owned(), format!("median [least–most] of {}", counted(rounds(record), "round"))));
+    facts.push((
+        "figures".to_owned(),
+        format!("median [least–most] of {}", counted_word(record.rounds() as usize, "round")),
+    ));
     facts
 }
 
@@ -214,8 +217,8 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
             section = section.note(Severity::Note, sentence);
         }
     }
-    if rounds(record) < ROUNDS_MIN as u64 {
-        let few = counted(rounds(record), "round");
+    if (record.rounds() as usize) < ROUNDS_MIN {
+        let few = counted_word(record.rounds() as usize, "round");
         let what =
             format!("Too few for verdicts: {few}, where {ROUNDS_MIN} are needed. These are figures, and no more.");
         section = section.note(Severity::Warning, what);
@@ -313,16 +316,6 @@ fn who_closed_first(program: &str, share_of_origin: f64) -> String {
             " Without a pool now the origin closed first ({part} at its port is its own), now {program}, or both at the same time."
         )
     }
-}
-
-/// Rounds of which there is a sample.
-fn rounds(record: &Record) -> u64 {
-    record.samples.iter().map(|sample| u64::from(sample.round) + 1).max().unwrap_or(0)
-}
-
-/// `1 round`, `8 rounds`.
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn computed(arm: &Arm<'_>, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {

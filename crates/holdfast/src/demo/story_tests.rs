@@ -114,7 +114,7 @@ fn connections_are_counted_as_people_count() {
     ];
     assert_eq!(said, expected);
     assert_eq!(
-        (counted(1, "round"), counted(8, "round"), counted(0, "round")),
+        (counted_word(1, "round"), counted_word(8, "round"), counted_word(0, "round")),
         ("1 round".into(), "8 rounds".into(), "0 rounds".into())
     );
 }

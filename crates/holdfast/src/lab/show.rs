@@ -4,6 +4,7 @@ use super::{load, load_file, named, printable};
 use crate::output::{self, Output};
 use crate::{exit, report};
 use ::lab::experiment::{Arm, Claim, Form, Order};
+use ::lab::judge::counted_word;
 use ::lab::plan::{self, Content, Site, Staged};
 use ::lab::{Adaptation, Experiment, Loaded, shipped};
 use ::report::{Cell, Document, Section, Severity, Table};
@@ -61,11 +62,6 @@ pub(super) fn list(args: &ListArgs) -> Result<u8, String> {
 
 fn document(title: &str) -> Document {
     Document::new(title, &format!("holdfast lab {}", env!("CARGO_PKG_VERSION")))
-}
-
-/// `1 arm`, `5 arms`.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// About how long a run takes.
@@ -242,9 +238,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, String> {
                 let sound = format!(
                     "{}: sound: {}, {}, {}, takes {}\n",
                     file.display(),
-                    counted(experiment.arms.len(), "arm"),
-                    counted(experiment.method.rounds as usize, "round"),
-                    counted(experiment.claims.len(), "claim"),
+                    counted_word(experiment.arms.len(), "arm"),
+                    counted_word(experiment.method.rounds as usize, "round"),
+                    counted_word(experiment.claims.len(), "claim"),
                     takes(&experiment)
                 );
                 output::print(&sound).map_err(named)?;

@@ -70,7 +70,7 @@ pub(super) struct Pairs {
 impl Pairs {
     pub(super) fn of(record: &Record, figure: &str, first: &str, second: &str) -> Self {
         let mut pairs = Self { first: Vec::new(), second: Vec::new(), counted: Counted::new() };
-        for round in 0..rounds(record) {
+        for round in 0..record.rounds() {
             let Some(samples) = sample(record, first, round).zip(sample(record, second, round)) else { continue };
             if let Some(values) = pairs.counted.take(&[samples.0, samples.1], figure) {
                 pairs.first.extend(values.first());
@@ -84,13 +84,9 @@ impl Pairs {
 /// The values of one arm in the rounds that count.
 pub(super) fn of_arm(record: &Record, figure: &str, arm: &str) -> (Vec<f64>, Counted) {
     let mut counted = Counted::new();
-    let samples = (0..rounds(record)).filter_map(|round| sample(record, arm, round));
+    let samples = (0..record.rounds()).filter_map(|round| sample(record, arm, round));
     let values = samples.filter_map(|sample| counted.take(&[sample], figure)).flatten().collect();
     (values, counted)
-}
-
-fn rounds(record: &Record) -> u32 {
-    record.samples.iter().map(|sample| sample.round.saturating_add(1)).max().unwrap_or(0)
 }
 
 fn sample<'r>(record: &'r Record, arm: &str, round: u32) -> Option<&'r Sample> {

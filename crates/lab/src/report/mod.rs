@@ -42,8 +42,7 @@ fn facts(record: &Record, arms: &Arms<'_>) -> Vec<(String, String)> {
     };
     let quick = if record.quick { ", quick" } else { "" };
     let amounts: Vec<String> = experiment.loads.iter().filter_map(amount).collect();
-    let run = record.samples.iter().map(|sample| sample.round.saturating_add(1)).max().unwrap_or(0);
-    let more = match run.saturating_sub(experiment.method.rounds) {
+    let more = match record.rounds().saturating_sub(experiment.method.rounds) {
         0 => String::new(),
         spare => format!(" and {spare} spare, since samples were void,"),
     };
