@@ -30,7 +30,7 @@ struct Cli {
 enum Task {
     /// Sets up what the tests need and runs the whole suite.
     Test(test::Args),
-    /// Provides nginx, haproxy, wrk, ab, siege, hey and h2load under target/peers, without touching the system.
+    /// Provides nginx and haproxy (this system's, stable and newest), load tools and more under target/peers, without touching the system.
     Peers(peers::Args),
     /// Checks the layout rules: direction, lengths, names, headers.
     Tidy(tidy::Args),

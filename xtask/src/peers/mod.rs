@@ -1,7 +1,8 @@
 //! `cargo xtask peers`: the foreign servers and clients that tests and benches compare us with.
 //!
 //! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers`; nothing
-//! is installed, no service is started and no right is needed. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
+//! is installed, no service is started and no right is needed. `nginx` and `haproxy` are this system's; `nginx-stable` and
+//! `nginx-new` (the same for `haproxy`) are those of Debian's stable and newest suites, always unpacked, with their own libraries. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
 //! `target/peers/bin/NAME` in the workspace root. Called by `test`, `bench` and people.
 
 mod debian;
@@ -9,6 +10,7 @@ mod wrapper;
 
 use crate::workspace::{Workspace, find_program, heading};
 use anyhow::{Context as _, Result, bail};
+use debian::Suite;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +24,7 @@ pub(crate) struct Args {
 }
 
 /// Changes whenever the wrappers or the layout change, so that an older folder is built anew.
-const LAYOUT: &str = "holdfast-peers 3";
+const LAYOUT: &str = "holdfast-peers 4";
 
 /// A program that tests or benches run beside ours.
 pub(crate) struct Peer {
@@ -30,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) name: &'static str,
     /// The Debian package that holds it.
     package: &'static str,
+    /// The suite whose package it is.
+    suite: Suite,
     /// Where the package puts it, relative to the root folder.
     file: &'static str,
     /// The arguments that make it print its version and end.
@@ -37,26 +41,69 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 12] = [
-    Peer { name: "nginx", package: "nginx", file: "usr/sbin/nginx", version: &["-v"] },
-    Peer { name: "haproxy", package: "haproxy", file: "usr/sbin/haproxy", version: &["-v"] },
-    Peer { name: "wrk", package: "wrk", file: "usr/bin/wrk", version: &["-v"] },
-    Peer { name: "ab", package: "apache2-utils", file: "usr/bin/ab", version: &["-V"] },
-    Peer { name: "siege", package: "siege", file: "usr/bin/siege", version: &["--version"] },
-    Peer { name: "hey", package: "hey", file: "usr/bin/hey", version: &["-h"] },
-    Peer { name: "h2load", package: "nghttp2-client", file: "usr/bin/h2load", version: &["--version"] },
-    Peer { name: "promtool", package: "prometheus", file: "usr/bin/promtool", version: &["--version"] },
-    Peer { name: "nft", package: "nftables", file: "usr/sbin/nft", version: &["--version"] },
-    Peer { name: "dnsmasq", package: "dnsmasq-base", file: "usr/sbin/dnsmasq", version: &["--version"] },
+const PEERS: [Peer; 16] = [
+    Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
+    Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
+    Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
+    Peer { name: "ab", package: "apache2-utils", suite: Suite::System, file: "usr/bin/ab", version: &["-V"] },
+    Peer { name: "siege", package: "siege", suite: Suite::System, file: "usr/bin/siege", version: &["--version"] },
+    Peer { name: "hey", package: "hey", suite: Suite::System, file: "usr/bin/hey", version: &["-h"] },
+    Peer {
+        name: "h2load",
+        package: "nghttp2-client",
+        suite: Suite::System,
+        file: "usr/bin/h2load",
+        version: &["--version"],
+    },
+    Peer {
+        name: "promtool",
+        package: "prometheus",
+        suite: Suite::System,
+        file: "usr/bin/promtool",
+        version: &["--version"],
+    },
+    Peer { name: "nft", package: "nftables", suite: Suite::System, file: "usr/sbin/nft", version: &["--version"] },
+    Peer {
+        name: "dnsmasq",
+        package: "dnsmasq-base",
+        suite: Suite::System,
+        file: "usr/sbin/dnsmasq",
+        version: &["--version"],
+    },
     // The compiler, for the gateway in Go of the lab's `two-limit-pool`.
-    Peer { name: "go", package: "golang-go", file: "usr/lib/go/bin/go", version: &["version"] },
+    Peer { name: "go", package: "golang-go", suite: Suite::System, file: "usr/lib/go/bin/go", version: &["version"] },
     Peer {
         name: "chromium",
         package: "chromium-headless-shell",
+        suite: Suite::System,
         file: "usr/lib/chromium/chromium-headless-shell",
         version: &["--version"],
     },
+    nginx_of("nginx-stable", Suite::Stable),
+    haproxy_of("haproxy-stable", Suite::Stable),
+    nginx_of("nginx-new", Suite::Newest),
+    haproxy_of("haproxy-new", Suite::Newest),
 ];
+
+const fn nginx_of(name: &'static str, suite: Suite) -> Peer {
+    Peer { name, package: "nginx", suite, file: "usr/sbin/nginx", version: &["-v"] }
+}
+
+const fn haproxy_of(name: &'static str, suite: Suite) -> Peer {
+    Peer { name, package: "haproxy", suite, file: "usr/sbin/haproxy", version: &["-v"] }
+}
+
+impl Peer {
+    /// The program as the user has installed it; a newer one is never taken from the system.
+    fn installed(&self) -> Option<PathBuf> {
+        if self.suite == Suite::System { find_program(self.name) } else { None }
+    }
+
+    /// How the stamp begins that says which package it came from.
+    fn stamp(&self) -> String {
+        format!("{}{}=", self.suite.stamp(), self.package)
+    }
+}
 
 /// Runs the task.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
@@ -86,14 +133,20 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
         return Ok(bin);
     }
     heading("peers: nginx, haproxy, load tools and others, for tests and benches");
-    let missing: Vec<&Peer> = PEERS.iter().filter(|peer| find_program(peer.name).is_none()).collect();
-    let unpacked = if missing.is_empty() { Vec::new() } else { unpack(&home, &missing)? };
+    let mut unpacked = Vec::new();
+    for suite in [Suite::System, Suite::Stable, Suite::Newest] {
+        let missing: Vec<&Peer> =
+            PEERS.iter().filter(|peer| peer.suite == suite && peer.installed().is_none()).collect();
+        if !missing.is_empty() {
+            unpacked.extend(unpack(&home, suite, &missing)?);
+        }
+    }
 
     remove_if_there(&bin)?;
     fs::create_dir_all(&bin)?;
     for peer in &PEERS {
         let file = bin.join(peer.name);
-        match find_program(peer.name) {
+        match peer.installed() {
             Some(installed) => std::os::unix::fs::symlink(installed, &file)?,
             None => wrapper::write(&home, peer, &file)?,
         }
@@ -104,7 +157,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Fetches and unpacks what is missing; returns `name=version` of each package.
-fn unpack(home: &Path, missing: &[&Peer]) -> Result<Vec<String>> {
+fn unpack(home: &Path, suite: Suite, missing: &[&Peer]) -> Result<Vec<String>> {
     let names = missing.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
     let packages: Vec<&str> = missing.iter().map(|peer| peer.package).collect();
     let by_hand = format!(
@@ -115,7 +168,7 @@ fn unpack(home: &Path, missing: &[&Peer]) -> Result<Vec<String>> {
     if find_program("apt-get").is_none() || find_program("dpkg").is_none() {
         bail!("{by_hand}");
     }
-    debian::unpack(home, &packages).context(by_hand)
+    debian::unpack(home, suite, &packages).context(by_hand)
 }
 
 fn list(workspace: &Workspace) -> Result<()> {
@@ -123,19 +176,18 @@ fn list(workspace: &Workspace) -> Result<()> {
     // hey prints no version, but we know which package it came from.
     let stamp = fs::read_to_string(workspace.target("peers").join("stamp")).unwrap_or_default();
     let mut absent = 0;
-    println!("{:<8} {:<44} {:<10} path", "tool", "version", "origin");
+    println!("{:<14} {:<44} {:<10} path", "tool", "version", "origin");
     for peer in &PEERS {
         let file = bin.join(peer.name);
         if !file.is_file() {
             absent += 1;
-            println!("{:<8} {:<44} {:<10} run `cargo xtask peers`", peer.name, "-", "absent");
+            println!("{:<14} {:<44} {:<10} run `cargo xtask peers`", peer.name, "-", "absent");
             continue;
         }
-        let package =
-            stamp.lines().find(|line| line.strip_prefix(peer.package).is_some_and(|rest| rest.starts_with('=')));
+        let package = stamp.lines().find(|line| line.starts_with(&peer.stamp()));
         let version = version(&file, peer)?.or(package.map(str::to_owned)).unwrap_or_else(|| "-".to_owned());
         let (origin, path) = fs::read_link(&file).map_or(("unpacked", file), |installed| ("installed", installed));
-        println!("{:<8} {version:<44} {origin:<10} {}", peer.name, path.display());
+        println!("{:<14} {version:<44} {origin:<10} {}", peer.name, path.display());
     }
     if absent > 0 {
         bail!("{absent} of {} tools are absent", PEERS.len());
@@ -193,8 +245,13 @@ mod tests {
     #[test]
     fn a_program_that_cannot_start_is_an_error_and_not_a_version() {
         let shell = find_program("sh").unwrap();
-        let broken =
-            Peer { name: "broken", package: "none", file: "none", version: &["-c", "no-such-program-anywhere"] };
+        let broken = Peer {
+            name: "broken",
+            package: "none",
+            suite: Suite::System,
+            file: "none",
+            version: &["-c", "no-such-program-anywhere"],
+        };
         assert!(version(&shell, &broken).unwrap_err().to_string().contains("no-such-program-anywhere"));
     }
 }

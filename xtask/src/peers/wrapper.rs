@@ -3,6 +3,7 @@
 //! Each `exec`s the program, so the process that a test started is the program itself and its pid is the one to signal.
 
 use super::Peer;
+use super::debian::Suite;
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,6 +28,21 @@ pub(super) fn write(home: &Path, peer: &Peer, script: &Path) -> Result<()> {
 }
 
 fn text(peer: &Peer) -> String {
+    let defaults = nginx_defaults(peer);
+    let (root, arch) = (peer.suite.root(), std::env::consts::ARCH);
+    if peer.suite != Suite::System {
+        // The program and its libraries are newer than the system's loader.
+        return format!(
+            "#!/bin/sh\n\
+             # Written by `cargo xtask peers`: starts the unpacked {name} with its own loader and libraries.\n\
+             home=$(cd \"${{0%/*}}/..\" && pwd)\n\
+             root=$home/{root}\n\
+             loader=$(echo \"$root\"/usr/lib*/ld-linux-*.so.*)\n\
+             exec \"$loader\" --library-path \"$root/usr/lib/{arch}-linux-gnu\" \"$root/{file}\"{defaults} \"$@\"\n",
+            name = peer.name,
+            file = peer.file,
+        );
+    }
     let extra = match peer.name {
         "siege" => {
             "HOME=$home/home SIEGERC=$home/etc/siegerc PATH=$home/root/usr/bin:$PATH\nexport HOME SIEGERC PATH\n"
@@ -35,20 +51,22 @@ fn text(peer: &Peer) -> String {
         "chromium" => "LD_LIBRARY_PATH=$LD_LIBRARY_PATH:${LD_LIBRARY_PATH%%:*}/pulseaudio\nexport LD_LIBRARY_PATH\n",
         _ => "",
     };
-    // nginx takes the last of a repeated option, so these two are only defaults: no prefix and no error log of its own
-    // lie in the system's folders.
-    let defaults = if peer.name == "nginx" { " -p \"$home/run/\" -e stderr" } else { "" };
     format!(
         "#!/bin/sh\n\
          # Written by `cargo xtask peers`: starts the unpacked {name} with its own libraries.\n\
          home=$(cd \"${{0%/*}}/..\" && pwd)\n\
-         LD_LIBRARY_PATH=$home/root/usr/lib/{arch}-linux-gnu:$home/root/lib/{arch}-linux-gnu\n\
+         LD_LIBRARY_PATH=$home/{root}/usr/lib/{arch}-linux-gnu:$home/{root}/lib/{arch}-linux-gnu\n\
          export LD_LIBRARY_PATH\n\
-         {extra}exec \"$home/root/{file}\"{defaults} \"$@\"\n",
+         {extra}exec \"$home/{root}/{file}\"{defaults} \"$@\"\n",
         name = peer.name,
-        arch = std::env::consts::ARCH,
         file = peer.file,
     )
+}
+
+/// nginx takes the last of a repeated option, so these two are only defaults: no prefix and no error log of its own lie in
+/// the system's folders.
+fn nginx_defaults(peer: &Peer) -> &'static str {
+    if peer.package == "nginx" { " -p \"$home/run/\" -e stderr" } else { "" }
 }
 
 #[cfg(test)]
