@@ -70,10 +70,11 @@ fn separates(byte: &u8) -> bool {
     matches!(byte, b' ' | b',')
 }
 
-/// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`; as in nginx brackets want a port.
+/// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`; as in newer nginx brackets need no port.
 fn parse_address(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;
-    if let Ok(ip) = text.parse::<IpAddr>() {
+    let bare = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).filter(|inner| inner.contains(':'));
+    if let Ok(ip) = bare.unwrap_or(text).parse::<IpAddr>() {
         return Some(SocketAddr::new(ip, 0));
     }
     // A scope is of no use on another machine.
@@ -147,7 +148,7 @@ mod tests {
     fn addresses_have_many_forms() {
         for (text, expected) in [
             ("[2001:db8::1]:443", "[2001:db8::1]:443"),
-            ("[2001:db8::1]", "-"),
+            ("[2001:db8::1]", "[2001:db8::1]:0"),
             ("2001:db8::1", "[2001:db8::1]:0"),
             ("  192.0.2.1 ,", "192.0.2.1:0"),
             ("192.0.2.1:0", "-"),

@@ -78,7 +78,7 @@ impl Exchange {
         if let Some(answer) = self.answer().filter(|answer| answer.head.status == 401) {
             let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(CHALLENGE);
             for field in answer.head.fields.iter().filter(named) {
-                encode_field(CHALLENGE, field.value.of(&answer.bytes), &mut carried);
+                encode_field(field.name.of(&answer.bytes), field.value.of(&answer.bytes), &mut carried);
             }
         }
         self.carried = carried;

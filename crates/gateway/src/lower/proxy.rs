@@ -89,7 +89,7 @@ impl Lowering<'_> {
     ) -> ProxyPlan {
         let transport = &settings.transport;
         let http_1_1 = settings.proxy.http_version != HttpVersion::Http10;
-        let (set_fields, replaced) = self.set_fields(&settings.proxy, http_1_1);
+        let (set_fields, replaced) = self.set_fields(&settings.proxy);
         let unbuffered_bytes = transport.buffer_size as usize;
         let buffered_bytes = transport.buffers.total() as usize;
         let buffer_bytes = if transport.buffering { buffered_bytes } else { unbuffered_bytes };
@@ -215,7 +215,7 @@ impl Lowering<'_> {
     }
 
     /// What the configuration sets, with the defaults that it leaves, and the client's fields that give way to it.
-    fn set_fields(&mut self, proxy: &ProxySettings, http_1_1: bool) -> (Vec<SetField>, FieldNames) {
+    fn set_fields(&mut self, proxy: &ProxySettings) -> (Vec<SetField>, FieldNames) {
         let mut replaced = FieldNames::default();
         for name in REPLACED {
             replaced.insert(name);
@@ -224,9 +224,6 @@ impl Lowering<'_> {
         let mut fields = Vec::new();
         if !is_set(b"Host") {
             fields.push(SetField { name: b"Host".as_slice().into(), value: Template::variable(Variable::ProxyHost) });
-        }
-        if !is_set(b"Connection") && !http_1_1 {
-            fields.push(SetField { name: b"Connection".as_slice().into(), value: Template::constant(b"close") });
         }
         for field in &proxy.set_headers {
             replaced.insert(&field.name);

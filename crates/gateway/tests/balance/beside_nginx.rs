@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use crate::field::{Client, peers};
-use crate::sides::{Side, Sides, find_nginx};
+use crate::sides::{Nginx, Side, Sides, nginx_or_skip};
 
 /// Groups by name: the method and the servers.
 const GROUPS: [(&str, &str); 17] = [
@@ -69,15 +70,17 @@ fn compare(sides: &Sides, what: &str, ask: impl Fn(SocketAddr) -> String) {
 
 #[test]
 fn peers_are_chosen_in_nginxs_sequence() {
-    let Some(nginx) = find_nginx() else {
-        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
-        println!("SKIPPED peers_are_chosen_in_nginxs_sequence: there is no nginx; `cargo xtask peers` provides one");
-        return;
-    };
+    for generation in [Nginx::Old, Nginx::New] {
+        if let Some(nginx) = nginx_or_skip("peers_are_chosen_in_nginxs_sequence", generation) {
+            compare_sequences(&nginx);
+        }
+    }
+}
+
+fn compare_sequences(nginx: &Path) {
     let (_peers, addresses) = peers(4);
     let (_socket, dead) = dead();
-    let sides = Sides::start(&nginx, &text(&addresses, dead), &[], &[]);
+    let sides = Sides::start(nginx, &text(&addresses, dead), &[], &[]);
 
     for name in
         ["equal", "weighted", "down", "failing", "backup", "patient", "least", "least-failing", "single", "nobody"]

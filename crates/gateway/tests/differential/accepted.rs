@@ -1,5 +1,6 @@
 //! The differences that are meant: `accepted.txt`, read and applied. Each line must still be needed.
 
+use super::sides::Nginx;
 use std::cell::Cell;
 
 /// One line: which difference of which cases is meant.
@@ -10,8 +11,9 @@ pub(crate) struct Accepted {
     is_used: Cell<bool>,
 }
 
-/// Reads the list: a reason begins at the margin, and `suite/case :: difference` patterns are indented below it.
-pub(crate) fn read(list: &'static str) -> Vec<Accepted> {
+/// Reads the list: a reason begins at the margin, and `suite/case :: difference` patterns are indented below it. A pattern
+/// after `[1.22]` or `[1.30]` is for the nginx of that generation only.
+pub(crate) fn read(list: &'static str, nginx: Nginx) -> Vec<Accepted> {
     let mut accepted = Vec::new();
     let mut has_reason = false;
     for line in list.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
@@ -20,7 +22,14 @@ pub(crate) fn read(list: &'static str) -> Vec<Accepted> {
             continue;
         }
         assert!(has_reason, "{line:?} stands below no reason");
-        let (case, difference) = line.trim().split_once(" :: ").unwrap_or_else(|| panic!("{line:?} has no ` :: `"));
+        let (generation, line) = match line.trim().strip_prefix('[').and_then(|marked| marked.split_once("] ")) {
+            Some((mark, line)) => (Some(Nginx::of_mark(mark)), line),
+            None => (None, line.trim()),
+        };
+        if generation.is_some_and(|generation| generation != nginx) {
+            continue;
+        }
+        let (case, difference) = line.split_once(" :: ").unwrap_or_else(|| panic!("{line:?} has no ` :: `"));
         let (suite, case) = case.split_once('/').unwrap_or_else(|| panic!("{line:?} names no suite"));
         accepted.push(Accepted { suite, case, difference, is_used: Cell::new(false) });
     }
@@ -72,10 +81,18 @@ fn a_star_stands_for_any_text_and_nothing_else_does() {
 
 #[test]
 fn a_line_is_reported_until_a_difference_needs_it() {
-    let list = read("# note\nR1: a reason\n    heads/x :: status 200 -> *\n");
+    let list = read("# note\nR1: a reason\n    heads/x :: status 200 -> *\n", Nginx::Old);
     assert_eq!(list[0].unused("heads").as_deref(), Some("heads/x :: status 200 -> *"));
     assert_eq!(list[0].unused("bodies"), None);
     assert!(!list[0].covers("bodies", "x", "status 200 -> 400"));
     assert!(list[0].covers("heads", "x", "status 200 -> 400"));
     assert_eq!(list[0].unused("heads"), None);
+}
+
+#[test]
+fn a_marked_line_is_for_one_nginx_only() {
+    let text = "R1: a reason\n    [1.22] heads/x :: a\n    [1.30] heads/y :: b\n    heads/z :: c\n";
+    for (nginx, cases) in [(Nginx::Old, ["x", "z"]), (Nginx::New, ["y", "z"])] {
+        assert_eq!(read(text, nginx).iter().map(|line| line.case).collect::<Vec<_>>(), cases);
+    }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::cases::{Case, pattern};
-use super::sides::{Side, Sides};
+use super::sides::{Nginx, Side, Sides};
 use super::talk;
 
 const TEXT: &str = include_str!("cases/log_lines.conf");
@@ -92,11 +92,17 @@ fn differences(nginx: &Path, upstreams: &[SocketAddr]) -> Vec<String> {
 
 #[test]
 fn what_is_logged_of_upstreams_is_logged_alike() {
-    let Some(nginx) = super::nginx_or_skip() else { return };
+    for generation in [Nginx::Old, Nginx::New] {
+        compare_logs_with(generation);
+    }
+}
+
+fn compare_logs_with(generation: Nginx) {
+    let Some(nginx) = super::sides::nginx_or_skip("log lines", generation) else { return };
     let (origin, dead) = (super::start_origin(), super::dead_port());
     let upstreams = [origin.address(), dead.local_addr().unwrap().as_socket().unwrap()];
     let wrong = differences(&nginx, &upstreams);
-    assert!(wrong.is_empty(), "{} lines differ:\n    {}", wrong.len(), wrong.join("\n    "));
+    assert!(wrong.is_empty(), "{generation:?}: {} lines differ:\n    {}", wrong.len(), wrong.join("\n    "));
 }
 
 #[test]

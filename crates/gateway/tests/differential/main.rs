@@ -17,18 +17,26 @@ mod talk;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use accepted::Accepted;
 use cases::Suite;
-use sides::{Side, Sides};
+use sides::{Nginx, Side, Sides};
 
 /// Differences that a failure prints at most.
 const SHOWN_MAX: usize = 200;
 
 #[test]
-fn nginx_and_the_gateway_answer_alike() {
-    let Some(nginx) = nginx_or_skip() else { return };
+fn the_systems_nginx_and_the_gateway_answer_alike() {
+    compare_with(Nginx::Old);
+}
+
+#[test]
+fn the_newest_nginx_and_the_gateway_answer_alike() {
+    compare_with(Nginx::New);
+}
+
+fn compare_with(generation: Nginx) {
+    let Some(nginx) = sides::nginx_or_skip("differential", generation) else { return };
     let origin = start_origin();
     let silent = origin::Options { silent: true, ..origin::Options::default() };
     let silent = origin::Origin::bind(silent).unwrap().start().unwrap();
@@ -37,7 +45,7 @@ fn nginx_and_the_gateway_answer_alike() {
     let application = application::start();
     let upstreams = [origin.address(), dead_address, silent.address(), application.address()];
 
-    let accepted = accepted::read(include_str!("accepted.txt"));
+    let accepted = accepted::read(include_str!("accepted.txt"), generation);
     let only = std::env::var("DIFFERENTIAL").ok();
     let mut report = String::new();
     let (mut run, mut differing) = (0, 0);
@@ -54,18 +62,8 @@ fn nginx_and_the_gateway_answer_alike() {
             let _ = writeln!(report, "{}", sides.logs());
         }
     }
-    assert!(report.is_empty(), "{differing} differences in {run} cases (nginx's -> ours):\n{report}");
-}
-
-/// Where nginx is; `None`, and a word about it, where there is none to compare with.
-fn nginx_or_skip() -> Option<PathBuf> {
-    let nginx = sides::find_nginx();
-    if nginx.is_none() {
-        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
-        println!("SKIPPED differential: there is no nginx; `cargo xtask peers` provides one");
-    }
-    nginx
+    let name = generation.program();
+    assert!(report.is_empty(), "{differing} differences in {run} cases ({name}'s -> ours):\n{report}");
 }
 
 fn start_origin() -> origin::Running {

@@ -15,13 +15,53 @@ const START_MAX: Duration = Duration::from_secs(20);
 const OURS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const THEIRS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
+/// Which nginx.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Nginx {
+    /// The one that this system has: 1.22 in Debian 12.
+    Old,
+    /// The one of Debian's newest suite.
+    New,
+}
+
+impl Nginx {
+    /// The name of the program.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Self::Old => "nginx",
+            Self::New => "nginx-new",
+        }
+    }
+
+    /// Its mark in `accepted.txt`.
+    pub(super) fn of_mark(mark: &str) -> Self {
+        match mark {
+            "1.22" => Self::Old,
+            "1.30" => Self::New,
+            _ => panic!("[{mark}] is no generation of nginx"),
+        }
+    }
+}
+
 /// Where nginx is: among the peers, or installed.
-pub(crate) fn find_nginx() -> Option<PathBuf> {
-    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join("nginx"));
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin/nginx");
+fn find_nginx(nginx: Nginx) -> Option<PathBuf> {
+    let name = nginx.program();
+    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join(name));
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let installed: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join("nginx")).collect();
+    let installed: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join(name)).collect();
     peers.into_iter().chain([ours]).chain(installed).find(|path| path.is_file())
+}
+
+/// Where nginx is; `None`, and a word about it, where there is none to compare with.
+pub(crate) fn nginx_or_skip(test: &str, generation: Nginx) -> Option<PathBuf> {
+    let (nginx, name) = (find_nginx(generation), generation.program());
+    if nginx.is_none() {
+        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+        assert!(!is_ci, "{name} is missing: run `cargo xtask peers` first");
+        println!("SKIPPED {test}: there is no {name}; `cargo xtask peers` provides one");
+    }
+    nginx
 }
 
 /// nginx and the gateway, serving. Dropping it stops both.
