@@ -4,6 +4,7 @@
 
 mod banned_names;
 mod bare_ignore;
+mod catalogue_rows;
 mod direction;
 mod exceptions;
 mod file_header;
@@ -53,6 +54,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut findings = direction::check(&metadata::packages(workspace)?);
     let mut measures = Vec::new();
     let mut documents = BTreeMap::new();
+    let catalogue = std::fs::read_to_string(workspace.root.join(catalogue_rows::FILE))
+        .with_context(|| format!("cannot read {}", catalogue_rows::FILE))?;
+    let rows = catalogue_rows::rows(&catalogue);
     for path in &files {
         // A file that was deleted and not yet committed is still listed.
         let Ok(bytes) = std::fs::read(workspace.root.join(path)) else { continue };
@@ -72,6 +76,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         findings.extend(unsafe_code::check(&source));
         findings.extend(wall_clock::check(&source));
         findings.extend(banned_names::check(&source));
+        findings.extend(catalogue_rows::check(&source, &rows));
         measures.extend(file_length::measure(&source));
         measures.extend(function_length::measure(&source));
     }

@@ -1,0 +1,80 @@
+//! Rule: a row of the catalogue of bad input and faults that a comment or a test's name cites is in `docs/catalogue.md`.
+
+use super::Finding;
+use super::source::Source;
+use std::collections::BTreeSet;
+
+/// Where the rows are.
+pub(super) const FILE: &str = "docs/catalogue.md";
+
+/// The sections whose rows have numbers: requests, responses, failure, pool, tunnels, overload, process.
+const SECTIONS: &str = "RSUPWLX";
+
+/// The rows of the catalogue: the words before the first bar of a table's line.
+pub(super) fn rows(catalogue: &str) -> BTreeSet<String> {
+    let cells = catalogue.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    cells.flat_map(str::split_whitespace).filter(|word| is_row(word)).map(str::to_owned).collect()
+}
+
+pub(super) fn check(source: &Source, rows: &BTreeSet<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_test = source.path.contains("/tests/");
+    for (line, text) in source.text.lines().enumerate() {
+        for cited in cited(text, is_test).into_iter().filter(|row| !rows.contains(row)) {
+            findings.push(Finding {
+                path: source.path.clone(),
+                line: line + 1,
+                rule: "catalogue-rows",
+                text: format!("{FILE} has no row {cited}; cite one that it has, or add the row"),
+            });
+        }
+    }
+    findings
+}
+
+/// The rows that a line cites: in its comment, or, in a test, at the start of a function's name. `p00_…` is about a whole
+/// section.
+fn cited(line: &str, is_test: bool) -> Vec<String> {
+    let comment = line.split_once("//").map_or("", |(_, comment)| comment);
+    let words = comment.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+    let mut cited: Vec<String> = words.filter(|word| is_row(word)).map(str::to_owned).collect();
+    let name = line.trim_start().strip_prefix("fn ").and_then(|name| name.split_once('_'));
+    if let Some((row, _)) = name.filter(|_| is_test)
+        && is_row(&row.to_ascii_uppercase())
+        && let (section, Ok(number @ 1..)) = (&row[..1], row[1..].parse::<u8>())
+    {
+        cited.push(format!("{}{number}", section.to_ascii_uppercase()));
+    }
+    cited
+}
+
+/// A section's letter and a number of one or two digits.
+fn is_row(word: &str) -> bool {
+    let mut letters = word.chars();
+    letters.next().is_some_and(|section| SECTIONS.contains(section))
+        && (1..=2).contains(&letters.as_str().len())
+        && letters.all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_from_the_first_column() {
+        let rows = rows("## R\n| # | input |\n|---|---|\n| R1 | `X9` |\n| R3 R4 | two |\nU1 is prose\n");
+        assert_eq!(rows.into_iter().collect::<Vec<_>>(), ["R1", "R3", "R4"]);
+    }
+
+    #[test]
+    fn a_row_that_is_missing_is_found_in_comments_and_names() {
+        let text = "//! Row R1.\n/// R2: a pool (P1).\nfn r01_works() { let R9 = 1; }\nfn x07_fails() {} // U5\nfn p99() {}\nfn p00_all() {}\n";
+        let source = Source::fixture("crates/a/tests/a.rs", text);
+        let found = check(&source, &BTreeSet::from(["R1".to_owned(), "P1".to_owned()]));
+        let found: Vec<_> = found
+            .iter()
+            .map(|finding| (finding.line, finding.text.split([' ', ';']).nth(4).unwrap_or_default()))
+            .collect();
+        assert_eq!(found, [(2, "R2"), (4, "U5"), (4, "X7")]);
+    }
+}
