@@ -130,6 +130,14 @@ impl Definitions {
         true
     }
 
+    /// A variable's name with `$`, for messages.
+    pub fn shown(&self, variable: &Variable) -> String {
+        match variable {
+            Variable::User(slot) => format!("${}", self.name(*slot)),
+            other => other.shown(),
+        }
+    }
+
     fn name(&self, slot: Slot) -> &str {
         self.names.get(usize::from(slot.0)).map_or("", |name| name)
     }

@@ -208,7 +208,7 @@ impl Exchange {
         let mut sending =
             Sending { spill: Spill::default(), given: 0, offset: 0, complete, broken: false, error: None };
         self.forget_answer();
-        let head = &self.request.upstream_head[..];
+        let head = self.request.upstream_head.as_bytes();
         match body.bytes() {
             // What was read of a body whose end is not known yet is its first chunk.
             bytes if body.is_chunked() && !bytes.is_empty() => {

@@ -18,6 +18,7 @@ mod gzip;
 mod limits;
 mod line;
 mod offload;
+mod one_line;
 mod patience;
 mod proxied_by;
 mod proxied_head;
@@ -37,6 +38,7 @@ mod sticky;
 mod target;
 mod try_files;
 mod unsent;
+mod upstream_head;
 mod view;
 mod waiting;
 

@@ -326,8 +326,12 @@ impl Exchange {
     /// 101: good only if the client asked for it and the request that was sent asks for it, too.
     fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
         self.keep_response_head(head);
-        if !self.asked_for_upgrade() || !self.upgrade_sent {
-            let reason = "upstream sent 101 (Switching Protocols) although no upgrade was asked for".into();
+        let fault = if !self.asked_for_upgrade() || !self.upgrade_sent {
+            Some("upstream sent 101 (Switching Protocols) although no upgrade was asked for".to_owned())
+        } else {
+            self.switch_fault()
+        };
+        if let Some(reason) = fault {
             return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
         }
         if let Some(record) = self.attempts.last_mut() {
@@ -335,6 +339,31 @@ impl Exchange {
             record.bytes_received -= rest.len() as u64;
         }
         HeadStep::Switched(rest.to_vec())
+    }
+
+    /// S13: what is wrong with a 101 that was asked for. It cannot lead to a protocol that the client, or the request as it was
+    /// sent, did not name, and HTTP/1.0 has none.
+    fn switch_fault(&self) -> Option<String> {
+        let answer = self.answer()?;
+        if answer.head.version == Version::Http10 {
+            return Some("upstream sent 101 (Switching Protocols) as HTTP/1.0".to_owned());
+        }
+        let request = &self.request;
+        let upgrades = |field: &&Field| field.id == FieldId::Upgrade;
+        let asked = request.head.fields.iter().filter(upgrades).map(|field| field.value.of(&request.bytes));
+        let asked: Vec<&[u8]> = asked.flat_map(http1::protocols).collect();
+        let sent: Vec<&[u8]> = request.upstream_head.values(b"Upgrade").flat_map(http1::protocols).collect();
+        let named = answer
+            .head
+            .fields
+            .iter()
+            .filter(upgrades)
+            .flat_map(|field| http1::protocols(field.value.of(&answer.bytes)));
+        let is_in = |list: &[&[u8]], protocol: &[u8]| list.iter().any(|known| known.eq_ignore_ascii_case(protocol));
+        let mut others = named.filter(|protocol| !is_in(&asked, protocol) || !is_in(&sent, protocol));
+        let other = others.next()?;
+        let other = other.escape_ascii();
+        Some(format!("upstream sent 101 (Switching Protocols) to \"{other}\", which was not asked for"))
     }
 
     /// Passes the 101 on; the connections are joined when the exchange settles.
@@ -389,9 +418,13 @@ impl Exchange {
         let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let bytes = self.answer_bytes();
         let mut typed = false;
+        let status = self.answer.as_ref().map_or(0, |answer| answer.head.status);
         fields.iter().filter(move |field| {
             let ends_here = match field.id {
                 FieldId::ContentLength => true,
+                // What the server could be asked for in another request (RFC 9110 §7.8), as 426 says it. The 101 that
+                // switches has its own.
+                FieldId::Upgrade => status == 101,
                 // A second type would contradict the first.
                 FieldId::ContentType => {
                     field.hop || field.value.of(bytes).is_empty() || std::mem::replace(&mut typed, true)
@@ -421,9 +454,4 @@ fn is_whole(framing: ResponseFraming, bytes: &[u8]) -> bool {
             false
         }
     }
-}
-
-/// Whether a value would end its line: a template may bring decoded bytes into it.
-pub(super) fn has_line_end(value: &[u8]) -> bool {
-    value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }

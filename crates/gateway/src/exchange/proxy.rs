@@ -191,7 +191,9 @@ impl Exchange {
             Ok(body) => body,
             Err(reply) => return Step::Reply(reply),
         };
-        self.encode_upstream_head(plan, &body);
+        if let Err(reply) = self.encode_upstream_head(plan, &body) {
+            return Step::Reply(reply);
+        }
         self.attempts.proxies += 1;
         let mut tries = Tries {
             held,

@@ -27,3 +27,4 @@ mod state_file;
 mod tunnel_pings;
 mod tunnels;
 mod unsent;
+mod upstream_heads;
