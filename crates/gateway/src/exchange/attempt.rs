@@ -428,7 +428,9 @@ impl Exchange {
             up.discard(reason);
         }
         let status = self.answer().map_or(502, |answer| answer.head.status);
-        let step = if self.shows_error_page(plan, status) {
+        let step = if let Some(refusal) = self.refuse_undecided() {
+            Step::Reply(refusal)
+        } else if self.shows_error_page(plan, status) {
             self.carry_challenges();
             Step::Reply(Reply::error(status))
         } else if self.accel_redirect(plan).is_none()

@@ -195,6 +195,7 @@ impl Exchange {
         if matches!(portion, Portion::Nothing { .. }) {
             return HeadStep::Intercepted(is_whole(framing, rest));
         }
+        let received = (framing, rest);
         let source = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
             ResponseFraming::Length(length) => Source::Length(length),
@@ -215,17 +216,25 @@ impl Exchange {
         let brings_trailers = plan.pass_trailers && framing == ResponseFraming::Chunked;
         self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status, brings_trailers);
         let mut framing = self.response_framing(framing, tries.asks_for_head);
-        if let (Portion::Part { range, .. }, false) = (&portion, framing == Framing::Empty) {
-            self.down.send_only(range);
-            if matches!(framing, Framing::Length(_)) {
-                framing = Framing::Length(range.end - range.start);
-            }
+        let part = match &portion {
+            Portion::Part { range, .. } if framing != Framing::Empty => Some(range),
+            _ => None,
+        };
+        if let (Some(range), Framing::Length(_)) = (part, framing) {
+            framing = Framing::Length(range.end - range.start);
         }
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.begin_pace();
         let mut out = self.worker.take_scratch();
         self.encode_proxied_head(plan, framing, &portion, &mut out);
+        if self.must_refuse_undecided() {
+            self.worker.put_scratch(out);
+            return HeadStep::Intercepted(is_whole(received.0, received.1));
+        }
+        if let Some(range) = part {
+            self.down.send_only(range);
+        }
         let framing = self.compress(framing, self.flushes(plan), &mut out);
         encode_head_end(&mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
@@ -385,6 +394,11 @@ impl Exchange {
         self.encode_sticky(plan, &mut out);
         self.encode_passed_fields(plan, &mut out);
         self.encode_added(101, &mut out);
+        if let Some(refusal) = self.refuse_undecided() {
+            self.worker.put_scratch(out);
+            up.discard(DiscardReason::Cancelled);
+            return AttemptEnd::Reply(refusal);
+        }
         encode_head_end(&mut out);
         let pings = plan.tunnel.ping.is_some() && self.is_pingable();
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);

@@ -42,6 +42,7 @@ impl Exchange {
             Ok(false) => Cow::Borrowed(value),
             Err(error) => {
                 self.error_log(&error.message);
+                self.note_undecided();
                 Cow::Borrowed(value)
             }
         }

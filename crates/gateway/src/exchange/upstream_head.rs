@@ -26,7 +26,7 @@ impl Exchange {
             Ok((head, upgrade_sent)) => {
                 self.request.upstream_head = head;
                 self.upgrade_sent = upgrade_sent;
-                Ok(())
+                self.refuse_undecided().map_or(Ok(()), Err)
             }
             Err(Refused { buffer, message }) => {
                 self.request.upstream_head = buffer;
