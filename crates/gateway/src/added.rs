@@ -2,6 +2,7 @@
 //! arithmetic of `expires`, and editing the lines of an encoded head; when they are applied is the exchange's to say.
 
 use conf::model::Expires;
+use http1::outgoing::FieldToken;
 use rules::template::Template;
 use rules::time_format::Moment;
 
@@ -24,7 +25,9 @@ pub(crate) enum ExpiresPlan {
 
 /// One `add_header` or `add_trailer`.
 pub(crate) struct AddedField {
-    pub(crate) name: Box<[u8]>,
+    /// Which of the two.
+    pub(crate) directive: &'static str,
+    pub(crate) name: FieldToken,
     pub(crate) value: Template,
     /// Whatever the status is.
     pub(crate) always: bool,
@@ -33,7 +36,7 @@ pub(crate) struct AddedField {
 impl AddedField {
     /// Whether the value stands for those that are there, which then go: there is one of these in a response.
     pub(crate) fn replaces(&self) -> bool {
-        [&b"last-modified"[..], b"etag"].iter().any(|name| self.name.eq_ignore_ascii_case(name))
+        [&b"last-modified"[..], b"etag"].iter().any(|name| self.name.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::limit_zones::LimitPlan;
 use crate::tunnel::TunnelPlan;
 use conf::model::MemoryBudget;
 use conf::value::words::KeepaliveDisable;
+use http1::outgoing::{FieldLine, FieldToken};
 use http1::{FieldId, Limits, Method};
 use reactor::{ConnectOptions, PeerAddress};
 use rules::defined::Definitions;
@@ -378,9 +379,13 @@ pub(crate) enum SourcePlan {
 }
 
 /// One `proxy_set_header`, or a default one. A value that comes to nothing is not sent.
-pub(crate) struct SetField {
-    pub(crate) name: Box<[u8]>,
-    pub(crate) value: Template,
+pub(crate) enum SetField {
+    /// The same in every request.
+    Constant(FieldLine),
+    Made {
+        name: FieldToken,
+        value: Template,
+    },
 }
 
 /// The URI part of `proxy_pass`.

@@ -2,6 +2,7 @@
 //! need them long after the read.
 
 use crate::buffer::recycle;
+use http1::outgoing::OutgoingHead;
 use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead};
 
 /// The response head of an upstream. Apart from the request, because it is there much more briefly: most exchanges settle in
@@ -36,8 +37,8 @@ pub(crate) struct Request {
     pub(crate) bytes: Vec<u8>,
     /// What they mean; its spans point into `bytes`.
     pub(crate) head: RequestHead,
-    /// The head that is sent to the upstream, and after it its unsent rest.
-    pub(crate) upstream_head: Vec<u8>,
+    /// The head that is sent to the upstream.
+    pub(crate) upstream_head: OutgoingHead,
     /// `$uri`, where it differs from the bytes of the target.
     pub(crate) uri: Vec<u8>,
     /// `$args`, after an internal redirect that brought some.
@@ -74,13 +75,14 @@ impl Request {
     /// Bytes of memory behind its buffers.
     pub(crate) fn held_bytes(&self) -> usize {
         let Self { bytes, head, upstream_head, uri, args, path } = self;
-        let buffers = [bytes, upstream_head, uri, args, path].map(Vec::capacity);
-        buffers.iter().sum::<usize>() + head.fields.capacity() * size_of::<http1::Field>()
+        let buffers = [bytes, uri, args, path].map(Vec::capacity);
+        buffers.iter().sum::<usize>() + upstream_head.capacity() + head.fields.capacity() * size_of::<http1::Field>()
     }
 
     /// Makes it ready for the next exchange.
     pub(crate) fn clear(&mut self) {
-        for buffer in [&mut self.bytes, &mut self.upstream_head, &mut self.uri, &mut self.args, &mut self.path] {
+        let head = self.upstream_head.buffer();
+        for buffer in [&mut self.bytes, head, &mut self.uri, &mut self.args, &mut self.path] {
             recycle(buffer);
         }
     }

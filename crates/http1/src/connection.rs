@@ -72,6 +72,16 @@ pub(crate) fn options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|option| !option.is_empty())
 }
 
+/// The protocols that an Upgrade field lists.
+pub fn protocols(upgrade: &[u8]) -> impl Iterator<Item = &[u8]> {
+    options(upgrade)
+}
+
+/// Whether an Upgrade field asks for h2c, which is never forwarded (RFC 9113 §3.1).
+pub fn names_h2c(upgrade: &[u8]) -> bool {
+    protocols(upgrade).any(|protocol| protocol.eq_ignore_ascii_case(b"h2c"))
+}
+
 /// Marks the fields that the Connection fields of this head name.
 #[cold]
 pub(crate) fn mark_named(bytes: &[u8], fields: &mut [Field]) {

@@ -3,6 +3,7 @@
 
 use crate::field::Field;
 use crate::framing::Version;
+use crate::scan::find_control;
 use crate::status::reason_phrase;
 
 /// Ends a line.
@@ -35,19 +36,47 @@ pub fn encode_status_line(version: Version, status: u16, reason: Option<&[u8]>, 
     out.extend_from_slice(CRLF);
 }
 
-/// `name ": " value CRLF`. Name and value must come from a parsed head or from checked configuration: nothing is escaped.
+/// `name ": " value CRLF`. Whatever the value is, it is one line: see [`fold`]. The name must come from a parsed head or
+/// from checked configuration.
 #[inline]
 pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "a line end in a field value");
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
+    if find_control(value, 0) == value.len() {
+        out.extend_from_slice(value);
+    } else {
+        fold(value, out);
+    }
     out.extend_from_slice(CRLF);
+}
+
+/// Appends a value as one line: control characters other than tabs, with the blanks around them, become one space, or
+/// nothing at either end. So a value that was written over several lines stays one value, and no value becomes two fields.
+#[cold]
+pub fn fold(value: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut rest = value.trim_ascii();
+    loop {
+        let control = find_control(rest, 0);
+        let Some((line, behind)) = rest.split_at_checked(control) else { return };
+        if control == rest.len() {
+            return out.extend_from_slice(line);
+        }
+        out.extend_from_slice(line.trim_ascii_end());
+        let blanks = behind.iter().take_while(|&&byte| byte <= b' ' || byte == 0x7F).count();
+        rest = behind.get(blanks..).unwrap_or_default();
+        if out.len() > start && !rest.is_empty() {
+            out.push(b' ');
+        }
+    }
 }
 
 /// A field whose value is a number, such as Content-Length.
 pub fn encode_number_field(name: &[u8], value: u64, out: &mut Vec<u8>) {
-    encode_field(name, itoa::Buffer::new().format(value).as_bytes(), out);
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    out.extend_from_slice(CRLF);
 }
 
 /// The fields of `fields`, in order, as they were sent; `head` holds their bytes.
@@ -89,4 +118,26 @@ fn flush(head: &[u8], run: &mut std::ops::Range<usize>, out: &mut Vec<u8>) {
 #[inline]
 pub fn encode_head_end(out: &mut Vec<u8>) {
     out.extend_from_slice(CRLF);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_one_line_whatever_it_is() {
+        for (value, line) in [
+            (&b"a; b"[..], &b"X: a; b\r\n"[..]),
+            (b"a;\r\n   b;\n\tc", b"X: a; b; c\r\n"),
+            (b"\n a \t\r\n", b"X: a\r\n"),
+            (b"a \0\x01 b\x7f", b"X: a b\r\n"),
+            (b"\r\n\r\n", b"X: \r\n"),
+            (b" a\tb\xe4 ", b"X:  a\tb\xe4 \r\n"),
+            (b" a\tb\n c ", b"X: a\tb c\r\n"),
+        ] {
+            let mut out = Vec::new();
+            encode_field(b"X", value, &mut out);
+            assert_eq!(out, line, "{}", value.escape_ascii());
+        }
+    }
 }

@@ -24,6 +24,9 @@ pub(crate) struct FramingFields {
     pub(crate) length: Option<u64>,
     /// `Transfer-Encoding: chunked`.
     pub(crate) chunked: bool,
+    /// What is wrong with another Transfer-Encoding. As in nginx it is said once the head is complete: a second field is
+    /// worse than a coding that nobody knows.
+    coding: Option<FramingFault>,
 }
 
 /// What is wrong with them; each role has its own error for it.
@@ -50,19 +53,19 @@ impl FramingFields {
 
     /// Takes a Transfer-Encoding.
     pub(crate) fn take_transfer_encoding(&mut self, value: &[u8]) -> Result<(), FramingFault> {
-        if self.chunked {
+        if self.chunked || self.coding.is_some() {
             return Err(FramingFault::DuplicateCoding);
         }
-        if !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(explain_coding(value));
+        self.chunked = value.eq_ignore_ascii_case(b"chunked");
+        if !self.chunked {
+            self.coding = Some(explain_coding(value));
         }
-        self.chunked = true;
         Ok(())
     }
 
     /// Checks both together, once the head is complete.
     pub(crate) fn check(self, version: Version) -> Result<(), FramingFault> {
-        if !self.chunked {
+        if !self.chunked && self.coding.is_none() {
             return Ok(());
         }
         if self.length.is_some() {
@@ -71,7 +74,7 @@ impl FramingFields {
         if version == Version::Http10 {
             return Err(FramingFault::CodingOnHttp10);
         }
-        Ok(())
+        self.coding.map_or(Ok(()), Err)
     }
 }
 
@@ -90,8 +93,8 @@ fn parse_length(value: &[u8]) -> Option<u64> {
     (length <= BODY_BYTES_MAX).then_some(length)
 }
 
-/// Which fault a Transfer-Encoding other than `chunked` is: 501 is for codings that we do not have, 400 for a list that
-/// no sender may send.
+/// Which fault a Transfer-Encoding other than `chunked` is: 501 is for codings that we do not have, 400 for what is no
+/// list of codings, and for `chunked` twice.
 #[cold]
 fn explain_coding(value: &[u8]) -> FramingFault {
     let mut chunked_seen = false;
@@ -100,12 +103,13 @@ fn explain_coding(value: &[u8]) -> FramingFault {
         let (start, end) = scan::trim(coding, 0, coding.len());
         let coding = coding.get(start..end).unwrap_or_default();
         let name = coding.split(|&byte| matches!(byte, b';' | b' ' | b'\t')).next().unwrap_or_default();
-        if name.is_empty() || !name.iter().all(|&byte| scan::is_token_byte(byte)) || chunked_seen {
-            // Nothing may follow chunked, not even a second one.
+        let is_chunked = name.eq_ignore_ascii_case(b"chunked");
+        let is_token = !name.is_empty() && name.iter().all(|&byte| scan::is_token_byte(byte));
+        if !is_token || (is_chunked && chunked_seen) {
             return FramingFault::InvalidCoding;
         }
-        chunked_seen = name.eq_ignore_ascii_case(b"chunked");
-        other_seen |= !chunked_seen;
+        chunked_seen |= is_chunked;
+        other_seen |= !is_chunked;
     }
     if other_seen { FramingFault::UnknownCoding } else { FramingFault::InvalidCoding }
 }

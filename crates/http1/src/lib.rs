@@ -31,6 +31,7 @@ mod framing;
 pub mod hop;
 pub mod limits;
 mod method;
+pub mod outgoing;
 pub mod request;
 pub mod response;
 mod scan;
@@ -38,7 +39,7 @@ mod span;
 pub mod status;
 mod target;
 
-pub use connection::ConnectionOptions;
+pub use connection::{ConnectionOptions, names_h2c, protocols};
 pub use error::{ChunkError, LineFault, RequestError, ResponseError};
 pub use field::{Field, FieldId, FieldSet};
 pub use framing::Version;

@@ -54,7 +54,7 @@ pub enum UpgradeKind {
 /// An upgrade that is asked for in due form: HTTP/1.1, an Upgrade field and the upgrade option in Connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upgrade {
-    /// To what.
+    /// To what, by all Upgrade fields.
     pub kind: UpgradeKind,
     /// Value of the first Upgrade field.
     pub value: Span,
@@ -400,7 +400,7 @@ fn finish(bytes: &[u8], head: &mut RequestHead, facts: &Facts) -> Result<(), Req
     head.expect_continue = is_http11 && has_body && facts.expect_continue;
     head.keepalive = !head.connection.close && (is_http11 || head.connection.keep_alive);
     if is_http11 && head.connection.upgrade && !facts.upgrade.is_empty() {
-        head.upgrade = Some(Upgrade { kind: upgrade_kind(facts.upgrade.of(bytes)), value: facts.upgrade });
+        head.upgrade = Some(Upgrade { kind: upgrade_kind(bytes, &head.fields, facts.upgrade), value: facts.upgrade });
     }
     if head.connection.named {
         connection::mark_named(bytes, &mut head.fields);
@@ -408,10 +408,11 @@ fn finish(bytes: &[u8], head: &mut RequestHead, facts: &Facts) -> Result<(), Req
     Ok(())
 }
 
-fn upgrade_kind(value: &[u8]) -> UpgradeKind {
-    if connection::options(value).any(|protocol| protocol.eq_ignore_ascii_case(b"h2c")) {
+fn upgrade_kind(bytes: &[u8], fields: &[Field], first: Span) -> UpgradeKind {
+    let mut all = fields.iter().filter(|field| field.id == FieldId::Upgrade);
+    if all.any(|field| connection::names_h2c(field.value.of(bytes))) {
         UpgradeKind::H2c
-    } else if value.eq_ignore_ascii_case(b"websocket") {
+    } else if first.of(bytes).eq_ignore_ascii_case(b"websocket") {
         UpgradeKind::WebSocket
     } else {
         UpgradeKind::Other

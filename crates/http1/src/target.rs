@@ -65,16 +65,16 @@ const DOT: u8 = 3;
 const PERCENT: u8 = 4;
 const QUESTION: u8 = 5;
 
-/// The class of each byte in a target. Visible ASCII but `#` may stand there: RFC 3986 forbids some of it (`"`, `<`, `|`
-/// …), but browsers send those raw and nginx passes them on.
+/// The class of each byte in a target. Everything but `#`, spaces and control characters may stand there: RFC 3986 forbids
+/// some of it (`"`, `<`, `|`, bytes from 0x80 …), but clients send those raw and nginx passes them on.
 static TARGET_CLASS: [u8; 256] = target_classes();
 
 const fn target_classes() -> [u8; 256] {
     let mut classes = [STOP; 256];
     let mut byte = 0x21;
-    while byte < 0x7F {
+    while byte < 256 {
         classes[byte] = match byte as u8 {
-            b'#' => STOP,
+            b'#' | 0x7F => STOP,
             b'/' => SLASH,
             b'.' => DOT,
             b'%' => PERCENT,

@@ -73,24 +73,14 @@ fn r05_r06_content_length_is_digits_and_fits() {
 
 #[test]
 fn r07_unknown_coding() {
-    for value in ["gzip", "x", "identity", "gzip, chunked", "xchunked"] {
+    for value in ["gzip", "x", "identity", "gzip, chunked", "xchunked", "chunked, gzip"] {
         refused(post(&format!("Transfer-Encoding: {value}\r\n")), RequestError::UnknownTransferEncoding, 501);
     }
 }
 
 #[test]
-fn r08_chunked_twice_or_not_last() {
-    for value in [
-        "chunked;q=1",
-        "chunked, chunked",
-        "chunked, gzip",
-        "",
-        ",",
-        "chunked,",
-        ", chunked",
-        "\"chunked\"",
-        "chunked\u{b}",
-    ] {
+fn r08_chunked_twice_or_with_something_around_it() {
+    for value in ["chunked;q=1", "chunked, chunked", "", ",", "chunked,", ", chunked", "\"chunked\"", "chunked\u{b}"] {
         let error = parse(post(&format!("Transfer-Encoding: {value}\r\n"))).unwrap_err();
         assert_eq!(error.status(), 400, "{value}: {error}");
     }
@@ -101,8 +91,10 @@ fn r08_chunked_twice_or_not_last() {
 fn r09_two_transfer_encodings() {
     let lines = "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n";
     refused(post(lines), RequestError::DuplicateTransferEncoding, 400);
-    let error = parse(post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n")).unwrap_err();
-    assert_eq!(error.status(), 400);
+    for (first, second) in [("chunked", "identity"), ("identity", "chunked"), ("gzip", "gzip")] {
+        let lines = format!("Transfer-Encoding: {first}\r\nTransfer-Encoding: {second}\r\n");
+        refused(post(&lines), RequestError::DuplicateTransferEncoding, 400);
+    }
 }
 
 #[test]
@@ -356,8 +348,8 @@ fn r32_r33_exactly_one_space_and_none_in_the_target() {
 
 #[test]
 fn r34_r35_bytes_that_no_target_has() {
-    for byte in [0u8, 1, 0x1F, 0x7F, 0x80, 0xFF, b'#'] {
-        for target in [&[b'/', b'a', byte, b'b'][..], &[b'/', b'?', byte], b"http://a/\x80"] {
+    for byte in [0u8, 1, 0x1F, 0x7F, b'#'] {
+        for target in [&[b'/', b'a', byte, b'b'][..], &[b'/', b'?', byte], b"http://a/\x7f"] {
             let bytes = [b"GET ", target, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
             refused(&bytes, RequestError::TargetByte, 400);
         }
@@ -498,6 +490,17 @@ fn keepalive_follows_version_and_connection() {
 }
 
 #[test]
+fn r35_bytes_from_0x80_are_part_of_a_target() {
+    for byte in 0x80..=0xFF {
+        for target in [&[b'/', b'a', byte, b'b'][..], &[b'/', b'?', byte], &[b"http://a/", &[byte][..]].concat()] {
+            let bytes = [b"GET ", target, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+            assert_eq!(parse(&bytes).unwrap().target.raw.of(&bytes), target, "{}", bytes.escape_ascii());
+        }
+    }
+    refused(b"GET http://\x80/ HTTP/1.1\r\nHost: a\r\n\r\n", RequestError::InvalidHost, 400);
+}
+
+#[test]
 fn leading_empty_lines_are_skipped_but_not_for_ever() {
     let bytes = b"\r\n\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(parse(bytes).unwrap().line.of(bytes), b"GET / HTTP/1.1");
@@ -507,8 +510,7 @@ fn leading_empty_lines_are_skipped_but_not_for_ever() {
 
 #[test]
 fn the_line_of_a_refused_request_is_known_for_the_log() {
-    for bytes in
-        [&b"\r\nget / HTTP/1.1\r\nHost: a\r\n\r\n"[..], b"GET /\x80 HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n:\r\n"]
+    for bytes in [&b"\r\nget / HTTP/1.1\r\nHost: a\r\n\r\n"[..], b"GET /# HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n:\r\n"]
     {
         let mut head = RequestHead::default();
         http1::request::parse(bytes, &Limits::default(), &mut head).unwrap_err();

@@ -17,7 +17,7 @@ use rules::location::{Found, LocationMatch, LocationSpec, Locations};
 use rules::log_format::LogFormat;
 use rules::map::{Map, MapKey};
 use rules::pattern::Pattern;
-use rules::program::{Condition, Machine, Program, Rewrite, Step, Then};
+use rules::program::{Condition, Machine, Place, Program, Rewrite, Step, Then};
 use rules::server_name::{NamedServer, ServerName, ServerNames};
 use rules::slots::VarSlots;
 use rules::template::{Template, View};
@@ -235,7 +235,7 @@ fn bench_tables(criterion: &mut Criterion) {
         });
     }
     criterion.bench_function("rewrite program", |bencher| {
-        bencher.iter(|| program.run(0, black_box(&mut request)));
+        bencher.iter(|| program.run(Place::default(), black_box(&mut request)));
     });
 }
 

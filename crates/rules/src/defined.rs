@@ -44,14 +44,14 @@ pub trait Surroundings: View {
     fn trouble(&self, trouble: Trouble<'_>);
 }
 
-/// What went wrong while a value was made; it is empty, or the default, then.
+/// What went wrong while a value was made; it is empty then.
 #[derive(Debug)]
 pub enum Trouble<'a> {
     /// A variable was used before `set` gave it a value.
     Uninitialized(&'a str),
     /// A variable is made of itself, or of too many others.
     Cycle(&'a str),
-    /// An expression failed.
+    /// An expression failed: what the value is, is not known, and nothing may be decided by it.
     Match(MatchError),
 }
 
@@ -130,6 +130,14 @@ impl Definitions {
         true
     }
 
+    /// A variable's name with `$`, for messages.
+    pub fn shown(&self, variable: &Variable) -> String {
+        match variable {
+            Variable::User(slot) => format!("${}", self.name(*slot)),
+            other => other.shown(),
+        }
+    }
+
     fn name(&self, slot: Slot) -> &str {
         self.names.get(usize::from(slot.0)).map_or("", |name| name)
     }
@@ -147,10 +155,8 @@ fn write_map<S: Surroundings + ?Sized>(map: &Map, around: &S, out: &mut Vec<u8>)
             }
             chosen.value.write(around, out);
         }
-        Err(error) => {
-            around.trouble(Trouble::Match(error));
-            map.default_value().write(around, out);
-        }
+        // Nobody knows what the value is, and the default may be the one that lets somebody in.
+        Err(error) => around.trouble(Trouble::Match(error)),
     }
 }
 

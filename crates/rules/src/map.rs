@@ -107,11 +107,6 @@ impl Map {
         Ok(self.chosen(0, None))
     }
 
-    /// What there is where nothing was found, or the search failed.
-    pub fn default_value(&self) -> &Template {
-        &self.values[0]
-    }
-
     fn chosen<'a>(&'a self, number: u32, pattern: Option<&'a Pattern>) -> Chosen<'a> {
         Chosen { value: &self.values[number as usize], pattern }
     }

@@ -8,6 +8,7 @@ use crate::defined::Surroundings;
 use crate::pattern::{MatchError, Pattern};
 use crate::template::Template;
 use crate::variable::{Slot, Variable};
+use replace::{Rewritten, write_escaped};
 
 /// One step, as it was written.
 #[derive(Debug, Clone)]
@@ -118,6 +119,15 @@ pub trait Machine: Surroundings {
     fn notice(&self, message: &str);
 }
 
+/// Where a program goes on; the default is its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// Index of the next instruction.
+    at: usize,
+    /// Whether a `rewrite` has matched in this run: nginx escapes groups only before that.
+    rewritten: bool,
+}
+
 /// Why a program stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -134,9 +144,9 @@ pub enum Stop {
         /// Where.
         path: Vec<u8>,
         /// Where to go on if it is there.
-        yes: usize,
+        yes: Place,
         /// Where to go on otherwise.
-        no: usize,
+        no: Place,
     },
     /// It cannot go on, for this reason: the answer is 500.
     Failed(String),
@@ -176,30 +186,29 @@ impl Program {
         self.list.is_empty()
     }
 
-    /// Runs from instruction `at` on: 0 at first, then where [`Stop::Look`] said. Instructions only lead forward, so each
+    /// Runs from `place` on: the beginning at first, then where [`Stop::Look`] said. Instructions only lead forward, so each
     /// is run once at most.
-    pub fn run<M: Machine>(&self, mut at: usize, machine: &mut M) -> Stop {
+    pub fn run<M: Machine>(&self, place: Place, machine: &mut M) -> Stop {
+        let Place { mut at, mut rewritten } = place;
         while let Some(instruction) = self.list.get(at) {
             at += 1;
             match instruction {
                 Instruction::Set(slot, value) => {
-                    let mut text = Vec::new();
-                    value.write(machine, &mut text);
+                    let text = text_of(value, rewritten, machine);
                     machine.slots().set(*slot, &text);
                 }
                 Instruction::SetArgs(value) => {
-                    let mut text = Vec::new();
-                    value.write(machine, &mut text);
+                    let text = text_of(value, rewritten, machine);
                     machine.set_args(&text);
                 }
                 Instruction::SetRate(value) => {
-                    let mut text = Vec::new();
-                    value.write(machine, &mut text);
+                    let text = text_of(value, rewritten, machine);
                     machine.set_rate(&text);
                 }
                 Instruction::Rewrite(rewrite) => match rewrite.run(machine, self.logs) {
-                    Ok(None) => {}
-                    Ok(Some(stop)) => return stop,
+                    Ok(Rewritten::Missed) => {}
+                    Ok(Rewritten::Matched) => rewritten = true,
+                    Ok(Rewritten::Stopped(stop)) => return stop,
                     Err(error) => return Stop::Failed(error.message),
                 },
                 Instruction::Return(number) => return Stop::Return(*number),
@@ -208,14 +217,13 @@ impl Program {
                     return Stop::End;
                 }
                 Instruction::Enter(place) => machine.enter(*place),
-                Instruction::Test(condition, otherwise) => match condition.test(machine, self.logs) {
+                Instruction::Test(condition, otherwise) => match condition.test(machine, rewritten, self.logs) {
                     Ok(Tested::Holds(true)) => {}
                     Ok(Tested::Holds(false)) => at = *otherwise,
-                    Ok(Tested::Look { test, path, negated: false }) => {
-                        return Stop::Look { test, path, yes: at, no: *otherwise };
-                    }
-                    Ok(Tested::Look { test, path, negated: true }) => {
-                        return Stop::Look { test, path, yes: *otherwise, no: at };
+                    Ok(Tested::Look { test, path, negated }) => {
+                        let (holds, fails) = (Place { at, rewritten }, Place { at: *otherwise, rewritten });
+                        let (yes, no) = if negated { (fails, holds) } else { (holds, fails) };
+                        return Stop::Look { test, path, yes, no };
                     }
                     Err(error) => return Stop::Failed(error.message),
                 },
@@ -256,15 +264,9 @@ enum Tested {
 }
 
 impl Condition {
-    fn test<M: Machine>(&self, machine: &M, logs: bool) -> Result<Tested, MatchError> {
-        let (value, other) = (
-            |variable: &Variable| value_of(variable, machine),
-            |text: &Template| {
-                let mut out = Vec::new();
-                text.write(machine, &mut out);
-                out
-            },
-        );
+    fn test<M: Machine>(&self, machine: &M, rewritten: bool, logs: bool) -> Result<Tested, MatchError> {
+        let value = |variable: &Variable| value_of(variable, machine);
+        let other = |text: &Template| text_of(text, rewritten, machine);
         Ok(match self {
             Self::True(variable) => {
                 let value = value(variable);
@@ -278,6 +280,18 @@ impl Condition {
             Self::NoFile(test, path) => Tested::Look { test: *test, path: other(path), negated: true },
         })
     }
+}
+
+/// The text of a `set` or of a condition. As in nginx its groups are escaped as arguments are, if the client's path had
+/// escapes that they have lost; but no more once a `rewrite` has matched, which has made a path of them.
+fn text_of<M: Machine>(template: &Template, rewritten: bool, machine: &M) -> Vec<u8> {
+    let mut text = Vec::new();
+    if rewritten {
+        template.write(machine, &mut text);
+    } else {
+        write_escaped(template, machine, &mut text);
+    }
+    text
 }
 
 fn value_of<M: Machine>(variable: &Variable, machine: &M) -> Vec<u8> {

@@ -123,6 +123,17 @@ impl Template {
         single.into_iter().chain(pieces.iter().filter_map(Piece::variable))
     }
 
+    /// The first variable whose value is `bad`: whom to name when the text cannot be used. Makes the values anew, so it is for
+    /// a message that is logged.
+    pub fn culprit<V: View + ?Sized>(&self, view: &V, bad: impl Fn(&[u8]) -> bool) -> Option<&Variable> {
+        let mut value = Vec::new();
+        self.variables().find(|variable| {
+            value.clear();
+            view.write(variable, &mut value);
+            bad(&value)
+        })
+    }
+
     fn from_pieces(mut pieces: Vec<Piece>) -> Self {
         Self(match pieces.pop() {
             None => Shape::Constant(Box::default()),
@@ -227,6 +238,8 @@ mod tests {
         assert_eq!(written(&mixed), ">//example.com/");
         let variables: Vec<_> = mixed.variables().cloned().collect();
         assert_eq!(variables, [Variable::Host, Variable::Capture(1), Variable::Args]);
+        assert_eq!(mixed.culprit(&Fixed, |value| value.contains(&b'.')), Some(&Variable::Host));
+        assert_eq!(mixed.culprit(&Fixed, |value| value.contains(&b'/')), None);
     }
 
     #[test]

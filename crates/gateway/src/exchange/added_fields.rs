@@ -1,12 +1,12 @@
 //! What a location adds to every response: `expires`, `add_header`, `add_trailer`. Called by whoever encodes a head, and
 //! when a body has ended.
 
-use super::proxied_head::has_line_end;
 use super::reply::is_bodiless;
 use super::{Exchange, ExchangeView};
 use crate::added::{AddedField, AddedPlan, ExpiresPlan, drop_fields, expiry, fields, is_usual};
 use conf::model::{Expires, parse_expires_text};
 use http1::encode::encode_field;
+use http1::outgoing::is_field_value;
 use http1::{FieldId, Method, Version};
 use rules::precondition::parse_date;
 
@@ -18,12 +18,12 @@ impl Exchange {
             self.encode_expiry(plan, head);
         }
         for field in plan.fields.iter().filter(|field| field.always || is_usual(status)) {
-            let Some(value) = self.added_value(field, head) else { continue };
+            let value = self.added_value(field, head);
             if field.replaces() {
-                drop_fields(head, &[&field.name]);
+                drop_fields(head, &[field.name.as_bytes()]);
             }
             if !value.is_empty() {
-                encode_field(&field.name, &value, head);
+                encode_field(field.name.as_bytes(), &value, head);
             }
         }
     }
@@ -53,16 +53,14 @@ impl Exchange {
         }
     }
 
-    /// The value of a field; `None` for one that would end its line, which a variable may bring.
-    fn added_value(&self, field: &AddedField, head: &[u8]) -> Option<Vec<u8>> {
+    /// The value of a field.
+    fn added_value(&self, field: &AddedField, head: &[u8]) -> Vec<u8> {
         let mut value = Vec::new();
         field.value.write(&ExchangeView::before(self, head), &mut value);
-        if has_line_end(&value) {
-            let name = field.name.escape_ascii();
-            self.error_log(&format!("a line end in the value of \"{name}\"; it is not sent"));
-            return None;
-        }
-        Some(value)
+        self.one_line(value, || {
+            let by = self.brought_by(&field.value, |value| !is_field_value(value));
+            format!("\"{} {}\"{by}", field.directive, field.name.as_bytes().escape_ascii())
+        })
     }
 
     /// Whether the response ends in trailers, which only chunks can have: the location's, or those that it `brings` along.
@@ -104,8 +102,9 @@ impl Exchange {
         if let Some(plan) = &self.location().added {
             for field in plan.trailers.iter().filter(|field| field.always || is_usual(self.status)) {
                 let head = self.down.sent_head();
-                if let Some(value) = self.added_value(field, head).filter(|value| !value.is_empty()) {
-                    encode_field(&field.name, &value, &mut lines);
+                let value = self.added_value(field, head);
+                if !value.is_empty() {
+                    encode_field(field.name.as_bytes(), &value, &mut lines);
                 }
             }
         }

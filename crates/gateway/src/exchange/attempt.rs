@@ -208,7 +208,7 @@ impl Exchange {
         let mut sending =
             Sending { spill: Spill::default(), given: 0, offset: 0, complete, broken: false, error: None };
         self.forget_answer();
-        let head = &self.request.upstream_head[..];
+        let head = self.request.upstream_head.as_bytes();
         match body.bytes() {
             // What was read of a body whose end is not known yet is its first chunk.
             bytes if body.is_chunked() && !bytes.is_empty() => {
@@ -428,7 +428,9 @@ impl Exchange {
             up.discard(reason);
         }
         let status = self.answer().map_or(502, |answer| answer.head.status);
-        let step = if self.shows_error_page(plan, status) {
+        let step = if let Some(refusal) = self.refuse_undecided() {
+            Step::Reply(refusal)
+        } else if self.shows_error_page(plan, status) {
             self.carry_challenges();
             Step::Reply(Reply::error(status))
         } else if self.accel_redirect(plan).is_none()

@@ -49,7 +49,10 @@ impl Exchange {
             Trouble::Cycle(name) => {
                 self.error_log(&format!("cycle while evaluating variable \"{name}\""));
             }
-            Trouble::Match(error) => self.error_log(&error.message),
+            Trouble::Match(error) => {
+                self.error_log(&error.message);
+                self.note_undecided();
+            }
         }
     }
 }

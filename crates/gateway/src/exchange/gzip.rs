@@ -124,8 +124,8 @@ impl Exchange {
         if request.seen.contains(FieldId::Via) && !is_proxied_allowed(plan.proxied, &self.proxied_facts(head)) {
             return false;
         }
-        // An expression that cannot be matched within its limits says nothing about an agent.
-        !agent.is_some_and(|agent| plan.agents.iter().any(|regex| regex.code.is_match(agent).unwrap_or(false)))
+        // An expression that cannot be matched within its limits may be about this agent: what is not compressed, any reads.
+        !agent.is_some_and(|agent| plan.agents.iter().any(|regex| regex.code.is_match(agent).unwrap_or(true)))
     }
 
     fn proxied_facts<'h>(&self, head: &'h [u8]) -> ProxiedFacts<'h> {

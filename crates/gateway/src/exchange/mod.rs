@@ -18,6 +18,7 @@ mod gzip;
 mod limits;
 mod line;
 mod offload;
+mod one_line;
 mod patience;
 mod proxied_by;
 mod proxied_head;
@@ -36,7 +37,9 @@ mod status_page;
 mod sticky;
 mod target;
 mod try_files;
+mod undecided;
 mod unsent;
+mod upstream_head;
 mod view;
 mod waiting;
 
@@ -77,6 +80,7 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
+use undecided::Undecided;
 use upstream::balance::Seat;
 
 /// Internal redirects of one exchange, as in nginx: more is a loop in the configuration.
@@ -167,6 +171,8 @@ pub(crate) struct Exchange {
     pub(crate) limit_rate: Option<u64>,
     /// Its place at the peer that it is with.
     pub(crate) seat: Option<Seat>,
+    /// Whether an expression of a variable could not be decided.
+    undecided: Cell<Undecided>,
 }
 
 /// What a phase of an exchange came to.
@@ -252,6 +258,7 @@ impl Exchange {
             limited: None,
             limit_rate: None,
             seat: None,
+            undecided: Cell::default(),
             worker,
             generation,
             request,
@@ -288,6 +295,11 @@ impl Exchange {
     async fn serve(&mut self, mut step: Step) -> Served {
         let mut redirects = 0;
         loop {
+            if !matches!(step, Step::Served(_))
+                && let Some(refusal) = self.refuse_undecided()
+            {
+                step = Step::Reply(refusal);
+            }
             step = match step {
                 Step::Served(served) => return served,
                 Step::Rules => self.server_rules().await,
@@ -389,6 +401,9 @@ impl Exchange {
         if !matches!(location.content, Content::Files(_)) {
             // An index was found for somebody who does not read it.
             self.prefetched = None;
+        }
+        if let Some(refusal) = self.refuse_undecided() {
+            return Step::Reply(refusal);
         }
         match &location.content {
             Content::Proxy(plan) => {

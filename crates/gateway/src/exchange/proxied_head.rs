@@ -195,6 +195,7 @@ impl Exchange {
         if matches!(portion, Portion::Nothing { .. }) {
             return HeadStep::Intercepted(is_whole(framing, rest));
         }
+        let received = (framing, rest);
         let source = match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
             ResponseFraming::Length(length) => Source::Length(length),
@@ -215,17 +216,25 @@ impl Exchange {
         let brings_trailers = plan.pass_trailers && framing == ResponseFraming::Chunked;
         self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status, brings_trailers);
         let mut framing = self.response_framing(framing, tries.asks_for_head);
-        if let (Portion::Part { range, .. }, false) = (&portion, framing == Framing::Empty) {
-            self.down.send_only(range);
-            if matches!(framing, Framing::Length(_)) {
-                framing = Framing::Length(range.end - range.start);
-            }
+        let part = match &portion {
+            Portion::Part { range, .. } if framing != Framing::Empty => Some(range),
+            _ => None,
+        };
+        if let (Some(range), Framing::Length(_)) = (part, framing) {
+            framing = Framing::Length(range.end - range.start);
         }
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.begin_pace();
         let mut out = self.worker.take_scratch();
         self.encode_proxied_head(plan, framing, &portion, &mut out);
+        if self.must_refuse_undecided() {
+            self.worker.put_scratch(out);
+            return HeadStep::Intercepted(is_whole(received.0, received.1));
+        }
+        if let Some(range) = part {
+            self.down.send_only(range);
+        }
         let framing = self.compress(framing, self.flushes(plan), &mut out);
         encode_head_end(&mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
@@ -326,8 +335,12 @@ impl Exchange {
     /// 101: good only if the client asked for it and the request that was sent asks for it, too.
     fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
         self.keep_response_head(head);
-        if !self.asked_for_upgrade() || !self.upgrade_sent {
-            let reason = "upstream sent 101 (Switching Protocols) although no upgrade was asked for".into();
+        let fault = if !self.asked_for_upgrade() || !self.upgrade_sent {
+            Some("upstream sent 101 (Switching Protocols) although no upgrade was asked for".to_owned())
+        } else {
+            self.switch_fault()
+        };
+        if let Some(reason) = fault {
             return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
         }
         if let Some(record) = self.attempts.last_mut() {
@@ -335,6 +348,31 @@ impl Exchange {
             record.bytes_received -= rest.len() as u64;
         }
         HeadStep::Switched(rest.to_vec())
+    }
+
+    /// S13: what is wrong with a 101 that was asked for. It cannot lead to a protocol that the client, or the request as it was
+    /// sent, did not name, and HTTP/1.0 has none.
+    fn switch_fault(&self) -> Option<String> {
+        let answer = self.answer()?;
+        if answer.head.version == Version::Http10 {
+            return Some("upstream sent 101 (Switching Protocols) as HTTP/1.0".to_owned());
+        }
+        let request = &self.request;
+        let upgrades = |field: &&Field| field.id == FieldId::Upgrade;
+        let asked = request.head.fields.iter().filter(upgrades).map(|field| field.value.of(&request.bytes));
+        let asked: Vec<&[u8]> = asked.flat_map(http1::protocols).collect();
+        let sent: Vec<&[u8]> = request.upstream_head.values(b"Upgrade").flat_map(http1::protocols).collect();
+        let named = answer
+            .head
+            .fields
+            .iter()
+            .filter(upgrades)
+            .flat_map(|field| http1::protocols(field.value.of(&answer.bytes)));
+        let is_in = |list: &[&[u8]], protocol: &[u8]| list.iter().any(|known| known.eq_ignore_ascii_case(protocol));
+        let mut others = named.filter(|protocol| !is_in(&asked, protocol) || !is_in(&sent, protocol));
+        let other = others.next()?;
+        let other = other.escape_ascii();
+        Some(format!("upstream sent 101 (Switching Protocols) to \"{other}\", which was not asked for"))
     }
 
     /// Passes the 101 on; the connections are joined when the exchange settles.
@@ -356,6 +394,11 @@ impl Exchange {
         self.encode_sticky(plan, &mut out);
         self.encode_passed_fields(plan, &mut out);
         self.encode_added(101, &mut out);
+        if let Some(refusal) = self.refuse_undecided() {
+            self.worker.put_scratch(out);
+            up.discard(DiscardReason::Cancelled);
+            return AttemptEnd::Reply(refusal);
+        }
         encode_head_end(&mut out);
         let pings = plan.tunnel.ping.is_some() && self.is_pingable();
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);
@@ -389,9 +432,13 @@ impl Exchange {
         let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let bytes = self.answer_bytes();
         let mut typed = false;
+        let status = self.answer.as_ref().map_or(0, |answer| answer.head.status);
         fields.iter().filter(move |field| {
             let ends_here = match field.id {
                 FieldId::ContentLength => true,
+                // What the server could be asked for in another request (RFC 9110 §7.8), as 426 says it. The 101 that
+                // switches has its own.
+                FieldId::Upgrade => status == 101,
                 // A second type would contradict the first.
                 FieldId::ContentType => {
                     field.hop || field.value.of(bytes).is_empty() || std::mem::replace(&mut typed, true)
@@ -421,9 +468,4 @@ fn is_whole(framing: ResponseFraming, bytes: &[u8]) -> bool {
             false
         }
     }
-}
-
-/// Whether a value would end its line: a template may bring decoded bytes into it.
-pub(super) fn has_line_end(value: &[u8]) -> bool {
-    value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }

@@ -191,7 +191,9 @@ impl Exchange {
             Ok(body) => body,
             Err(reply) => return Step::Reply(reply),
         };
-        self.encode_upstream_head(plan, &body);
+        if let Err(reply) = self.encode_upstream_head(plan, &body) {
+            return Step::Reply(reply);
+        }
         self.attempts.proxies += 1;
         let mut tries = Tries {
             held,
@@ -216,6 +218,9 @@ impl Exchange {
                 Ok(index) => index,
                 Err(no_peer) => return self.without_peer(plan, tries, no_peer),
             };
+            if let Some(refusal) = self.refuse_undecided() {
+                return Step::Reply(refusal);
+            }
             tries.made += u32::from(tries.fresh_on.take().is_none());
             let end = self.attempt(plan, index, body, tries).await;
             self.count_attempt(tries.peer(plan, index), matches!(end, AttemptEnd::Failed { .. }));

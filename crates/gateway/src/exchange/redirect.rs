@@ -7,6 +7,7 @@ use crate::added::{drop_fields, fields};
 use crate::close::CloseReason;
 use crate::generation::{LocationId, ProxyPlan};
 use http1::encode::encode_field;
+use http1::outgoing::is_field_value;
 use http1::{Field, Method};
 use rules::reply::PageTarget;
 use std::rc::Rc;
@@ -116,11 +117,11 @@ impl Exchange {
         }
     }
 
-    /// Sends the client elsewhere; a path stays one. A line end in the URL, which a variable may bring, would be a field of
-    /// its own.
+    /// Sends the client elsewhere; a path stays one. A control character in the URL, which a variable may bring, leads
+    /// nowhere.
     fn redirect_reply(&self, status: u16, location: &[u8]) -> Reply {
-        if super::proxied_head::has_line_end(location) {
-            self.error_log("a line end in the URL of an error page; it is not sent");
+        if !is_field_value(location) {
+            self.error_log("a control character in the URL of an error page; it is not sent");
             return Reply::error(500);
         }
         Reply { fields: vec![(b"Location", location.to_vec())], ..Reply::error(status) }

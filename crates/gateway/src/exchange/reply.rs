@@ -176,6 +176,10 @@ impl Exchange {
         };
         self.down.with_trailers = framing == Framing::Chunked;
         self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
+        if let Some(refusal) = self.refuse_undecided() {
+            self.worker.put_scratch(head);
+            return self.respond(&refusal);
+        }
         let framing = if body.len() > OWN_BYTES_MAX { framing } else { self.compress(framing, false, &mut head) };
         encode_head_end(&mut head);
         let body = if framing == Framing::Empty { &[][..] } else { &body[..] };

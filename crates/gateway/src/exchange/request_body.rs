@@ -1,16 +1,13 @@
-//! The request on its way out: whether its body is read first or streamed, and the head that the upstream gets.
+//! The body of the request on its way out: whether it is read first or streamed. Its head is `upstream_head`'s.
 
 use super::body::{BodyError, BodyRead};
-use super::proxied_head::has_line_end;
 use super::reply::Reply;
 use super::{Exchange, ExchangeView};
 use crate::body_file;
 use crate::close::CloseReason;
 use crate::error_log::errno;
-use crate::generation::{PassUriPlan, ProxyPlan};
-use http1::encode::{encode_fields, encode_head_end, encode_number_field};
-use http1::{BodyFraming, Method, UpgradeKind};
-use rules::uri::{PassUri, ProxyUri};
+use crate::generation::ProxyPlan;
+use http1::{BodyFraming, Method};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStringExt as _;
@@ -90,6 +87,11 @@ impl OutgoingBody {
             ReplayBody::None | ReplayBody::Streaming => 0,
         };
         Self { replay, length: Some(length), present: true }
+    }
+
+    /// What Content-Length says of it.
+    pub(super) fn content_length(&self) -> Option<u64> {
+        self.length.filter(|_| self.present)
     }
 
     /// What goes out with the head.
@@ -296,105 +298,5 @@ impl Exchange {
                 Reply::error(400)
             }
         }
-    }
-
-    /// Writes the head for the upstream.
-    pub(super) fn encode_upstream_head(&mut self, plan: &ProxyPlan, body: &OutgoingBody) {
-        let mut out = std::mem::take(&mut self.request.upstream_head);
-        out.clear();
-        self.write_upstream_method(plan, &mut out);
-        out.push(b' ');
-        self.write_upstream_target(plan, &mut out);
-        out.extend_from_slice(if plan.http_1_1 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
-        let mut upgrade_sent = false;
-        let view = ExchangeView::of(self);
-        for field in &plan.set_fields {
-            let start = out.len();
-            out.extend_from_slice(&field.name);
-            out.extend_from_slice(b": ");
-            let value = out.len();
-            field.value.write(&view, &mut out);
-            if self.is_h2c(&field.name) {
-                // R47: `Upgrade: h2c` ends here, also where a template passes the client's field on.
-                out.truncate(start);
-                continue;
-            }
-            if out.len() == value {
-                out.truncate(start);
-                continue;
-            }
-            if has_line_end(&out[value..]) {
-                // A captured or decoded value with a line end in it would become a field of its own.
-                out.truncate(start);
-                self.error_log(
-                    "a line end in the value of a request header that proxy_set_header sets; it is not sent",
-                );
-                continue;
-            }
-            out.extend_from_slice(b"\r\n");
-            upgrade_sent |= field.name.eq_ignore_ascii_case(b"Upgrade");
-        }
-        if body.is_chunked() {
-            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-        } else if let Some(length) = body.length.filter(|_| body.present) {
-            encode_number_field(b"Content-Length", length, &mut out);
-        }
-        let head = &self.request.head;
-        let bytes = &self.request.bytes;
-        let passed = head.fields.iter().filter(|field| {
-            plan.pass_request_headers && !field.hop && !plan.replaced.contains(field.id, field.name.of(bytes))
-        });
-        encode_fields(bytes, passed, &mut out);
-        encode_head_end(&mut out);
-        self.request.upstream_head = out;
-        self.upgrade_sent = upgrade_sent;
-    }
-
-    /// The client's method, or that of `proxy_method`. What a variable brings must not end the word.
-    fn write_upstream_method(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
-        let start = out.len();
-        if let Some(method) = &plan.method {
-            method.write(&ExchangeView::of(self), out);
-            let written = out.get(start..).unwrap_or_default();
-            if !written.is_empty() && written.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) {
-                return;
-            }
-            self.error_log(&format!("\"proxy_method\" gives \"{}\", which is no method", written.escape_ascii()));
-            out.truncate(start);
-        }
-        out.extend_from_slice(self.method_name());
-    }
-
-    /// The method in the head that was written for the upstream.
-    pub(super) fn upstream_method(&self) -> &[u8] {
-        let head = &self.request.upstream_head;
-        head.split(|&byte| byte == b' ').next().unwrap_or_default()
-    }
-
-    fn is_h2c(&self, name: &[u8]) -> bool {
-        let h2c = self.request.head.upgrade.is_some_and(|upgrade| upgrade.kind == UpgradeKind::H2c);
-        h2c && name.eq_ignore_ascii_case(b"Upgrade")
-    }
-
-    fn write_upstream_target(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
-        let parsed = self.target.parsed.as_ref();
-        let uri = ProxyUri {
-            raw: self.raw_target(),
-            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path) && !self.target.uri_replaced,
-            uri: self.uri(),
-            args: self.args(),
-            location: &self.location().name,
-            location_is_valid: !self.target.name_is_stale,
-            needs_escape: (self.target.uri_replaced && !self.target.uri_verbatim)
-                || parsed.is_some_and(|parsed| parsed.quoted),
-        };
-        uri.write(
-            match &plan.uri {
-                PassUriPlan::Absent => PassUri::Absent,
-                PassUriPlan::Replace(uri) => PassUri::Replace(uri),
-                PassUriPlan::Computed => PassUri::AsGiven(self.computed.as_ref().map_or(&[], |target| &target.uri)),
-            },
-            out,
-        );
     }
 }

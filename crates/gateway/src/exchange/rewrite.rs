@@ -1,16 +1,16 @@
 //! The rewrite phases: a server's program before a location is sought, a location's before its content. The programs are
 //! `rules`'; here they get an exchange to act on, files are looked for, and what they come to is put into steps.
 
-use super::proxied_head::has_line_end;
 use super::reply::Reply;
 use super::{Exchange, ExchangeView, Step};
 use crate::error_log::{Level, errno};
 use crate::generation::{LocationId, ProgramPlan};
 use conf::value::size::parse_size_text;
+use http1::outgoing::is_field_value;
 use reactor::{FileKind, c_path, open_file_cached};
 use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
-use rules::program::{FileTest, Machine, Stop};
+use rules::program::{FileTest, Machine, Place, Stop};
 use rules::slots::VarSlots;
 use rules::template::View;
 use rules::variable::Variable;
@@ -45,9 +45,9 @@ impl Exchange {
     }
 
     async fn run_program(&mut self, plan: &ProgramPlan) -> Option<Step> {
-        let mut at = 0;
+        let mut place = Place::default();
         loop {
-            match plan.program.run(at, &mut Rewriting { exchange: self, places: &plan.places }) {
+            match plan.program.run(place, &mut Rewriting { exchange: self, places: &plan.places }) {
                 Stop::End => return None,
                 Stop::Return(number) => return plan.answers.get(number as usize).map(|plan| self.return_step(plan)),
                 Stop::Redirect(status, url) => return Some(Step::Reply(self.client_redirect(status, url))),
@@ -55,16 +55,16 @@ impl Exchange {
                     self.error_log(&message);
                     return Some(Step::Reply(Reply::error(500)));
                 }
-                Stop::Look { test, path, yes, no } => at = if self.look(test, path).await { yes } else { no },
+                Stop::Look { test, path, yes, no } => place = if self.look(test, path).await { yes } else { no },
             }
         }
     }
 
-    /// Sends the client to a URL of the configuration's. A line end in it, which a variable may bring, would be a field of
-    /// its own.
+    /// Sends the client to a URL of the configuration's. A control character in it, which a variable may bring, leads
+    /// nowhere.
     pub(super) fn client_redirect(&self, status: u16, url: Vec<u8>) -> Reply {
-        if has_line_end(&url) {
-            self.error_log("a line end in the URL of a redirect; it is not sent");
+        if !is_field_value(&url) {
+            self.error_log("a control character in the URL of a redirect; it is not sent");
             return Reply::error(500);
         }
         Reply { fields: vec![(b"Location", self.absolute_location(url))], ..Reply::error(status) }

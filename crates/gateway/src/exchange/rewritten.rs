@@ -1,7 +1,6 @@
 //! Fields of an upstream's response that are not passed on as they are: Location and Refresh by `proxy_redirect`, Set-Cookie by
 //! `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`. Called by whoever encodes what an upstream has said.
 
-use super::proxied_head::has_line_end;
 use super::{Exchange, ExchangeView};
 use crate::error_log::Level;
 use crate::generation::ProxyPlan;
@@ -32,15 +31,18 @@ impl Exchange {
         let value = field.value.of(bytes);
         let mut rewritten = Vec::new();
         match self.rewrite_field(plan, field.id, value, &mut rewritten) {
-            // What a variable brings must not become a field of its own.
-            Ok(true) if !has_line_end(&rewritten) => match field.id {
+            Ok(true) => Cow::Owned(match field.id {
                 // A rewritten Location that is a path becomes absolute, as one of our own does.
-                FieldId::Location => Cow::Owned(self.absolute_location(rewritten)),
-                _ => Cow::Owned(rewritten),
-            },
-            Ok(_) => Cow::Borrowed(value),
+                FieldId::Location => {
+                    self.absolute_location(self.one_line(rewritten, || "\"proxy_redirect\"".to_owned()))
+                }
+                FieldId::Refresh => self.one_line(rewritten, || "\"proxy_redirect\"".to_owned()),
+                _ => self.one_line(rewritten, || "\"proxy_cookie_domain\" and its like".to_owned()),
+            }),
+            Ok(false) => Cow::Borrowed(value),
             Err(error) => {
                 self.error_log(&error.message);
+                self.note_undecided();
                 Cow::Borrowed(value)
             }
         }

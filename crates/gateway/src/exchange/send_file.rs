@@ -64,6 +64,10 @@ impl Exchange {
         let mut head = self.worker.take_scratch();
         head.clear();
         self.encode_file_head(reply, &file, &mut head);
+        if let Some(refusal) = self.refuse_undecided() {
+            self.worker.put_scratch(head);
+            return self.respond(&refusal);
+        }
         let length = file.parts.length();
         let framing = match self.down.with_trailers {
             _ if self.down.method == Method::Head => Framing::Empty,

@@ -194,7 +194,7 @@ impl Exchange {
             return;
         }
         let mut line = self.worker.take_scratch();
-        for log in logs.iter().filter(|log| log.wants(&ExchangeView::of(self))) {
+        for log in logs.iter().filter(|log| self.is_logged(log, &ExchangeView::of(self))) {
             let Ok(name) = self.line_name(log) else { continue };
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
@@ -224,7 +224,7 @@ impl Exchange {
             Some((Arc::clone(&log.sink), name, log.format.write_early(&view, TunnelView::is_late)))
         };
         let mut record = Box::new(TunnelRecord {
-            lines: logs.iter().filter(|log| log.wants(&view)).filter_map(early).collect(),
+            lines: logs.iter().filter(|log| self.is_logged(log, &view)).filter_map(early).collect(),
             began_at: self.began_at,
             accepted_at: self.down.connection.accepted_at,
             head_bytes: self.down.bytes_sent,
@@ -250,6 +250,11 @@ impl Exchange {
     /// One line of the error log, with what nginx puts behind it.
     pub(crate) fn error_log(&self, message: &str) {
         self.log_at(Level::Error, message);
+    }
+
+    /// Whether a log has a line about this exchange. A condition that could not be decided hides nothing.
+    fn is_logged(&self, log: &AccessLog, view: &ExchangeView<'_>) -> bool {
+        log.wants(view) || self.is_undecided()
     }
 
     /// The same about what a client did wrong, which nginx logs as `info`: nobody here can mend it, and scanners do little else.

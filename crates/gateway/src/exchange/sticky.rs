@@ -1,7 +1,6 @@
 //! Sessions that stay with a peer: what a request says about its session, what a response is given to say, and what is
 //! learned from it. Which peer such a session gets is `upstream::balance`'s.
 
-use super::proxied_head::has_line_end;
 use super::proxy::Tries;
 use super::{Exchange, ExchangeView};
 use crate::generation::ProxyPlan;
@@ -66,9 +65,8 @@ impl Exchange {
             Some(StickyPlan::Cookie(cookie)) => {
                 let mut value = Vec::new();
                 self.write_cookie(cookie, sid, &mut value);
-                if !has_line_end(&value) {
-                    encode_field(b"Set-Cookie", &value, out);
-                }
+                let value = self.one_line(value, || "\"sticky cookie\"".to_owned());
+                encode_field(b"Set-Cookie", &value, out);
             }
             Some(StickyPlan::Header { written, .. }) => encode_field(written, sid, out),
             _ => {}

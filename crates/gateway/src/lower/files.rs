@@ -129,15 +129,19 @@ impl Lowering<'_> {
             }
             fixed => ExpiresPlan::Fixed(fixed.clone()),
         };
-        let mut fields = |written: &[AddHeader]| -> Vec<AddedField> {
-            let field = |field: &AddHeader| AddedField {
-                name: field.name.as_slice().into(),
-                value: self.template(&field.value),
-                always: field.always,
+        let mut fields = |directive: &'static str, written: &[AddHeader]| -> Vec<AddedField> {
+            let field = |field: &AddHeader| {
+                Some(AddedField {
+                    name: self.field_token(directive, &field.name, field.value.span)?,
+                    directive,
+                    value: self.template(&field.value),
+                    always: field.always,
+                })
             };
-            written.iter().map(field).collect()
+            written.iter().filter_map(field).collect()
         };
-        let (fields, trailers) = (fields(&settings.add_headers), fields(&settings.add_trailers));
+        let trailers = fields("add_trailer", &settings.add_trailers);
+        let fields = fields("add_header", &settings.add_headers);
         Some(Box::new(AddedPlan { expires, fields, trailers }))
     }
 }

@@ -7,12 +7,14 @@ use crate::group::GroupPlan;
 use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, UpstreamId,
+    BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
+    UpstreamId,
 };
 use conf::source::Span;
 use conf::value::words::{IgnoredHeaders, NextUpstream};
 use conf::value::{Address, Host};
-use http1::Limits;
+use http1::outgoing::{FieldLine, FieldToken};
+use http1::{FieldId, Limits, names_h2c};
 use reactor::ConnectOptions;
 use rules::redirect::{RedirectFrom, RedirectRule, Redirects};
 use rules::template::Template;
@@ -223,13 +225,49 @@ impl Lowering<'_> {
         let is_set = |name: &[u8]| proxy.set_headers.iter().any(|field| field.name.eq_ignore_ascii_case(name));
         let mut fields = Vec::new();
         if !is_set(b"Host") {
-            fields.push(SetField { name: b"Host".as_slice().into(), value: Template::variable(Variable::ProxyHost) });
+            let name = FieldToken::new(b"Host");
+            fields.extend(name.map(|name| SetField::Made { name, value: Template::variable(Variable::ProxyHost) }));
         }
         for field in &proxy.set_headers {
             replaced.insert(&field.name);
-            fields.push(SetField { name: field.name.as_slice().into(), value: self.template(&field.value) });
+            fields.extend(self.set_field(field));
         }
         (fields, replaced)
+    }
+
+    /// One `proxy_set_header`; `None` for one that is never sent.
+    fn set_field(&mut self, written: &SetHeader) -> Option<SetField> {
+        let name = self.field_token("proxy_set_header", &written.name, written.value.span)?;
+        if matches!(name.id(), FieldId::ContentLength | FieldId::TransferEncoding) {
+            if !written.value.is_empty() {
+                let message = format!("\"proxy_set_header {}\" has no effect", written.name.escape_ascii());
+                let hint = "where a body ends is written by who sends it: here from the body itself";
+                self.found.push(Diagnostic::warning(written.value.span, message).with_hint(hint));
+            }
+            return None;
+        }
+        let value = self.template(&written.value);
+        let Some(text) = value.as_constant() else { return Some(SetField::Made { name, value }) };
+        if name.id() == FieldId::Upgrade && names_h2c(text) {
+            let message = "\"proxy_set_header Upgrade\" does not send h2c";
+            let hint = "an upgrade to h2c takes a connection out of HTTP/1.1 (RFC 9113 §3.1)";
+            self.found.push(Diagnostic::warning(written.value.span, message).with_hint(hint));
+            return None;
+        }
+        let line = if text.is_empty() { None } else { FieldLine::new(&name, text) };
+        line.map(SetField::Constant)
+    }
+
+    /// The name of a field that a directive writes; what is no token cannot be sent.
+    pub(super) fn field_token(&mut self, directive: &str, name: &[u8], span: Span) -> Option<FieldToken> {
+        let token = FieldToken::new(name);
+        if token.is_none() {
+            let message =
+                format!("\"{directive}\": \"{}\" is no header name, so it is never sent", name.escape_ascii());
+            let hint = "a name has letters, digits and some marks such as `-` and `_`; the colon is not part of it";
+            self.found.push(Diagnostic::warning(span, message).with_hint(hint));
+        }
+        token
     }
 
     /// `default` is about the URL of `proxy_pass`: without one that is known it comes to nothing, as in nginx.

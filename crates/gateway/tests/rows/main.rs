@@ -26,4 +26,6 @@ mod splits;
 mod state_file;
 mod tunnel_pings;
 mod tunnels;
+mod undecided;
 mod unsent;
+mod upstream_heads;

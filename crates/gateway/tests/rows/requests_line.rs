@@ -99,10 +99,28 @@ fn r34_escapes_and_ways_above_the_root() {
 #[test]
 fn r35_bytes_that_no_target_has() {
     refused(
-        [&b"GET /a#b HTTP/1.1"[..], b"GET /\x80 HTTP/1.1", b"GET /\xC3\xA9 HTTP/1.1", b"GET /a\0 HTTP/1.1"],
+        [&b"GET /a#b HTTP/1.1"[..], b"GET /\x7F HTTP/1.1", b"GET /a\x01 HTTP/1.1", b"GET /a\0 HTTP/1.1"],
         400,
         "client sent invalid request",
     );
+}
+
+#[test]
+fn r35_bytes_from_0x80_pass_unchanged() {
+    let all: Vec<u8> = (0x80..=0xFF).collect();
+    let target = [b"/a\xc3\xa9", &all[..], b"?", &all].concat();
+    let request = [b"GET ", &target[..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+    for pass in ["", "proxy_redirect off; proxy_pass http://peers$request_uri;"] {
+        let text =
+            crate::site::text(1, "", pass).replace(if pass.is_empty() { "\0" } else { "proxy_pass http://peers;" }, "");
+        let peer = Peer::saying(HELLO);
+        let gateway = testkit::Gateway::start(&text, &[peer.address()]);
+        let mut client = gateway.client();
+        client.send(&request);
+        assert_eq!(client.response().status(), 200, "{pass}");
+        let sent = peer.received(0);
+        assert!(sent.starts_with(&[b"GET ", &target[..], b" HTTP/1.1\r\n"].concat()), "{}", sent.escape_ascii());
+    }
 }
 
 #[test]

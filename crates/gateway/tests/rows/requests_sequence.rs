@@ -16,6 +16,23 @@ fn r47_h2c_is_not_passed_on() {
 }
 
 #[test]
+fn r47_h2c_in_any_upgrade_line_is_not_passed_on() {
+    let set = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+    for lines in [
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n",
+        "Connection: Upgrade\r\nUpgrade: websocket, H2C\r\n",
+        "Connection: Upgrade\r\nUpgrade: x\r\nUpgrade: y ,h2c\r\n",
+        "Upgrade: h2c\r\n",
+    ] {
+        let peer = Peer::saying_once("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n");
+        let site = Site::with(peer, set);
+        // Whatever the upstream thinks that it was asked for.
+        assert_eq!(site.ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).status(), 502, "{lines}");
+        assert_eq!(site.peer.only_request().value("Upgrade"), None, "{lines}");
+    }
+}
+
+#[test]
 fn r48_a_request_behind_an_upgrade_that_is_not_granted_is_a_request() {
     let set = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
     let (asked, checked) = (Signal::new(), Signal::new());

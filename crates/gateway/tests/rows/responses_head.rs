@@ -187,6 +187,48 @@ fn s13_a_101_that_the_client_asked_for_but_the_configuration_did_not() {
 }
 
 #[test]
+fn s13_a_101_to_another_protocol_or_as_http_1_0() {
+    let set = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+    let fixed = "proxy_set_header Upgrade websocket; proxy_set_header Connection upgrade;";
+    let other = "which was not asked for while reading response header from upstream";
+    for (location, version, protocol, phrase) in [
+        (set, "1.1", "other", "upstream sent 101 (Switching Protocols) to \"other\", "),
+        (set, "1.1", "websocket, other", other),
+        (set, "1.1", "websocket\r\nUpgrade: other", other),
+        (set, "1.0", "websocket", "upstream sent 101 (Switching Protocols) as HTTP/1.0"),
+        (fixed, "1.1", "x", other),
+    ] {
+        let head =
+            format!("HTTP/{version} 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+        let site = Site::with(Peer::saying_once(head), location);
+        let asked = if location == fixed { "x" } else { "websocket" };
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: {asked}\r\n\r\n");
+        assert_eq!(site.ask(request).status(), 502, "{version} {protocol}");
+        site.gateway.logged(phrase);
+    }
+    let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n";
+    let site = Site::with(Peer::saying_once(head), set);
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\nUpgrade: y, websocket\r\n\r\n";
+    assert_eq!(site.ask(request).status(), 101);
+}
+
+#[test]
+fn an_upgrade_that_a_server_offers_is_passed_on() {
+    for status in [200, 426] {
+        let head = format!(
+            "HTTP/1.1 {status} X\r\nConnection: Upgrade\r\nUpgrade: websocket, x/2\r\nContent-Length: 0\r\n\r\n"
+        );
+        let site = Site::of(Peer::saying(head));
+        for _ in 0..2 {
+            let response = site.ask(GET);
+            assert_eq!((response.status(), response.value("Upgrade")), (status, Some("websocket, x/2")));
+            assert_eq!(response.value("Connection"), Some("keep-alive"));
+        }
+        assert_eq!(site.peer.connections(), 1);
+    }
+}
+
+#[test]
 fn s14_a_bad_chunk_with_the_head() {
     let body = "Transfer-Encoding: chunked\r\n";
     for bad in ["zz\r\n", "5\nhello\r\n0\r\n\r\n", "5\r\nhello!\r\n", "0x5\r\n", "-1\r\n", "FFFFFFFFFFFFFFFFFF\r\n"] {

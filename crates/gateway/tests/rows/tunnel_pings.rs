@@ -24,8 +24,12 @@ fn switching(fields: &'static str, location: &str, script: impl Fn(Talk) + Send 
 const WEBSOCKET: &str = "Upgrade: WebSocket\r\n";
 
 fn tunnelled(site: &Site) -> Talk {
+    tunnelled_to(site, "websocket")
+}
+
+fn tunnelled_to(site: &Site, protocol: &str) -> Talk {
     let mut client = site.client();
-    client.send(UPGRADE);
+    client.send(UPGRADE.replace("websocket", protocol));
     assert_eq!(client.response().status(), 101);
     client
 }
@@ -114,7 +118,8 @@ fn what_is_no_plain_websocket_is_not_pinged() {
         let site = switching(fields, location, |mut talk| {
             assert_eq!(talk.rest().0, b"", "nothing was said here");
         });
-        let mut client = tunnelled(&site);
+        let protocol = if fields.contains("other") { "other" } else { "websocket" };
+        let mut client = tunnelled_to(&site, protocol);
         assert_eq!(client.rest(), (Vec::new(), End::Fin), "{fields} {location}");
     }
 }

@@ -8,18 +8,28 @@ use crate::template::{Template, View};
 use crate::uri::{Escape, escape};
 use crate::variable::Variable;
 
+/// What a `rewrite` came to.
+pub(super) enum Rewritten {
+    /// The program goes on: the URI does not match.
+    Missed,
+    /// The program goes on with another URI.
+    Matched,
+    /// The program ends.
+    Stopped(Stop),
+}
+
 impl Rewrite {
-    /// Does it; `None`: the program goes on with its next step.
-    pub(super) fn run<M: Machine>(&self, machine: &mut M, logs: bool) -> Result<Option<Stop>, MatchError> {
+    /// Does it.
+    pub(super) fn run<M: Machine>(&self, machine: &mut M, logs: bool) -> Result<Rewritten, MatchError> {
         if !matches(&self.pattern, machine.uri(), machine, logs)? {
-            return Ok(None);
+            return Ok(Rewritten::Missed);
         }
         if let Then::Redirect(status) = self.then {
             let url = self.redirect(machine);
             if logs {
                 machine.notice(&format!("rewritten redirect: \"{}\"", url.escape_ascii()));
             }
-            return Ok(Some(Stop::Redirect(status, url)));
+            return Ok(Rewritten::Stopped(Stop::Redirect(status, url)));
         }
         let mut uri = Vec::new();
         self.uri.write(machine, &mut uri);
@@ -29,12 +39,12 @@ impl Rewrite {
             machine.notice(&format!("rewritten data: \"{}\", args: \"{}\"", uri.escape_ascii(), args.escape_ascii()));
         }
         if uri.is_empty() {
-            return Ok(Some(Stop::Failed("the rewritten URI has a zero length".into())));
+            return Ok(Rewritten::Stopped(Stop::Failed("the rewritten URI has a zero length".into())));
         }
         machine.rewrite(uri, args, self.then == Then::Break);
         Ok(match self.then {
-            Then::Last | Then::Break => Some(Stop::End),
-            Then::Next | Then::Redirect(_) => None,
+            Then::Last | Then::Break => Rewritten::Stopped(Stop::End),
+            Then::Next | Then::Redirect(_) => Rewritten::Matched,
         })
     }
 
@@ -75,8 +85,9 @@ impl Rewrite {
 }
 
 /// Writes a template with its groups escaped, if the client's path had escapes that they have lost.
-fn write_escaped<M: Machine>(template: &Template, machine: &M, out: &mut Vec<u8>) {
-    if machine.was_quoted() {
+pub(super) fn write_escaped<M: Machine>(template: &Template, machine: &M, out: &mut Vec<u8>) {
+    let has_groups = template.variables().any(|variable| matches!(variable, Variable::Capture(_)));
+    if has_groups && machine.was_quoted() {
         template.write(&EscapedGroups(machine), out);
     } else {
         template.write(machine, out);

@@ -145,7 +145,7 @@ fn exchange(uri: &str, args: &str) -> Exchange {
 }
 
 fn run(steps: Vec<Step>, exchange: &mut Exchange) -> Stop {
-    Program::build(steps, true).run(0, exchange)
+    Program::build(steps, true).run(Place::default(), exchange)
 }
 
 fn shown(exchange: &Exchange) -> String {
@@ -199,6 +199,35 @@ fn groups_get_their_escapes_back_in_arguments_and_redirects() {
     let mut one = Exchange { quoted: true, ..exchange("/a b&c", "q=%41") };
     let Stop::Redirect(301, url) = run(vec![step], &mut one) else { panic!("no redirect") };
     assert_eq!(String::from_utf8(url).unwrap(), "http://h/a%20b&c?v=a%20b%26c&q=%41");
+}
+
+#[test]
+fn set_and_conditions_escape_groups_until_a_rewrite_matches() {
+    let set = |write: &Writer| Step::Set(write.slot("a"), write.text("< $1 >"));
+    let value = |write: &Writer, steps: Vec<Step>, quoted: bool| {
+        let mut one = Exchange { quoted, ..exchange("/a b&c", "") };
+        run(steps, &mut one);
+        let mut out = Vec::new();
+        one.slots.read(write.slot("a"), &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let mut write = Writer::new();
+    let groups = |write: &mut Writer| {
+        let condition = Condition::Match(Variable::Uri, write.pattern("^/(.*)"));
+        Step::If { condition, place: None, steps: vec![] }
+    };
+    let (condition, missed) = (groups(&mut write), write.rewrite("^/nothing", "/other", None, Then::Next));
+    let steps = vec![missed, condition, set(&write)];
+    assert_eq!(value(&write, steps.clone(), true), "<a%20b%26c>");
+    assert_eq!(value(&write, steps, false), "<a b&c>");
+    let steps = vec![write.rewrite("^/(.*)", "/x", None, Then::Next), set(&write)];
+    assert_eq!(value(&write, steps, true), "<a b&c>", "a rewrite has matched");
+
+    let condition = Condition::Equal(Variable::Uri, write.text("/ $1"));
+    let steps = vec![groups(&mut write), Step::If { condition, place: None, steps: vec![Step::Return(1)] }];
+    let mut one = Exchange { quoted: true, ..exchange("/a b&c", "") };
+    assert_eq!(run(steps.clone(), &mut one), Stop::End);
+    assert_eq!(run(steps, &mut exchange("/a b&c", "")), Stop::Return(1));
 }
 
 #[test]
@@ -258,7 +287,9 @@ fn a_file_is_looked_for_by_the_caller() {
         let steps = vec![Step::If { condition, place: Some(9), steps: vec![Step::Return(1)] }, Step::Return(2)];
         let program = Program::build(steps, false);
         let mut one = exchange("/d", "");
-        let Stop::Look { test, path, yes: if_yes, no: if_no } = program.run(0, &mut one) else { panic!("no look") };
+        let Stop::Look { test, path, yes: if_yes, no: if_no } = program.run(Place::default(), &mut one) else {
+            panic!("no look")
+        };
         assert_eq!((test, &path[..]), (FileTest::Directory, &b"/srv/d"[..]));
         assert_eq!(program.run(if_yes, &mut one), Stop::Return(yes));
         assert_eq!(program.run(if_no, &mut one), Stop::Return(no));

@@ -10,7 +10,7 @@ use std::ops::Range;
 pub enum UriError {
     /// Neither a path, nor `http://…`, nor `*`.
     Form,
-    /// A space, a control character, DEL or a byte from 0x80 up.
+    /// A space or a control character.
     Byte,
     /// A `#`: fragments are not sent (RFC 9110 section 4.2.5), and parsers disagree on what follows.
     Fragment,
@@ -99,7 +99,7 @@ const CLASSES: [Class; 256] = {
     let mut classes = [Class::Plain; 256];
     let mut byte = 0;
     while byte < 256 {
-        if byte <= 0x20 || byte >= 0x7f {
+        if byte <= 0x20 || byte == 0x7f {
             classes[byte] = Class::Refused;
         }
         byte += 1;
@@ -372,13 +372,19 @@ mod tests {
     }
 
     #[test]
+    fn r35_bytes_from_0x80_stay() {
+        let raw = b"/\x80//\xc3\xa9%c3%a9?\xff";
+        let (path, parsed) = parse_merging(raw, true).unwrap();
+        assert_eq!((&path[..], parsed.args(raw)), (&b"/\x80/\xc3\xa9\xc3\xa9"[..], Some(&b"\xff"[..])));
+    }
+
+    #[test]
     fn r34_r35_what_is_ambiguous_is_refused() {
         for (raw, why) in [
             (&b"/a\0b"[..], UriError::Byte),
             (b"/a b", UriError::Byte),
             (b"/a\x7f", UriError::Byte),
-            (b"/a\x80", UriError::Byte),
-            (b"/a?\x80", UriError::Byte),
+            (b"/a?\x7f", UriError::Byte),
             (b"/a#b", UriError::Fragment),
             (b"/a?b#c", UriError::Fragment),
             (b"/%00", UriError::Nul),

@@ -215,7 +215,9 @@ impl Variable {
 
     /// The name, with `$`, for messages; of a family whose member is not text, its prefix alone.
     pub fn shown(&self) -> String {
-        if let Some((name, _)) = BUILT_IN.iter().find(|(_, variable)| variable == self) {
+        // Of `$uri` and `$document_uri` the shorter one is the one that people write.
+        let names = BUILT_IN.iter().filter(|(_, variable)| variable == self);
+        if let Some((name, _)) = names.min_by_key(|(name, _)| name.len()) {
             return format!("${name}");
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace('-', "_");
@@ -256,7 +258,9 @@ mod tests {
 
     #[test]
     fn a_variable_is_shown_by_the_name_that_it_was_resolved_from() {
-        for name in ["request_id", "http_x_forwarded_for", "arg_q", "upstream_http_etag", "cookie_session"] {
+        for name in
+            ["request_id", "uri", "args", "http_x_forwarded_for", "arg_q", "upstream_http_etag", "cookie_session"]
+        {
             assert_eq!(resolve(name).unwrap().shown(), format!("${name}"));
         }
     }
