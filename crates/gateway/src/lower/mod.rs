@@ -95,6 +95,8 @@ pub struct Lowered {
     pub logs: Vec<AccessOutput>,
     /// The error logs that it writes besides the process's own.
     pub error_logs: Vec<ErrorOutput>,
+    /// The directories that it writes temporary files to, each once.
+    pub temp_directories: Vec<PathBuf>,
     /// What is worth saying.
     pub warnings: Vec<Diagnostic>,
 }
@@ -176,6 +178,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
+    let temp_directories = temp_directories(&locations);
     let generation = Generation {
         number,
         listeners,
@@ -191,7 +194,16 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         keeps_sent,
         memory_budget: model.main.settings.memory_budget,
     };
-    Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, error_logs, warnings: found })
+    let generation = Arc::new(generation);
+    Ok(Lowered { generation, listeners: specs, logs, error_logs, temp_directories, warnings: found })
+}
+
+fn temp_directories(locations: &[LocationPlan]) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> =
+        locations.iter().map(|location| location.client.body_files.directory.clone()).collect();
+    directories.sort();
+    directories.dedup();
+    directories
 }
 
 /// A configuration that serves nothing.
@@ -213,7 +225,14 @@ fn without_http(model: &Model, number: u64, options: &LowerOptions<'_>) -> Lower
         memory_budget: model.main.settings.memory_budget,
     };
     let generation = Arc::new(generation);
-    Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] }
+    Lowered {
+        generation,
+        listeners: vec![],
+        logs: vec![],
+        error_logs: vec![],
+        temp_directories: vec![],
+        warnings: vec![],
+    }
 }
 
 impl Lowering<'_> {
