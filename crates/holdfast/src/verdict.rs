@@ -94,6 +94,7 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
         }
         if let (Some(process), Some(lowered)) = (&mut prepared.process, &prepared.lowered) {
             process.child.uses_stderr = uses_stderr(process, lowered);
+            process.child.transparent = lowered.transparent;
         }
         prepared.model = Some(model);
     }

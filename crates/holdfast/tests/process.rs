@@ -408,6 +408,89 @@ fn rights_are_given_up_where_there_are_any() {
     });
 }
 
+/// A line of `/proc/…/status`, without its name.
+fn status_line(process: u32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+    status.lines().find_map(|line| line.strip_prefix(name)).expect("a line").trim().to_owned()
+}
+
+#[test]
+fn only_a_transparent_bind_keeps_a_right_and_that_one_alone() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not root: there are no rights to give up");
+        return;
+    }
+    let peer = testkit::Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nthere");
+    let servers = |bind: &str| {
+        let address = peer.address();
+        format!("server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://{address}; {bind} }} }}")
+    };
+    let mut instance = Instance::new("", &servers(""));
+    let as_nobody = |instance: &Instance, bind: &str| {
+        instance.configure("", &servers(bind));
+        let text = instance.text("nginx.conf").replace("user root;", "user nobody;");
+        fs::write(instance.path("nginx.conf"), text).expect("written");
+    };
+    as_nobody(&instance, "");
+    instance.start();
+    let child = |instance: &Instance| children(instance.pid()).last().copied().expect("a child");
+    for name in ["CapEff:", "CapPrm:", "CapInh:"] {
+        assert_eq!(status_line(child(&instance), name), "0000000000000000", "{name}");
+    }
+    as_nobody(&instance, "proxy_bind 127.0.0.77 transparent;");
+    instance.signal("reload");
+    instance.wait_for_line("the new configuration holds");
+    assert!(answers(&instance, "there"), "{}", instance.text("logs/error.log"));
+    // Capability 13 is CAP_NET_RAW.
+    for (name, value) in
+        [("CapEff:", "0000000000002000"), ("CapPrm:", "0000000000002000"), ("CapInh:", "0000000000000000")]
+    {
+        assert_eq!(status_line(child(&instance), name), value, "{name}");
+    }
+    as_nobody(&instance, "");
+    instance.signal("reload");
+    until("the right is gone", || status_line(child(&instance), "CapPrm:") == "0000000000000000");
+}
+
+#[test]
+fn quick_mode_of_root_runs_as_nobody() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not root: there are no rights to give up");
+        return;
+    }
+    let peer = testkit::Peer::answering(|request| {
+        let length = request.body.len().to_string();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{length}", length.len()).into_bytes()
+    });
+    let port = free_port();
+    let mut child = support::holdfast()
+        .args(["serve", "--to", &peer.address().to_string(), "--listen", &format!("127.0.0.1:{port}")])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let nobody = nix::unistd::User::from_name("nobody").expect("looked up").expect("it exists");
+    until("the rights are gone", || {
+        let ids = status_line(child.id(), "Uid:");
+        ids.split_ascii_whitespace().all(|id| id == nobody.uid.to_string())
+    });
+    for name in ["CapEff:", "CapPrm:", "CapInh:"] {
+        assert_eq!(status_line(child.id(), name), "0000000000000000", "{name}");
+    }
+    // Above `client_body_buffer_size`: through a file that nobody may write.
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("set");
+    stream
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n")
+        .expect("sent");
+    stream.write_all(&vec![b'x'; 100_000]).expect("sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("an answer");
+    kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
+    assert!(response.ends_with("100000"), "{response}");
+    assert!(child.wait().expect("a child of ours").success());
+}
+
 #[test]
 fn quick_mode_serves_without_any_file() {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");

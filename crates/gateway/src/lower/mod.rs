@@ -97,6 +97,8 @@ pub struct Lowered {
     pub error_logs: Vec<ErrorOutput>,
     /// The directories that it writes temporary files to, each once.
     pub temp_directories: Vec<PathBuf>,
+    /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
+    pub transparent: bool,
     /// What is worth saying.
     pub warnings: Vec<Diagnostic>,
 }
@@ -121,6 +123,7 @@ struct Lowering<'a> {
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
     keeps_sent: bool,
+    transparent: bool,
     /// Words of a proxy where nothing is proxied.
     idle_proxies: Vec<Arc<ProxySettings>>,
     found: Vec<Diagnostic>,
@@ -154,6 +157,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         moving_floors: Vec::new(),
         wants_upstream_local: false,
         keeps_sent: false,
+        transparent: false,
         idle_proxies: Vec::new(),
         found: Vec::new(),
     };
@@ -173,6 +177,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         found,
         keeps_sent,
         wants_upstream_local,
+        transparent,
         ..
     } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
@@ -195,7 +200,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         memory_budget: model.main.settings.memory_budget,
     };
     let generation = Arc::new(generation);
-    Ok(Lowered { generation, listeners: specs, logs, error_logs, temp_directories, warnings: found })
+    Ok(Lowered { generation, listeners: specs, logs, error_logs, temp_directories, transparent, warnings: found })
 }
 
 fn temp_directories(locations: &[LocationPlan]) -> Vec<PathBuf> {
@@ -231,6 +236,7 @@ fn without_http(model: &Model, number: u64, options: &LowerOptions<'_>) -> Lower
         logs: vec![],
         error_logs: vec![],
         temp_directories: vec![],
+        transparent: false,
         warnings: vec![],
     }
 }

@@ -6,9 +6,10 @@ use super::channel::{Channel, Kind, Packet};
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::order::Order;
+use super::privileges::become_owner;
 use super::sockets::Bound;
 use crate::instance::Instance;
-use crate::process::{ChildPlan, Owner};
+use crate::process::ChildPlan;
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, prepare};
@@ -305,24 +306,11 @@ fn bind_to_specs(
 /// Goes where the configuration says and becomes who it says.
 fn settle_in(plan: &ChildPlan) -> Result<(), String> {
     if let Some(owner) = &plan.owner {
-        become_owner(owner)?;
+        become_owner(owner, plan.transparent)?;
     }
     if let Some(path) = &plan.working_directory {
         std::env::set_current_dir(path)
             .map_err(|error| format!("chdir(\"{}\") failed {}", path.display(), errno(&error)))?;
     }
     Ok(())
-}
-
-fn become_owner(owner: &Owner) -> Result<(), String> {
-    let failed = |call: &str, error: nix::errno::Errno| format!("{call} failed {}", errno(&error.into()));
-    let stays = (owner.user, owner.group) == (nix::unistd::geteuid(), nix::unistd::getegid());
-    // The order matters: who has given up the user's rights cannot change groups any more.
-    match nix::unistd::initgroups(&owner.name, owner.group) {
-        // Root of a user namespace may not set groups (user_namespaces(7)), and who stays who it is has none to give up.
-        Err(nix::errno::Errno::EPERM) if stays => {}
-        set => set.map_err(|error| failed("initgroups()", error))?,
-    }
-    nix::unistd::setgid(owner.group).map_err(|error| failed(&format!("setgid({})", owner.group), error))?;
-    nix::unistd::setuid(owner.user).map_err(|error| failed(&format!("setuid({})", owner.user), error))
 }

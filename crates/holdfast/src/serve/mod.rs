@@ -14,6 +14,7 @@ mod log_writer;
 mod master;
 mod order;
 mod pid_file;
+mod privileges;
 mod queue_watch;
 mod single;
 mod sockets;

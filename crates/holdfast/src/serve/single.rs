@@ -1,11 +1,12 @@
 //! `master_process off`: one process does everything, signals included. For development, containers and quick mode; it
-//! keeps its privileges and its number of workers for life.
+//! keeps its privileges (but in quick mode) and its number of workers for life.
 
 use super::adoption;
 use super::channel::Kind;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::pid_file::PidFile;
+use super::privileges::become_owner;
 use super::sockets::Sockets;
 use super::temp_directories::make_temp_directories;
 use crate::instance::Instance;
@@ -52,6 +53,10 @@ pub(super) fn run(
         shared.error_log().log(Level::Warn, warning);
     }
     let pid_file = PidFile::write(&process.pid_path)?;
+    if let (Some(owner), true) = (&process.child.owner, instance.text.is_some()) {
+        // In quick mode nobody has said who it should run as, and all that root was needed for is open.
+        become_owner(owner, process.child.transparent)?;
+    }
     let parts = EngineParts { process, lowered, bound: &opened.bound, files };
     let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
     for trouble in sockets.keep(opened.bound) {

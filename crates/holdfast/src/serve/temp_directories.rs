@@ -4,7 +4,7 @@
 use crate::process::Owner;
 use crate::report::errno;
 use crate::verdict::Prepared;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -40,7 +40,11 @@ fn make(path: &Path, owner: Option<&Owner>) -> Result<(), String> {
         Err(error) => return Err(failed("mkdir()", error)),
     }
     let directory = open(path)?;
-    let Some(owner) = owner else { return Ok(()) };
+    let Some(owner) = owner else {
+        let rights = Access::WRITE_OK | Access::EXEC_OK;
+        return rustix::fs::accessat(&directory, c".", rights, AtFlags::EACCESS)
+            .map_err(|error| failed("access()", error));
+    };
     if let Some(closed) = closed_ancestor(path, owner) {
         return Err(format!(
             "\"{}\" cannot be used for temporary files: user \"{}\" may not pass through \"{}\"",
@@ -50,16 +54,18 @@ fn make(path: &Path, owner: Option<&Owner>) -> Result<(), String> {
         ));
     }
     let status = rustix::fs::fstat(&directory).map_err(|error| failed("fstat()", error))?;
-    let mode = status.st_mode;
+    let mut mode = status.st_mode;
     if mode & STICKY != 0 {
         return Ok(());
     }
     if status.st_uid != owner.user.as_raw() {
         let user = Uid::from_raw(owner.user.as_raw());
         rustix::fs::fchown(&directory, Some(user), None::<Gid>).map_err(|error| failed("chown()", error))?;
+        // What its former owner gave others does not count.
+        mode = OWNER_MODE;
     }
-    if mode & OWNER_MODE != OWNER_MODE {
-        let mode = Mode::from_raw_mode(mode | OWNER_MODE);
+    if mode & OWNER_MODE != OWNER_MODE || mode != status.st_mode {
+        let mode = Mode::from_raw_mode((mode | OWNER_MODE) & 0o7777);
         rustix::fs::fchmod(&directory, mode).map_err(|error| failed("chmod()", error))?;
     }
     Ok(())
