@@ -44,6 +44,24 @@ pub(crate) struct WorkerLink {
     pub(crate) counters: Counters,
 }
 
+/// The number of connections of a worker that has ended: more than any can have, so that nobody gives it another.
+const ENDED: usize = usize::MAX / 2;
+
+impl WorkerLink {
+    /// Counts a connection that is about to be handed over; `false` if the worker has ended.
+    pub(crate) fn expects_one_more(&self) -> bool {
+        let counted = self
+            .connections
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| (count < ENDED).then(|| count + 1));
+        counted.is_ok()
+    }
+
+    /// Whether a worker that drains may end: it has no connection, and from now on it is handed none.
+    pub(crate) fn end_without_connections(&self) -> bool {
+        self.connections.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
 /// Counters of one worker, written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {

@@ -96,7 +96,8 @@ impl Exchange {
         let plan = self.client_plan();
         let (timeout, linger) =
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
-        let (keepalive_min, resets) = (plan.keepalive_min, plan.reset_timed_out);
+        // Who is told to come back sooner than that is not waited for any longer.
+        let (keepalive_min, resets) = (plan.keepalive_min.min(timeout), plan.reset_timed_out);
         let now = self.worker.reactor.now();
         let Self { worker, request, answer, down, body, close, .. } = self;
         worker.recycle(request);

@@ -26,7 +26,7 @@ use executor::{Desk, Slot};
 use housekeeping::{Chore, House};
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
-use reactor::{Reactor, Ready, SourceId, TaskId};
+use reactor::{Millis, Peeked, Reactor, Ready, SourceId, TaskId};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -42,6 +42,10 @@ const MAILBOX: SourceId = SourceId(u32::MAX);
 /// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that are usually under way at the same
 /// time; a burst beyond it allocates.
 const SPARES_MAX: usize = 256;
+
+/// What is left to be closed after its last look is looked at again after this many milliseconds: the event that brings
+/// what was seen comes with the next turn.
+const LOOK_AGAIN_MS: u64 = 100;
 
 /// What the task with a given index is doing.
 enum Body {
@@ -200,8 +204,10 @@ impl Worker {
         }
     }
 
+    /// A worker that drains ends with its last connection, and from then on takes none from others.
     fn is_finished(&self) -> bool {
-        self.stopped.get() || (self.draining.get() && self.connections() == 0)
+        self.stopped.get()
+            || (self.draining.get() && self.shared.workers[self.index as usize].end_without_connections())
     }
 
     /// The configuration that holds now.
@@ -298,7 +304,7 @@ impl Worker {
             }
             HeadRead::Waiting(false) if fired => {
                 self.recycle(request);
-                self.close(connection, CloseReason::KeepaliveTimeout);
+                self.close_unless_asked(connection, CloseReason::KeepaliveTimeout);
             }
             HeadRead::Waiting(partial) => {
                 self.recycle(request);
@@ -348,8 +354,8 @@ impl Worker {
             Next::KeepAlive(connection, timeout) => {
                 let task = connection.task;
                 let now = self.reactor.now();
-                if self.is_draining() && connection.kept_until <= now {
-                    return self.close(connection, CloseReason::Shutdown);
+                if self.is_draining() && connection.kept_until <= now && connection.pending.is_empty() {
+                    return self.close_unless_asked(connection, CloseReason::Shutdown);
                 }
                 let deadline = if self.is_draining() { connection.kept_until } else { now.after(timeout) };
                 self.reactor.set_deadline(task, Some(deadline));
@@ -476,7 +482,18 @@ impl Worker {
         }
     }
 
-    /// Stops accepting, closes idle connections, and lets the others finish.
+    /// Closes a connection that waits for a request, unless one has arrived that no event has told of yet.
+    fn close_unless_asked(&self, connection: Box<Connection>, reason: CloseReason) {
+        if connection.stream.peek() != Peeked::Data {
+            return self.close(connection, reason);
+        }
+        let task = connection.task;
+        self.reactor.set_deadline(task, Some(Millis(self.reactor.now().0 + LOOK_AGAIN_MS)));
+        self.reactor.wake(task);
+        self.put(task, Body::Waiting(connection, false));
+    }
+
+    /// Stops accepting, lets idle connections go at their time (`keepalive_min_timeout`), and lets the others finish.
     fn drain(self: &Rc<Self>) {
         self.draining.set(true);
         self.unlisten_all();
@@ -495,7 +512,7 @@ impl Worker {
             .collect();
         for connection in idle {
             if connection.kept_until <= self.reactor.now() {
-                self.close(connection, CloseReason::Shutdown);
+                self.close_unless_asked(connection, CloseReason::Shutdown);
             } else {
                 let task = connection.task;
                 self.reactor.set_deadline(task, Some(connection.kept_until));
