@@ -200,6 +200,9 @@ impl Exchange {
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
             log.sink.write(self.worker.index, name.as_ref(), &line);
+            if log.awaited {
+                self.down.connection.line_waits.set(true);
+            }
         }
         self.worker.put_scratch(line);
     }
@@ -263,7 +266,7 @@ impl Exchange {
         let connection = &self.down.connection;
         let request = &self.request;
         let log = self.location().error_log.as_deref().unwrap_or(&self.worker.shared.error_log);
-        log.request_line(
+        let written = log.request_line(
             self.worker.index,
             level,
             &RequestLine {
@@ -277,6 +280,9 @@ impl Exchange {
                 referrer: request.head.value(FieldId::Referer, &request.bytes),
             },
         );
+        if written {
+            connection.line_waits.set(true);
+        }
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.

@@ -9,6 +9,7 @@ use crate::error_log::errno;
 use crate::generation::ListenerId;
 use crate::shared::{Message, bump};
 use reactor::{Accepted, Listener, SourceId};
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -174,6 +175,7 @@ impl Worker {
             idle_since: now,
             kept_until: now,
             head_since: now,
+            line_waits: Cell::new(false),
             proxy_header: None,
             pending: Vec::new(),
             searched: 0,

@@ -5,6 +5,7 @@ mod churn_watch;
 mod clock;
 pub(crate) mod executor;
 mod greeting;
+mod held_back;
 mod housekeeping;
 mod linger;
 mod shedding;
@@ -23,6 +24,7 @@ use crate::tunnel::{Step, Tunnel};
 use accept::Listeners;
 pub(crate) use clock::Clock;
 use executor::{Desk, Slot};
+use held_back::HeldBack;
 use housekeeping::{Chore, House};
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
@@ -55,6 +57,7 @@ enum Body {
     Exchange(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
+    HeldBack(Box<HeldBack>),
     Warming(Box<warm::Warming>),
 }
 
@@ -82,6 +85,8 @@ pub(crate) struct Worker {
     churn: RefCell<churn_watch::ChurnWatch>,
     /// Peers whose floor is not looked after for a while.
     pauses: warm::Pauses,
+    /// Connections that are closed when their log lines are written.
+    held_back: RefCell<Vec<TaskId>>,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -112,6 +117,7 @@ pub fn run(
         house: House::new(reactor.create_task()),
         churn: RefCell::default(),
         pauses: warm::Pauses::default(),
+        held_back: RefCell::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,
@@ -193,7 +199,7 @@ impl Worker {
                 Body::Waiting(_, true) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Tunnel(_) => tunnels += 1,
-                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::Warming(_) => {}
+                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::HeldBack(_) | Body::Warming(_) => {}
             }
         }
         let counters = self.counters();
@@ -240,6 +246,7 @@ impl Worker {
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Lingering(linger) => self.step_linger(linger),
+            Body::HeldBack(held) => self.step_held_back(held),
             Body::Warming(warming) => self.step_warming(warming),
         }
     }
@@ -252,7 +259,7 @@ impl Worker {
             Body::Tunnel(tunnel) => {
                 self.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
             }
-            Body::Lingering(_) => self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES),
+            Body::Lingering(_) | Body::HeldBack(_) => self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES),
             // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
             Body::Exchange(_) | Body::Warming(_) | Body::Free => {}
         }
@@ -328,6 +335,7 @@ impl Worker {
 
     fn begin(self: &Rc<Self>, connection: Box<Connection>, request: Box<Request>, refusal: Option<Refusal>) {
         let task = connection.task;
+        connection.line_waits.set(false);
         self.reactor.set_deadline(task, None);
         bump(&self.counters().requests, 1);
         bump(&self.counters().exchanges, 1);
@@ -369,11 +377,16 @@ impl Worker {
                 bump(&self.counters().tunnels, 1);
                 self.step_tunnel(tunnel);
             }
-            Next::Linger { connection, reason, plan } => {
-                self.step_linger(Box::new(Linger::new(connection, reason, plan, self.reactor.now())));
-            }
+            Next::Linger { connection, reason, plan } => self.close_after_lines(connection, reason, Some(plan)),
             Next::Gone(task, reason) => self.forget_connection(task, reason),
-            Next::Close(connection, reason) => self.close(connection, reason),
+            Next::Close(connection, reason) => self.close_after_lines(connection, reason, None),
+        }
+    }
+
+    fn close_or_linger(self: &Rc<Self>, connection: Box<Connection>, reason: CloseReason, linger: Option<LingerPlan>) {
+        match linger {
+            Some(plan) => self.step_linger(Box::new(Linger::new(connection, reason, plan, self.reactor.now()))),
+            None => self.close(connection, reason),
         }
     }
 
@@ -477,6 +490,7 @@ impl Worker {
                     self.begin_warming();
                 }
                 Message::Drain => self.drain(),
+                Message::LinesWritten => self.lines_are_written(),
                 Message::Stop => self.stopped.set(true),
             }
         }
