@@ -2,6 +2,7 @@
 //! the buffers. A full disk costs lines, which are counted, and never a request.
 
 use crate::files::parent_segments;
+use crate::log_bell::LogBell;
 use crate::log_place::LogPlace;
 use rules::log_format::LogFormat;
 use rules::template::{Template, View};
@@ -21,6 +22,8 @@ pub(crate) struct AccessLog {
     pub(crate) name: Option<NamePlan>,
     /// `if=`: no line where this gives an empty text or `0`.
     pub(crate) condition: Option<Template>,
+    /// A line is in its file before its connection is closed: not where `buffer=` holds it back, nor on its way elsewhere.
+    pub(crate) awaited: bool,
 }
 
 /// The name of a log file that has variables in it.
@@ -99,6 +102,7 @@ pub struct LogSink {
     dropped: AtomicU64,
     /// Those of all times.
     dropped_total: AtomicU64,
+    bell: Arc<LogBell>,
 }
 
 /// One worker's lines. On cache lines of its own, since its worker writes it with every request.
@@ -118,10 +122,10 @@ pub struct Record<'a> {
 }
 
 impl LogSink {
-    /// A sink for a number of workers.
-    pub fn new(place: LogPlace, workers: usize) -> Self {
+    /// A sink for a number of workers, who ring when there is something to write.
+    pub fn new(place: LogPlace, workers: usize, bell: Arc<LogBell>) -> Self {
         let buffers = (0..workers.max(1)).map(|_| Buffer::default()).collect();
-        Self { place, buffers, dropped: AtomicU64::new(0), dropped_total: AtomicU64::new(0) }
+        Self { place, buffers, dropped: AtomicU64::new(0), dropped_total: AtomicU64::new(0), bell }
     }
 
     /// Where the lines go.
@@ -138,6 +142,7 @@ impl LogSink {
     pub(crate) fn write(&self, worker: u16, name: Option<&LineName>, line: &[u8]) {
         let Some(Buffer(buffer)) = self.buffers.get(usize::from(worker)) else { return };
         let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = buffer.is_empty();
         if buffer.len() + line.len() > WAITING_BYTES_MAX {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.dropped_total.fetch_add(1, Ordering::Relaxed);
@@ -147,6 +152,10 @@ impl LogSink {
         } else {
             buffer.extend_from_slice(line);
             buffer.push(b'\n');
+        }
+        drop(buffer);
+        if is_first {
+            self.bell.ring();
         }
     }
 
@@ -206,13 +215,14 @@ mod tests {
         let place = LogPlace::Named(NamedFiles::from(None));
         AccessLog {
             format: Arc::new(LogFormat::combined()),
-            sink: Arc::new(LogSink::new(place, 1)),
+            sink: Arc::new(LogSink::new(place, 1, Arc::default())),
             name: Some(NamePlan {
                 path: Template::variable(Variable::Host),
                 prefix: b"/p/".as_slice().into(),
                 parents: 0,
             }),
             condition: None,
+            awaited: false,
         }
     }
 

@@ -2,9 +2,9 @@
 //! The name of a file is removed as soon as it is open, so that nothing is left behind whatever happens to the process,
 //! unless `client_body_in_file_only on` asks for the file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const NAMES_MAX: u32 = 100;
 /// Only this user may read what clients send.
 const MODE: u32 = 0o600;
+/// The same for the directories below `client_body_temp_path`.
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// `client_body_temp_path` and `client_body_in_file_only`.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ impl BodyFiles {
             let path = self.path(NEXT.fetch_add(1, Ordering::Relaxed));
             let opened = match open_new(&path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
-                    std::fs::create_dir_all(path.parent().unwrap_or(&self.directory))?;
+                    let directory = path.parent().unwrap_or(&self.directory);
+                    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
                     open_new(&path)
                 }
                 opened => opened,

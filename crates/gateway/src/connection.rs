@@ -6,6 +6,7 @@ use crate::generation::ListenerId;
 use crate::request::Request;
 use http1::{HeadEnd, Limits, Parse, RequestError, find_head_end};
 use reactor::{Millis, PeerAddress, Read, Stream, TaskId};
+use std::cell::Cell;
 
 /// Bytes asked for when a head is awaited: what follows the head (a body, pipelined requests) is kept with the connection
 /// until the exchange takes it, so this bounds that memory. It is above any usual head.
@@ -34,6 +35,8 @@ pub(crate) struct Connection {
     pub(crate) kept_until: Millis,
     /// When the first byte of the head being read came; for `client_header_timeout`, which is a total.
     pub(crate) head_since: Millis,
+    /// A line of the last exchange is to be in its file before this is closed.
+    pub(crate) line_waits: Cell<bool>,
     /// What the header of the PROXY protocol said, where the address wants one and it has come.
     pub(crate) proxy_header: Option<Box<proxyproto::Header>>,
     /// Received and not yet used: the beginning of a head, or what followed the last one.

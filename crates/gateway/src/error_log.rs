@@ -3,6 +3,7 @@
 
 mod limiter;
 
+use crate::log_bell::LogBell;
 use crate::log_place::LogPlace;
 use conf::value::words::LogLevel;
 use limiter::{Limiter, Suppressed, reason_key};
@@ -10,7 +11,7 @@ use reactor::PeerAddress;
 use rules::time_format::Moment;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// How bad it is, as `error_log` names it.
@@ -97,6 +98,7 @@ pub struct ErrorLog {
     dropped_total: AtomicU64,
     utc_offset_minutes: i16,
     began: Instant,
+    bell: Option<Arc<LogBell>>,
 }
 
 /// One worker's lines. On cache lines of its own, since its worker writes it with every line.
@@ -132,12 +134,13 @@ impl ErrorLog {
             dropped_total: AtomicU64::new(0),
             utc_offset_minutes,
             began: Instant::now(),
+            bell: None,
         }
     }
 
-    /// The same with a buffer for each worker.
-    pub(crate) fn for_workers(self, workers: usize) -> Self {
-        Self { buffers: (0..=workers).map(|_| Buffer::default()).collect(), ..self }
+    /// The same with a buffer for each worker, and a bell for who writes the lines.
+    pub(crate) fn for_workers(self, workers: usize, bell: Arc<LogBell>) -> Self {
+        Self { buffers: (0..=workers).map(|_| Buffer::default()).collect(), bell: Some(bell), ..self }
     }
 
     /// Offset of local time from UTC, in minutes east of Greenwich.
@@ -169,10 +172,10 @@ impl ErrorLog {
         self.log(Level::Alert, &format!("bug in holdfast: {message}"));
     }
 
-    /// A line about a request, which a client may cause as often as it likes.
-    pub(crate) fn request_line(&self, worker: u16, level: Level, line: &RequestLine<'_>) {
+    /// A line about a request, which a client may cause as often as it likes; `true` if it will be written.
+    pub(crate) fn request_line(&self, worker: u16, level: Level, line: &RequestLine<'_>) -> bool {
         if level < self.threshold {
-            return;
+            return false;
         }
         let key = reason_key(level as u8, line.server, line.upstream.unwrap_or_default(), line.message);
         let mut told = Vec::new();
@@ -184,6 +187,7 @@ impl ErrorLog {
             line.encode(&mut text);
             self.push(&mut waiting, &text);
         }
+        admitted
     }
 
     /// Gives the waiting lines to the closure, and says how many were dropped before them.
@@ -243,7 +247,11 @@ impl ErrorLog {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             self.dropped_total.fetch_add(1, Ordering::Relaxed);
         } else {
+            let is_first = waiting.lines.is_empty();
             waiting.lines.extend_from_slice(line);
+            if let (true, Some(bell)) = (is_first, &self.bell) {
+                bell.ring();
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct NamedFiles {
     pub open_max: usize,
     /// A file that was not used for so long is closed.
     pub inactive: Duration,
-    /// Collections within `inactive` that used a file for it to be kept.
+    /// Lines within `inactive` that a file gets for it to be kept.
     pub uses_min: u32,
     /// How often it is checked that an open file still has its name.
     pub valid: Duration,

@@ -6,6 +6,7 @@ use crate::checks::Checks;
 use crate::error_log::ErrorLog;
 use crate::fault::Faults;
 use crate::generation::{Generation, ListenerId};
+use crate::log_bell::LogBell;
 use crate::memory::{Held, Memory, MemoryUse};
 use crate::names::{KeyBook, Names};
 use crate::pool::{PoolDriver, UpstreamPool};
@@ -13,7 +14,7 @@ use crate::ports::Ports;
 use crate::status::{CLASSES, StatusBook};
 use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use upstream::ports::Stand;
 
@@ -29,6 +30,8 @@ pub enum Message {
     Unlisten(ListenerId),
     /// From now on this configuration holds.
     Reload(Arc<Generation>),
+    /// The log lines that somebody waits for are written.
+    LinesWritten,
     /// Finish what is under way, accept nothing new, and end.
     Drain,
     /// End now.
@@ -41,7 +44,27 @@ pub(crate) struct WorkerLink {
     pub(crate) mailbox: Mailbox<Message>,
     /// Client connections, to find the least loaded worker.
     pub(crate) connections: AtomicUsize,
+    /// It wants to hear of the end of a collection of log lines.
+    pub(crate) awaits_lines: AtomicBool,
     pub(crate) counters: Counters,
+}
+
+/// The number of connections of a worker that has ended: more than any can have, so that nobody gives it another.
+const ENDED: usize = usize::MAX / 2;
+
+impl WorkerLink {
+    /// Counts a connection that is about to be handed over; `false` if the worker has ended.
+    pub(crate) fn expects_one_more(&self) -> bool {
+        let counted = self
+            .connections
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| (count < ENDED).then(|| count + 1));
+        counted.is_ok()
+    }
+
+    /// Whether a worker that drains may end: it has no connection, and from now on it is handed none.
+    pub(crate) fn end_without_connections(&self) -> bool {
+        self.connections.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
 }
 
 /// Counters of one worker, written by it alone.
@@ -81,6 +104,7 @@ pub struct Shared {
     pub(crate) workers: Box<[WorkerLink]>,
     pub(crate) pool: UpstreamPool,
     pub(crate) error_log: ErrorLog,
+    pub(crate) log_bell: Arc<LogBell>,
     /// For work that may wait for a disk.
     pub(crate) offload: Offload,
     /// Names that are looked up at run time.
@@ -169,6 +193,7 @@ impl Shared {
                 Ok(WorkerLink {
                     mailbox: Mailbox::new()?,
                     connections: AtomicUsize::new(0),
+                    awaits_lines: AtomicBool::new(false),
                     counters: Counters::default(),
                 })
             })
@@ -181,10 +206,12 @@ impl Shared {
                 }
             })
         };
+        let log_bell = Arc::<LogBell>::default();
         let shared: &'static Self = Box::leak(Box::new(Self {
             workers: links?,
             pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake: wake() })),
-            error_log: error_log.for_workers(workers.into()),
+            error_log: error_log.for_workers(workers.into(), Arc::clone(&log_bell)),
+            log_bell,
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             names: Names::new(wake()),
             checks: Checks::default(),
@@ -214,6 +241,19 @@ impl Shared {
     /// The error log.
     pub fn error_log(&self) -> &ErrorLog {
         &self.error_log
+    }
+
+    /// What wakes the thread that writes logs.
+    pub fn log_bell(&self) -> &LogBell {
+        &self.log_bell
+    }
+
+    /// A collection of log lines has ended: whoever waits for it is told.
+    pub fn lines_written(&self) {
+        self.log_bell.finish();
+        for link in self.workers.iter().filter(|link| link.awaits_lines.swap(false, Ordering::SeqCst)) {
+            link.mailbox.send(Message::LinesWritten);
+        }
     }
 
     /// Names that are looked up at run time: the control plane does it.

@@ -2,7 +2,7 @@
 //! nginx.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-use testkit::{End, Gateway};
+use testkit::{End, Gateway, Talk};
 
 #[test]
 fn more_fields_than_max_headers_are_refused() {
@@ -69,7 +69,7 @@ fn a_trusted_proxy_without_an_address_is_refused() {
 }
 
 /// A client whose body was refused, with more of it on its way.
-fn refused(words: &str) -> (Gateway, testkit::Talk) {
+fn refused(words: &str) -> (Gateway, Talk) {
     let text = "events {} http { access_log off; server { listen {listen}; client_max_body_size 10; WORDS
         location / { proxy_pass http://127.0.0.1:1; } } }";
     let gateway = Gateway::start(&text.replace("WORDS", words), &[]);
@@ -99,18 +99,40 @@ fn what_a_refused_client_still_sends_is_read_for_a_while() {
 
 #[test]
 fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
-    for (words, kept) in [("keepalive_min_timeout 1h;", true), ("", false)] {
-        let text =
-            format!("events {{}} http {{ access_log off; server {{ listen {{listen}}; {words} return 204; }} }}");
-        let gateway = Gateway::start(&text, &[]);
-        let mut client = gateway.client();
-        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(client.response().status(), 204);
+    // Five seconds by default: more than this takes.
+    for (words, kept) in [("keepalive_min_timeout 1h;", true), ("", true), ("keepalive_min_timeout 0;", false)] {
+        let (gateway, mut client) = idle_client(words);
         gateway.shared().send(0, gateway::Message::Drain);
         if kept {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            assert_eq!(client.response().status(), 204);
+            let response = client.response();
+            assert!(response.status() == 204 && response.says_close(), "{words}: {}", response.text());
         }
         assert_eq!(client.end(), End::Fin, "{words}");
     }
+    // Told to come back within a second, a client is not waited for any longer.
+    let (gateway, mut client) = idle_client("keepalive_timeout 1s; keepalive_min_timeout 1h;");
+    gateway.shared().send(0, gateway::Message::Drain);
+    assert_eq!(client.end(), End::Fin);
+}
+
+#[test]
+fn a_request_that_came_before_a_gentle_end_is_answered() {
+    for _ in 0..50 {
+        let (gateway, mut client) = idle_client("keepalive_min_timeout 0;");
+        // On the loopback it is in the gateway's socket when this returns.
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        gateway.shared().send(0, gateway::Message::Drain);
+        assert_eq!(client.response().status(), 204);
+    }
+}
+
+/// A gateway, and a client whose connection is idle after a request.
+fn idle_client(words: &str) -> (Gateway, Talk) {
+    let text = format!("events {{}} http {{ access_log off; server {{ listen {{listen}}; {words} return 204; }} }}");
+    let gateway = Gateway::start(&text, &[]);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().status(), 204);
+    (gateway, client)
 }

@@ -51,6 +51,8 @@ pub(crate) struct ChildPlan {
     pub(crate) descriptors: Option<u64>,
     /// Variables of the environment that it gets.
     pub(crate) env: Vec<(String, Vec<u8>)>,
+    /// Sends from addresses that are not this machine's: `CAP_NET_RAW` stays.
+    pub(crate) transparent: bool,
     /// A log goes to the standard error stream, which then stays what it was when the master was started.
     pub(crate) uses_stderr: bool,
     /// Where it stands, and leaves its core.
@@ -90,6 +92,7 @@ pub(crate) fn lower_process(
         child: ChildPlan {
             error_level,
             uses_stderr: false,
+            transparent: false,
             workers,
             processors: processors(&settings.worker_cpu_affinity, workers),
             owner,

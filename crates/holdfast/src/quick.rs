@@ -4,8 +4,8 @@
 /// What the main file is called in messages.
 pub(crate) const NAME: &str = "/quick-mode/nginx.conf";
 
-/// The configuration that passes everything that comes in at `listen` on to `to`.
-pub(crate) fn configuration(to: &str, listen: &str) -> Result<String, String> {
+/// The configuration that passes everything that comes in at `listen` on to `to`, for an instance that this user starts.
+pub(crate) fn configuration(to: &str, listen: &str, user: u32) -> Result<String, String> {
     let to = upstream(to);
     for (flag, value) in [("--to", to.as_str()), ("--listen", listen)] {
         // These would end the word in the text, or begin another.
@@ -30,6 +30,7 @@ events {{
 http {{
     access_log off;
     client_max_body_size 0;
+    client_body_temp_path /tmp/holdfast-{user};
 
     # Idle connections are kept and used again: what nginx does by default since 1.29.7.
     upstream app {{
@@ -76,7 +77,7 @@ mod tests {
             ("http://localhost:3000/", "server localhost:3000;"),
             ("unix:/run/app.sock", "server unix:/run/app.sock;"),
         ] {
-            let text = configuration(to, "8080").expect("an address");
+            let text = configuration(to, "8080", 0).expect("an address");
             assert!(text.contains(server) && text.contains("listen 8080;"), "{text}");
         }
     }
@@ -84,8 +85,8 @@ mod tests {
     #[test]
     fn a_value_cannot_bring_directives_of_its_own() {
         for bad in ["", "a;b", "a b", "{", "a\n", "$host", "#"] {
-            assert!(configuration(bad, "8080").is_err(), "{bad:?}");
-            assert!(configuration("3000", bad).is_err(), "{bad:?}");
+            assert!(configuration(bad, "8080", 0).is_err(), "{bad:?}");
+            assert!(configuration("3000", bad, 0).is_err(), "{bad:?}");
         }
     }
 }

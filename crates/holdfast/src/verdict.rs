@@ -3,7 +3,7 @@
 
 use crate::instance::Instance;
 use crate::process::{self, Process};
-use crate::serve::LogFiles;
+use crate::serve::{LogFiles, make_temp_directories};
 use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
@@ -94,6 +94,7 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
         }
         if let (Some(process), Some(lowered)) = (&mut prepared.process, &prepared.lowered) {
             process.child.uses_stderr = uses_stderr(process, lowered);
+            process.child.transparent = lowered.transparent;
         }
         prepared.model = Some(model);
     }
@@ -180,12 +181,13 @@ pub(crate) fn test(instance: &Instance, output: Output) -> u8 {
     } else {
         report::diagnostics(&prepared);
     }
-    // As nginx does, and as a start will: a log that cannot be opened is found now.
-    let logs = if prepared.is_ok() { LogFiles::open(&prepared).map(drop) } else { Ok(()) };
-    if let Err(message) = &logs {
+    // As nginx does, and as a start will: a log that cannot be opened, or a directory that cannot be made, is found now.
+    let opened = || LogFiles::open(&prepared).and_then(|_| make_temp_directories(&prepared));
+    let files = if prepared.is_ok() { opened() } else { Ok(()) };
+    if let Err(message) = &files {
         report::complain(&format!("[emerg] {message}"));
     }
-    if !prepared.is_ok() || logs.is_err() {
+    if !prepared.is_ok() || files.is_err() {
         report::say(&conf::verdict::test_failed(&main));
         return exit::FAILED;
     }

@@ -218,3 +218,47 @@ fn logs_of_earlier_configurations_are_closed() {
     until("the old files are closed", || (open("/access-"), open("/error-")) == (1, 1));
     until("the new one is written", || instance.text("logs/access-5.log").lines().count() >= 1);
 }
+
+#[test]
+fn a_line_is_in_its_file_when_its_connection_ends() {
+    let mut instance = Instance::new(
+        "worker_processes 2;",
+        "server { listen 127.0.0.1:PORT; location / { return 204; }
+            location /no/ { access_log off; root /nowhere; }
+            location /named/ { access_log logs/$arg_name.log; return 204; } }",
+    );
+    instance.start();
+    for turn in 1..=100 {
+        // Ended by the gateway: as asked, and because the request is refused.
+        instance.fetch(&format!("/one/{turn}")).expect("an answer");
+        assert!(instance.text("logs/access.log").contains(&format!("GET /one/{turn} ")), "{turn}");
+        // More than fifty alike within a second would be counted instead.
+        if turn > 40 {
+            continue;
+        }
+        instance.fetch(&format!("/no/{turn}")).expect("an answer");
+        assert!(instance.text("logs/error.log").contains(&format!("open() \"/nowhere/no/{turn}\" failed")), "{turn}");
+    }
+    // The root of a named log must exist for its file to be made.
+    std::fs::create_dir(instance.path("html")).expect("made");
+    instance.fetch("/named/?name=x").expect("an answer");
+    assert!(instance.text("logs/x.log").contains("GET /named/?name=x "));
+}
+
+#[test]
+fn connections_that_end_by_the_hundred_each_leave_their_line_first() {
+    let mut instance =
+        Instance::new("worker_processes 2;", "server { listen 127.0.0.1:PORT; location / { return 204; } }");
+    instance.start();
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let instance = &instance;
+            scope.spawn(move || {
+                for turn in 0..100 {
+                    instance.fetch(&format!("/{client}/{turn}")).expect("an answer");
+                    assert!(instance.text("logs/access.log").contains(&format!("GET /{client}/{turn} ")));
+                }
+            });
+        }
+    });
+}

@@ -188,17 +188,109 @@ fn a_child_that_dies_is_replaced() {
     }
 }
 
-#[test]
-fn a_child_without_a_master_lets_the_address_go() {
-    let mut instance = Instance::new("", &returning("one"));
+/// Starts an instance and kills its master; the child.
+fn killed_master(instance: &mut Instance) -> u32 {
     instance.start();
     let child = children(instance.pid())[0];
     kill(pid(instance.pid()), Signal::SIGKILL).expect("it lives");
     assert_eq!(instance.wait(), None);
+    instance.wait_for_line("the master process is gone; this process serves on");
+    assert!(lives(child) && answers(instance, "one"));
+    child
+}
+
+fn until_ended(instance: &Instance, child: u32) {
     until("the child has ended", || !lives(child));
     // Its last thread may end later than its first.
     until("the address is free", || TcpListener::bind(("127.0.0.1", instance.port)).is_ok());
-    assert!(instance.text("logs/error.log").contains("the master process is gone"));
+}
+
+#[test]
+fn children_of_a_killed_master_serve_until_they_are_signalled() {
+    for signal in [Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGINT] {
+        let mut instance = Instance::new("", &returning("one"));
+        let child = killed_master(&mut instance);
+        kill(pid(child), signal).expect("it lives");
+        until_ended(&instance, child);
+    }
+    for word in ["stop", "quit"] {
+        let mut instance = Instance::new("", &returning("one"));
+        let child = killed_master(&mut instance);
+        instance.signal(word);
+        until_ended(&instance, child);
+    }
+}
+
+#[test]
+fn a_new_master_adopts_the_children_of_a_killed_one() {
+    let socket = |instance: &Instance| format!("listen unix:{};", instance.path("socket").display());
+    for top in MODELS {
+        let mut instance = Instance::new("worker_processes 2;", "");
+        let servers = |text: &str, instance: &Instance| {
+            format!("server {{ listen 127.0.0.1:PORT reuseport; {} return 200 {text}; }}", socket(instance))
+        };
+        instance.configure("worker_processes 2;", &servers("one", &instance));
+        let child = killed_master(&mut instance);
+        let mut kept = TcpStream::connect(("127.0.0.1", instance.port)).expect("it accepts");
+        kept.set_read_timeout(Some(DEADLINE)).expect("set");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let response = instance_fetch(instance.port);
+                    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+                }
+            });
+            instance.configure(&format!("worker_processes 2; {top}"), &servers("two", &instance));
+            fs::write(instance.path("logs/error.log"), "").expect("emptied");
+            let mut master = instance.command(&["-g", "daemon off;"]).spawn().expect("it starts");
+            instance.wait_for_line("holdfast serves");
+            until("the new text is served", || answers(&instance, "two"));
+            // What was connected before is served to its end by the one that accepted it.
+            kept.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+            let mut response = String::new();
+            kept.read_to_string(&mut response).expect("an answer");
+            assert!(response.ends_with("one"), "{response}");
+            until("the old child has finished", || !lives(child));
+            done.store(true, Ordering::Relaxed);
+            client.join().expect("no request failed");
+            instance.signal("quit");
+            until("the new master has ended", || master.try_wait().expect("a child of ours").is_some());
+        });
+        assert!(!instance.path("socket").exists(), "{top}");
+    }
+}
+
+fn instance_fetch(port: u16) -> String {
+    support::fetch(port, "/").expect("no connection is refused or cut")
+}
+
+#[test]
+fn a_signal_goes_to_nobody_but_the_instance_that_wrote_the_pid_file() {
+    let mut instance = Instance::new("", &returning("one"));
+    // Another process of this program that has nothing to do with this instance.
+    let mut other =
+        support::holdfast().args(["origin", "--json"]).stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    let number = other.id();
+    let refused = |instance: &Instance, text: &str, word: &str, message: &str| {
+        fs::write(instance.path("logs/holdfast.pid"), text).expect("written");
+        let output = instance.run(&["-s", word]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && errors.contains(message), "{text} {word}: {errors}");
+    };
+    for word in ["stop", "quit", "reload", "reopen"] {
+        refused(&instance, &format!("{number}\n"), word, "is not signalled: the instance that has written it is gone");
+    }
+    for text in ["0", "-1", "+5", &format!("+{number}"), "", "x", &format!("-{number}")] {
+        refused(&instance, text, "stop", &format!("invalid PID number \"{text}\" in "));
+    }
+    assert!(lives(number));
+    other.kill().expect("it runs");
+    other.wait().expect("a child of ours");
+    refused(&instance, &format!("{number}\n"), "stop", "failed (3: No such process)");
+    instance.start();
+    instance.signal("reload");
+    instance.wait_for_line("the new configuration holds");
 }
 
 #[test]
@@ -314,6 +406,89 @@ fn rights_are_given_up_where_there_are_any() {
         let _ = instance.fetch("/again");
         instance.text("logs/access.log").contains("/again")
     });
+}
+
+/// A line of `/proc/…/status`, without its name.
+fn status_line(process: u32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+    status.lines().find_map(|line| line.strip_prefix(name)).expect("a line").trim().to_owned()
+}
+
+#[test]
+fn only_a_transparent_bind_keeps_a_right_and_that_one_alone() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not root: there are no rights to give up");
+        return;
+    }
+    let peer = testkit::Peer::saying_once("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nthere");
+    let servers = |bind: &str| {
+        let address = peer.address();
+        format!("server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://{address}; {bind} }} }}")
+    };
+    let mut instance = Instance::new("", &servers(""));
+    let as_nobody = |instance: &Instance, bind: &str| {
+        instance.configure("", &servers(bind));
+        let text = instance.text("nginx.conf").replace("user root;", "user nobody;");
+        fs::write(instance.path("nginx.conf"), text).expect("written");
+    };
+    as_nobody(&instance, "");
+    instance.start();
+    let child = |instance: &Instance| children(instance.pid()).last().copied().expect("a child");
+    for name in ["CapEff:", "CapPrm:", "CapInh:"] {
+        assert_eq!(status_line(child(&instance), name), "0000000000000000", "{name}");
+    }
+    as_nobody(&instance, "proxy_bind 127.0.0.77 transparent;");
+    instance.signal("reload");
+    instance.wait_for_line("the new configuration holds");
+    assert!(answers(&instance, "there"), "{}", instance.text("logs/error.log"));
+    // Capability 13 is CAP_NET_RAW.
+    for (name, value) in
+        [("CapEff:", "0000000000002000"), ("CapPrm:", "0000000000002000"), ("CapInh:", "0000000000000000")]
+    {
+        assert_eq!(status_line(child(&instance), name), value, "{name}");
+    }
+    as_nobody(&instance, "");
+    instance.signal("reload");
+    until("the right is gone", || status_line(child(&instance), "CapPrm:") == "0000000000000000");
+}
+
+#[test]
+fn quick_mode_of_root_runs_as_nobody() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not root: there are no rights to give up");
+        return;
+    }
+    let peer = testkit::Peer::answering(|request| {
+        let length = request.body.len().to_string();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{length}", length.len()).into_bytes()
+    });
+    let port = free_port();
+    let mut child = support::holdfast()
+        .args(["serve", "--to", &peer.address().to_string(), "--listen", &format!("127.0.0.1:{port}")])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let nobody = nix::unistd::User::from_name("nobody").expect("looked up").expect("it exists");
+    until("the rights are gone", || {
+        let ids = status_line(child.id(), "Uid:");
+        ids.split_ascii_whitespace().all(|id| id == nobody.uid.to_string())
+    });
+    for name in ["CapEff:", "CapPrm:", "CapInh:"] {
+        assert_eq!(status_line(child.id(), name), "0000000000000000", "{name}");
+    }
+    // Above `client_body_buffer_size`: through a file that nobody may write.
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("set");
+    stream
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n")
+        .expect("sent");
+    stream.write_all(&vec![b'x'; 100_000]).expect("sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("an answer");
+    kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
+    assert!(response.ends_with("100000"), "{response}");
+    assert!(child.wait().expect("a child of ours").success());
 }
 
 #[test]

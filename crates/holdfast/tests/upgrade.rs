@@ -217,3 +217,66 @@ fn x10_a_unix_socket_stays_when_the_old_program_ends() {
     stop(&instance, new);
     assert!(!socket.exists());
 }
+
+/// A client that keeps its connection as long as it may and asks at least every 20 ms; how many were answered, and what was lost.
+fn keep_asking(port: u16, done: &AtomicBool) -> (u64, Vec<String>) {
+    let (mut answered, mut lost) = (0, Vec::new());
+    let mut connection: Option<TcpStream> = None;
+    let mut pause = 0;
+    while !done.load(Ordering::Relaxed) {
+        let mut stream = connection.take().unwrap_or_else(|| {
+            let stream = TcpStream::connect(("127.0.0.1", port)).expect("no connection is refused");
+            stream.set_read_timeout(Some(DEADLINE)).expect("set");
+            stream
+        });
+        match ask(&mut stream) {
+            Ok(closes) => {
+                answered += 1;
+                connection = Some(stream).filter(|_| !closes);
+            }
+            Err(error) => lost.push(error.to_string()),
+        }
+        // Between two requests of a connection there is time for it to be idle, from none to a few milliseconds.
+        pause = (pause + 7) % 20;
+        std::thread::park_timeout(std::time::Duration::from_millis(pause / 4));
+    }
+    (answered, lost)
+}
+
+/// One request on a kept connection; whether the response says that it is the last one.
+fn ask(stream: &mut TcpStream) -> std::io::Result<bool> {
+    stream.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\n\r\n")?;
+    let (mut response, mut piece) = (Vec::new(), [0; 1024]);
+    while !response.ends_with(b"alive") {
+        match stream.read(&mut piece)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            count => response.extend_from_slice(&piece[..count]),
+        }
+    }
+    Ok(response.windows(17).any(|window| window == b"Connection: close"))
+}
+
+/// `HOLDFAST_UPGRADES=20` makes a longer run of it.
+#[test]
+fn x10_no_request_on_a_kept_connection_is_lost_over_several_upgrades() {
+    let upgrades = std::env::var("HOLDFAST_UPGRADES").ok().and_then(|count| count.parse().ok()).unwrap_or(3);
+    let instance = Instance::new("worker_processes 2;", &PROXY.replace("UPSTREAM", "127.0.0.1:1"));
+    let mut master = daemon(&instance);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..16).map(|_| scope.spawn(|| keep_asking(instance.port, &done))).collect();
+        for _ in 0..upgrades {
+            let new = taken_over_again(&instance, master);
+            tell(master, Signal::SIGQUIT);
+            until("the old one has ended", || !lives(master));
+            master = new;
+        }
+        done.store(true, Ordering::Relaxed);
+        let outcomes: Vec<_> = clients.into_iter().map(|client| client.join().expect("no panic")).collect();
+        let answered: u64 = outcomes.iter().map(|(answered, _)| answered).sum();
+        let lost: Vec<_> = outcomes.iter().flat_map(|(_, lost)| lost).collect();
+        assert!(lost.is_empty() && answered > 0, "{} lost, {answered} answered: {lost:?}", lost.len());
+        writeln!(std::io::stderr(), "{upgrades} upgrades, {answered} requests answered, none lost").expect("written");
+    });
+    stop(&instance, master);
+}

@@ -101,7 +101,7 @@ settings! {
         keepalive_timeout: KeepaliveTimeout = KeepaliveTimeout { idle: Duration::from_secs(75), header: None },
             "keepalive_timeout" => whole(parse_keepalive_timeout);
         /// While stopping gently, an idle connection is kept at least so long.
-        keepalive_min_timeout: Duration = Duration::ZERO, "keepalive_min_timeout" => value(parse_milliseconds);
+        keepalive_min_timeout: Duration = Duration::from_secs(5), "keepalive_min_timeout" => value(parse_milliseconds);
         /// Requests of one connection at most.
         keepalive_requests: u32 = 1000, "keepalive_requests" => value(parse_u32);
         /// A connection older than this takes no further request.

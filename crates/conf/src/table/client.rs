@@ -76,8 +76,9 @@ directives! {
     "keepalive_timeout" (1..=2) "timeout [header_timeout]" = "75s" in Http | Server | Location, Value, Planned =>
         "How long an idle client connection stays open, and what the `Keep-Alive` field says about it.",
         "keepalive_timeout 75s;";
-    "keepalive_min_timeout" (1) "timeout" = "0" in Http | Server | Location, Value since "1.27.4", Planned =>
-        "How long an idle client connection is kept at least when the gateway would like to close it.",
+    "keepalive_min_timeout" (1) "timeout" = "5s" in Http | Server | Location, Value since "1.27.4", Planned =>
+        "How long after its last response an idle client connection is kept at least while the process ends gently (`quit`, an \
+         upgrade); the next request within this time is answered with `Connection: close`. nginx's default is 0.",
         "keepalive_min_timeout 1s;";
     "keepalive_requests" (1) "number" = "1000" in Http | Server | Location, Value since "0.8.0", Planned =>
         "Requests served on one client connection before it is closed.", "keepalive_requests 10000;";

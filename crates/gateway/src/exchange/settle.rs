@@ -96,7 +96,8 @@ impl Exchange {
         let plan = self.client_plan();
         let (timeout, linger) =
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
-        let (keepalive_min, resets) = (plan.keepalive_min, plan.reset_timed_out);
+        // Who is told to come back sooner than that is not waited for any longer.
+        let (keepalive_min, resets) = (plan.keepalive_min.min(timeout), plan.reset_timed_out);
         let now = self.worker.reactor.now();
         let Self { worker, request, answer, down, body, close, .. } = self;
         worker.recycle(request);
@@ -199,6 +200,9 @@ impl Exchange {
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
             log.sink.write(self.worker.index, name.as_ref(), &line);
+            if log.awaited {
+                self.down.connection.line_waits.set(true);
+            }
         }
         self.worker.put_scratch(line);
     }
@@ -267,7 +271,7 @@ impl Exchange {
         let connection = &self.down.connection;
         let request = &self.request;
         let log = self.location().error_log.as_deref().unwrap_or(&self.worker.shared.error_log);
-        log.request_line(
+        let written = log.request_line(
             self.worker.index,
             level,
             &RequestLine {
@@ -281,6 +285,9 @@ impl Exchange {
                 referrer: request.head.value(FieldId::Referer, &request.bytes),
             },
         );
+        if written {
+            connection.line_waits.set(true);
+        }
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.

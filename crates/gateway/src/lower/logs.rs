@@ -53,7 +53,8 @@ impl Lowering<'_> {
             gzip: log.gzip,
         });
         let sink = self.sink(place, buffering, log.span);
-        Some(AccessLog { format, sink, name, condition })
+        let awaited = buffering.is_none() && !matches!(sink.place(), LogPlace::Syslog(_));
+        Some(AccessLog { format, sink, name, condition, awaited })
     }
 
     /// The list of the level, where it is not the process's own.
@@ -64,8 +65,9 @@ impl Lowering<'_> {
         }
         let threshold = targets.iter().map(|target| target.level).min()?;
         let known = self.registry.error_logs.entry(targets.clone()).or_insert_with(|| {
+            let bell = Arc::clone(&self.options.shared.log_bell);
             let offset = self.options.shared.error_log().utc_offset_minutes();
-            Arc::new(ErrorLog::new(threshold, offset).for_workers(self.options.workers.into()))
+            Arc::new(ErrorLog::new(threshold, offset).for_workers(self.options.workers.into(), bell))
         });
         let log = Arc::clone(known);
         if !self.error_outputs.iter().any(|output| Arc::ptr_eq(&output.log, &log)) {
@@ -108,8 +110,9 @@ impl Lowering<'_> {
     /// The sink of a place, shared by everybody who names it.
     fn sink(&mut self, place: LogPlace, buffering: Option<Buffering>, span: Span) -> Arc<LogSink> {
         let workers = usize::from(self.options.workers);
+        let bell = Arc::clone(&self.options.shared.log_bell);
         let sinks = &mut self.registry.sinks;
-        let sink = sinks.entry(place.clone()).or_insert_with(|| Arc::new(LogSink::new(place, workers)));
+        let sink = sinks.entry(place.clone()).or_insert_with(|| Arc::new(LogSink::new(place, workers, bell)));
         let sink = Arc::clone(sink);
         match self.logs.iter().find(|known| Arc::ptr_eq(&known.sink, &sink)) {
             Some(known) if known.buffering != buffering => {

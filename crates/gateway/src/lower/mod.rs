@@ -95,6 +95,10 @@ pub struct Lowered {
     pub logs: Vec<AccessOutput>,
     /// The error logs that it writes besides the process's own.
     pub error_logs: Vec<ErrorOutput>,
+    /// The directories that it writes temporary files to, each once.
+    pub temp_directories: Vec<PathBuf>,
+    /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
+    pub transparent: bool,
     /// What is worth saying.
     pub warnings: Vec<Diagnostic>,
 }
@@ -119,6 +123,7 @@ struct Lowering<'a> {
     /// A template asks for `$upstream_local_addr`.
     wants_upstream_local: bool,
     keeps_sent: bool,
+    transparent: bool,
     /// Words of a proxy where nothing is proxied.
     idle_proxies: Vec<Arc<ProxySettings>>,
     found: Vec<Diagnostic>,
@@ -152,6 +157,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         moving_floors: Vec::new(),
         wants_upstream_local: false,
         keeps_sent: false,
+        transparent: false,
         idle_proxies: Vec::new(),
         found: Vec::new(),
     };
@@ -171,11 +177,13 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         found,
         keeps_sent,
         wants_upstream_local,
+        transparent,
         ..
     } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
+    let temp_directories = temp_directories(&locations);
     let generation = Generation {
         number,
         listeners,
@@ -191,7 +199,16 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         keeps_sent,
         memory_budget: model.main.settings.memory_budget,
     };
-    Ok(Lowered { generation: Arc::new(generation), listeners: specs, logs, error_logs, warnings: found })
+    let generation = Arc::new(generation);
+    Ok(Lowered { generation, listeners: specs, logs, error_logs, temp_directories, transparent, warnings: found })
+}
+
+fn temp_directories(locations: &[LocationPlan]) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> =
+        locations.iter().map(|location| location.client.body_files.directory.clone()).collect();
+    directories.sort();
+    directories.dedup();
+    directories
 }
 
 /// A configuration that serves nothing.
@@ -213,7 +230,15 @@ fn without_http(model: &Model, number: u64, options: &LowerOptions<'_>) -> Lower
         memory_budget: model.main.settings.memory_budget,
     };
     let generation = Arc::new(generation);
-    Lowered { generation, listeners: vec![], logs: vec![], error_logs: vec![], warnings: vec![] }
+    Lowered {
+        generation,
+        listeners: vec![],
+        logs: vec![],
+        error_logs: vec![],
+        temp_directories: vec![],
+        transparent: false,
+        warnings: vec![],
+    }
 }
 
 impl Lowering<'_> {

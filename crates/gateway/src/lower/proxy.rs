@@ -180,6 +180,7 @@ impl Lowering<'_> {
         let mut source = SourcePlan::Options;
         if let Some(bind) = &transport.bind {
             options.transparent = bind.transparent;
+            self.transparent |= bind.transparent;
             match &bind.address {
                 BindAddress::Fixed(address) => {
                     if let Host::Ip(ip) = address.host {

@@ -9,6 +9,7 @@ use crate::error_log::errno;
 use crate::generation::ListenerId;
 use crate::shared::{Message, bump};
 use reactor::{Accepted, Listener, SourceId};
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -121,9 +122,9 @@ impl Worker {
         let own = self.connections();
         let least = links.iter().map(|link| link.connections.load(Ordering::Relaxed)).enumerate().min_by_key(|it| it.1);
         match least {
-            Some((worker, load)) if own > load + IMBALANCE_MAX + own / 16 => {
-                // Counted here, so that the next hand-over sees it although the other worker has not woken up yet.
-                links[worker].connections.fetch_add(1, Ordering::Relaxed);
+            // Counted here, so that the next hand-over sees it although the other worker has not woken up yet; and so that a
+            // worker that drains does not end before it has come.
+            Some((worker, load)) if own > load + IMBALANCE_MAX + own / 16 && links[worker].expects_one_more() => {
                 links[worker].mailbox.send(Message::Adopt(accepted, id));
             }
             _ => {
@@ -174,6 +175,7 @@ impl Worker {
             idle_since: now,
             kept_until: now,
             head_since: now,
+            line_waits: Cell::new(false),
             proxy_header: None,
             pending: Vec::new(),
             searched: 0,

@@ -56,6 +56,8 @@ impl Worker {
             host: None,
             referrer: None,
         };
-        self.shared.error_log.request_line(self.index, level, &line);
+        if self.shared.error_log.request_line(self.index, level, &line) {
+            connection.line_waits.set(true);
+        }
     }
 }

@@ -5,6 +5,7 @@ mod churn_watch;
 mod clock;
 pub(crate) mod executor;
 mod greeting;
+mod held_back;
 mod housekeeping;
 mod linger;
 mod shedding;
@@ -23,10 +24,11 @@ use crate::tunnel::{Step, Tunnel};
 use accept::Listeners;
 pub(crate) use clock::Clock;
 use executor::{Desk, Slot};
+use held_back::HeldBack;
 use housekeeping::{Chore, House};
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
-use reactor::{Reactor, Ready, SourceId, TaskId};
+use reactor::{Millis, Peeked, Reactor, Ready, SourceId, TaskId};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -43,6 +45,10 @@ const MAILBOX: SourceId = SourceId(u32::MAX);
 /// time; a burst beyond it allocates.
 const SPARES_MAX: usize = 256;
 
+/// What is left to be closed after its last look is looked at again after this many milliseconds: the event that brings
+/// what was seen comes with the next turn.
+const LOOK_AGAIN_MS: u64 = 100;
+
 /// What the task with a given index is doing.
 enum Body {
     Free,
@@ -51,6 +57,7 @@ enum Body {
     Exchange(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
+    HeldBack(Box<HeldBack>),
     Warming(Box<warm::Warming>),
 }
 
@@ -78,6 +85,8 @@ pub(crate) struct Worker {
     churn: RefCell<churn_watch::ChurnWatch>,
     /// Peers whose floor is not looked after for a while.
     pauses: warm::Pauses,
+    /// Connections that are closed when their log lines are written.
+    held_back: RefCell<Vec<TaskId>>,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -108,6 +117,7 @@ pub fn run(
         house: House::new(reactor.create_task()),
         churn: RefCell::default(),
         pauses: warm::Pauses::default(),
+        held_back: RefCell::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,
@@ -189,7 +199,7 @@ impl Worker {
                 Body::Waiting(_, true) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Tunnel(_) => tunnels += 1,
-                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::Warming(_) => {}
+                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::HeldBack(_) | Body::Warming(_) => {}
             }
         }
         let counters = self.counters();
@@ -200,8 +210,10 @@ impl Worker {
         }
     }
 
+    /// A worker that drains ends with its last connection, and from then on takes none from others.
     fn is_finished(&self) -> bool {
-        self.stopped.get() || (self.draining.get() && self.connections() == 0)
+        self.stopped.get()
+            || (self.draining.get() && self.shared.workers[self.index as usize].end_without_connections())
     }
 
     /// The configuration that holds now.
@@ -234,6 +246,7 @@ impl Worker {
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Lingering(linger) => self.step_linger(linger),
+            Body::HeldBack(held) => self.step_held_back(held),
             Body::Warming(warming) => self.step_warming(warming),
         }
     }
@@ -246,7 +259,7 @@ impl Worker {
             Body::Tunnel(tunnel) => {
                 self.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
             }
-            Body::Lingering(_) => self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES),
+            Body::Lingering(_) | Body::HeldBack(_) => self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES),
             // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
             Body::Exchange(_) | Body::Warming(_) | Body::Free => {}
         }
@@ -298,7 +311,7 @@ impl Worker {
             }
             HeadRead::Waiting(false) if fired => {
                 self.recycle(request);
-                self.close(connection, CloseReason::KeepaliveTimeout);
+                self.close_unless_asked(connection, CloseReason::KeepaliveTimeout);
             }
             HeadRead::Waiting(partial) => {
                 self.recycle(request);
@@ -322,6 +335,7 @@ impl Worker {
 
     fn begin(self: &Rc<Self>, connection: Box<Connection>, request: Box<Request>, refusal: Option<Refusal>) {
         let task = connection.task;
+        connection.line_waits.set(false);
         self.reactor.set_deadline(task, None);
         bump(&self.counters().requests, 1);
         bump(&self.counters().exchanges, 1);
@@ -348,8 +362,8 @@ impl Worker {
             Next::KeepAlive(connection, timeout) => {
                 let task = connection.task;
                 let now = self.reactor.now();
-                if self.is_draining() && connection.kept_until <= now {
-                    return self.close(connection, CloseReason::Shutdown);
+                if self.is_draining() && connection.kept_until <= now && connection.pending.is_empty() {
+                    return self.close_unless_asked(connection, CloseReason::Shutdown);
                 }
                 let deadline = if self.is_draining() { connection.kept_until } else { now.after(timeout) };
                 self.reactor.set_deadline(task, Some(deadline));
@@ -363,11 +377,16 @@ impl Worker {
                 bump(&self.counters().tunnels, 1);
                 self.step_tunnel(tunnel);
             }
-            Next::Linger { connection, reason, plan } => {
-                self.step_linger(Box::new(Linger::new(connection, reason, plan, self.reactor.now())));
-            }
+            Next::Linger { connection, reason, plan } => self.close_after_lines(connection, reason, Some(plan)),
             Next::Gone(task, reason) => self.forget_connection(task, reason),
-            Next::Close(connection, reason) => self.close(connection, reason),
+            Next::Close(connection, reason) => self.close_after_lines(connection, reason, None),
+        }
+    }
+
+    fn close_or_linger(self: &Rc<Self>, connection: Box<Connection>, reason: CloseReason, linger: Option<LingerPlan>) {
+        match linger {
+            Some(plan) => self.step_linger(Box::new(Linger::new(connection, reason, plan, self.reactor.now()))),
+            None => self.close(connection, reason),
         }
     }
 
@@ -471,12 +490,24 @@ impl Worker {
                     self.begin_warming();
                 }
                 Message::Drain => self.drain(),
+                Message::LinesWritten => self.lines_are_written(),
                 Message::Stop => self.stopped.set(true),
             }
         }
     }
 
-    /// Stops accepting, closes idle connections, and lets the others finish.
+    /// Closes a connection that waits for a request, unless one has arrived that no event has told of yet.
+    fn close_unless_asked(&self, connection: Box<Connection>, reason: CloseReason) {
+        if connection.stream.peek() != Peeked::Data {
+            return self.close(connection, reason);
+        }
+        let task = connection.task;
+        self.reactor.set_deadline(task, Some(Millis(self.reactor.now().0 + LOOK_AGAIN_MS)));
+        self.reactor.wake(task);
+        self.put(task, Body::Waiting(connection, false));
+    }
+
+    /// Stops accepting, lets idle connections go at their time (`keepalive_min_timeout`), and lets the others finish.
     fn drain(self: &Rc<Self>) {
         self.draining.set(true);
         self.unlisten_all();
@@ -495,7 +526,7 @@ impl Worker {
             .collect();
         for connection in idle {
             if connection.kept_until <= self.reactor.now() {
-                self.close(connection, CloseReason::Shutdown);
+                self.close_unless_asked(connection, CloseReason::Shutdown);
             } else {
                 let task = connection.task;
                 self.reactor.set_deadline(task, Some(connection.kept_until));

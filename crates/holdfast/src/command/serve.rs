@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> u8 {
         error_log: args.error_log.clone(),
     });
     if let Some(to) = &args.to {
-        let text = match quick::configuration(to, &args.listen) {
+        let text = match quick::configuration(to, &args.listen, nix::unistd::geteuid().as_raw()) {
             Ok(text) => text,
             Err(message) => {
                 report::say(&format!("holdfast: {message}"));

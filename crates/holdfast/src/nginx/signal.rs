@@ -1,15 +1,16 @@
 //! `-s`: tells a running instance something, by the pid in its pid file, with nginx's messages. As in nginx the
-//! configuration is read first, since it says where the pid file is; one that is wrong is reported and nothing is sent.
+//! configuration is read first, since it says where the pid file is; one that is wrong is reported and nothing is sent. A pid
+//! is signalled only if its process holds the lock on the pid file: the number may be another process's by now.
 
 use super::flags::Signal;
 use crate::instance::Instance;
 use crate::report::{self, errno};
+use crate::serve::{Written, read_pid_file, tell_left_behind};
 use crate::{exit, verdict};
+use nix::errno::Errno;
 use nix::sys::signal::{Signal as Number, kill};
 use nix::unistd::Pid;
-
-/// Bytes of a pid file that are looked at: a pid has at most seven digits.
-const PID_BYTES_MAX: usize = 32;
+use std::path::Path;
 
 /// Sends; the result is the exit code.
 pub(super) fn send(instance: &Instance, signal: Signal) -> u8 {
@@ -25,26 +26,40 @@ pub(super) fn send(instance: &Instance, signal: Signal) -> u8 {
         report::diagnostics(&prepared);
         return exit::FAILED;
     };
-    let path = process.pid_path.display();
-    let text = match std::fs::read(&process.pid_path) {
-        Ok(text) => text,
-        Err(error) => {
-            report::complain(&format!("[error] open() \"{path}\" failed {}", errno(&error)));
-            return exit::FAILED;
-        }
-    };
-    let text = String::from_utf8_lossy(&text[..text.len().min(PID_BYTES_MAX)]).trim_end().to_owned();
-    let Some(pid) = text.parse().ok().filter(|&pid: &i32| pid > 0) else {
-        report::complain(&format!("[error] invalid PID number \"{text}\" in \"{path}\""));
-        return exit::FAILED;
-    };
-    let number = signal.number();
-    match kill(Pid::from_raw(pid), number) {
+    let sent = read_pid_file(&process.pid_path).and_then(|written| match written {
+        Written::Runs(pid) => send_to(pid, signal),
+        Written::Ended(pid) => send_to_children_of(pid, &process.pid_path, signal),
+    });
+    match sent {
         Ok(()) => exit::OK,
-        Err(error) => {
-            report::complain(&format!("[alert] kill({pid}, {}) failed {}", number as i32, errno(&error.into())));
+        Err(message) => {
+            report::complain(&message);
             exit::FAILED
         }
+    }
+}
+
+fn send_to(pid: u32, signal: Signal) -> Result<(), String> {
+    let number = signal.number();
+    let failed = |error: Errno| format!("[alert] kill({pid}, {}) failed {}", number as i32, errno(&error.into()));
+    kill(Pid::from_raw(pid.cast_signed()), number).map_err(failed)
+}
+
+/// The master is gone. Its children may work on; nobody else is told anything.
+fn send_to_children_of(pid: u32, path: &Path, signal: Signal) -> Result<(), String> {
+    let ends = matches!(signal, Signal::Stop | Signal::Quit);
+    if ends && tell_left_behind(pid, signal == Signal::Stop) {
+        return Ok(());
+    }
+    // Signal 0 only asks.
+    match kill(Pid::from_raw(pid.cast_signed()), None) {
+        Err(Errno::ESRCH) => {
+            Err(format!("[alert] kill({pid}, {}) failed (3: No such process)", signal.number() as i32))
+        }
+        _ => Err(format!(
+            "[error] process {pid} has not written \"{}\" and is not signalled: the instance that has written it is gone",
+            path.display()
+        )),
     }
 }
 

@@ -2,7 +2,7 @@
 //! down as standard input, which needs no unsafe inheriting of numbers.
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -39,14 +39,27 @@ pub(super) enum Kind {
     Drain = b'q',
     /// To the child: end now.
     Stop = b's',
+    /// To a child whose master has died: give your sockets, and hear me from now on.
+    Adopt = b'a',
+    /// From such a child: these are the sockets.
+    Heritage = b'h',
     /// From below: it serves.
     Ready = b'r',
     /// From below: no; the text says why.
     Refused = b'n',
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Descriptors, Kind::Configure, Kind::Reopen, Kind::Drain, Kind::Stop, Kind::Ready, Kind::Refused];
+const KINDS: [Kind; 9] = [
+    Kind::Descriptors,
+    Kind::Configure,
+    Kind::Reopen,
+    Kind::Drain,
+    Kind::Stop,
+    Kind::Adopt,
+    Kind::Heritage,
+    Kind::Ready,
+    Kind::Refused,
+];
 
 /// A message: its kind, a short text or a long body, descriptors.
 #[derive(Debug)]
@@ -77,9 +90,15 @@ impl Channel {
         Self::over(io::stdin().as_fd().try_clone_to_owned()?)
     }
 
-    fn over(socket: OwnedFd) -> io::Result<Self> {
+    /// An end that came by another way: a socket for packets.
+    pub(super) fn over(socket: OwnedFd) -> io::Result<Self> {
         set_socket_timeout(&socket, Timeout::Send, Some(SEND_TIMEOUT))?;
         Ok(Self { socket, gathered: Vec::new() })
+    }
+
+    /// The user of the process that made the other end.
+    pub(super) fn peer_user(&self) -> io::Result<u32> {
+        Ok(socket_peercred(&self.socket)?.uid.as_raw())
     }
 
     /// Sends a message without a body.

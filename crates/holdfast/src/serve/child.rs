@@ -1,12 +1,15 @@
 //! The process that does the work: takes configurations, sockets and logs from its master, gives up its privileges, and
 //! runs the engine. It opens nothing that needs a right.
 
+use super::adoption;
 use super::channel::{Channel, Kind, Packet};
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::order::Order;
+use super::privileges::become_owner;
 use super::sockets::Bound;
-use crate::process::{ChildPlan, Owner};
+use crate::instance::Instance;
+use crate::process::ChildPlan;
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, prepare};
@@ -15,7 +18,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reactor::Listener;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 /// Between two looks at queues and deadlines: what became due is noticed so much later.
@@ -27,15 +30,44 @@ struct Child {
     lasting: Lasting,
     engine: Option<Engine>,
     ending: bool,
+    /// What a new master is given should the present one die.
+    heritage: Heritage,
 }
 
-/// Runs until told to end, or until the master is gone.
+/// What outlives a master.
+struct Heritage {
+    /// Where a new master comes to.
+    meeting_place: Option<OwnedFd>,
+    /// Who started the master.
+    master_user: u32,
+    /// The configuration's sockets, and what it is called.
+    bound: Vec<Bound>,
+    instance: Option<Instance>,
+    /// The master is gone, and there is no new one.
+    alone: bool,
+}
+
+impl Heritage {
+    /// From now on these sockets. A reload hands over the same ones as new descriptors: the first stay, as with the workers.
+    fn keep(&mut self, bound: &[Bound]) {
+        let old = std::mem::take(&mut self.bound);
+        let kept = |new: &Bound| {
+            let known = old.iter().find(|old| old.address == new.address && old.listeners.len() == new.listeners.len());
+            known.unwrap_or(new).clone()
+        };
+        self.bound = bound.iter().map(kept).collect();
+    }
+}
+
+/// Runs until told to end.
 pub(super) fn run() -> Result<(), String> {
     let channel = Channel::from_stdin().map_err(|error| format!("no master to work for: {error}"))?;
     // A name for ps and top: the process was started through a link in /proc.
     let _ = rustix::thread::set_name(c"holdfast");
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
-    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false };
+    let master_user = channel.peer_user().map_err(|error| format!("getsockopt() failed {}", errno(&error)))?;
+    let heritage = Heritage { meeting_place: None, master_user, bound: Vec::new(), instance: None, alone: false };
+    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false, heritage };
     let outcome = child.work(&signals);
     let ended = child.engine.map_or(Ok(()), Engine::join);
     outcome.and(ended)
@@ -44,9 +76,12 @@ pub(super) fn run() -> Result<(), String> {
 impl Child {
     fn work(&mut self, signals: &Signals) -> Result<(), String> {
         loop {
-            let channel = self.channel.descriptor();
             // A channel whose other end is gone would always be readable.
-            let channel = (!self.ending).then_some(channel);
+            let channel = match (self.ending, self.heritage.alone) {
+                (true, _) => None,
+                (false, false) => Some(self.channel.descriptor()),
+                (false, true) => self.heritage.meeting_place.as_ref().map(OwnedFd::as_fd),
+            };
             let ended = self.engine.as_ref().map(Engine::ended);
             let watched = [Some(signals.descriptor()), channel, ended].into_iter().flatten();
             let mut watched: Vec<PollFd<'_>> = watched.map(|it| PollFd::new(it, PollFlags::POLLIN)).collect();
@@ -59,10 +94,15 @@ impl Child {
                     // Somebody addressed the child itself. What comes from the terminal is for the master, which tells.
                     Ask::Quit => self.drain(),
                     Ask::Terminate => self.stop(),
+                    Ask::Interrupt if self.heritage.alone => self.stop(),
                     Ask::Interrupt | Ask::Reload | Ask::Reopen | Ask::Upgrade | Ask::Rest | Ask::Child => {}
                 }
             }
-            self.read_channel()?;
+            if self.heritage.alone {
+                self.meet_master();
+            } else {
+                self.read_channel()?;
+            }
             let Some(engine) = &mut self.engine else {
                 if self.ending {
                     return Ok(());
@@ -87,14 +127,8 @@ impl Child {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Ok(()),
                     io::ErrorKind::Interrupted => {}
-                    // Nobody would ever tell us to end: what is under way is finished, and the addresses are freed.
                     io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                        if let (Some(engine), false) = (&self.engine, self.ending) {
-                            engine.log(Level::Alert, "the master process is gone");
-                        }
-                        if !self.ending {
-                            self.drain();
-                        }
+                        self.lose_master();
                         return Ok(());
                     }
                     _ => return Err(format!("recvmsg() failed {}", errno(&error))),
@@ -103,13 +137,59 @@ impl Child {
         }
     }
 
+    /// A master that ends tells its children first; one that was killed leaves them, and clients need not notice.
+    fn lose_master(&mut self) {
+        self.heritage.alone = true;
+        match &self.engine {
+            Some(engine) if !self.ending => {
+                let pid = std::process::id();
+                let message = format!(
+                    "the master process is gone; this process serves on until a new master comes or it is told to end \
+                     (kill -QUIT {pid}, kill -TERM {pid})"
+                );
+                engine.log(Level::Alert, &message);
+            }
+            Some(_) => {}
+            None => self.ending = true,
+        }
+    }
+
+    /// Looks whether a new master has come.
+    fn meet_master(&mut self) {
+        let Some(place) = self.heritage.meeting_place.as_ref().filter(|_| !self.ending) else { return };
+        match adoption::accept_master(place.as_fd(), self.heritage.master_user) {
+            Ok(Some(channel)) => {
+                self.channel = channel;
+                self.heritage.alone = false;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                if let Some(engine) = &self.engine {
+                    engine.log(Level::Alert, &format!("accept() failed {}", errno(&error)));
+                }
+                self.heritage.meeting_place = None;
+            }
+        }
+    }
+
+    /// Gives a new master the sockets.
+    fn bequeath(&self) {
+        let Some(instance) = &self.heritage.instance else { return };
+        let bound = &self.heritage.bound;
+        let mut order = Order::new(instance.clone());
+        order.listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
+        let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
+        // A master that does not take them is gone, which is noticed elsewhere.
+        let _ = self.channel.send_body(Kind::Heritage, &order.encode(), &sockets.collect::<Vec<_>>());
+    }
+
     fn obey(&mut self, mut packet: Packet) -> Result<(), String> {
         match packet.kind {
             Kind::Stop => self.stop(),
             Kind::Drain => self.drain(),
             Kind::Reopen => {
                 let order = decode(&mut packet)?;
-                let (_, files) = sort_out(&order, packet.descriptors)?;
+                let files = sort_out(&order, packet.descriptors)?.files;
                 if let Some(engine) = &self.engine {
                     engine.reopen(files);
                 }
@@ -123,7 +203,8 @@ impl Child {
                 self.channel.send(kind, text).map_err(|error| format!("sendmsg() failed {}", errno(&error)))?;
                 self.ending |= self.engine.is_none();
             }
-            Kind::Descriptors | Kind::Ready | Kind::Refused => {}
+            Kind::Adopt => self.bequeath(),
+            Kind::Descriptors | Kind::Heritage | Kind::Ready | Kind::Refused => {}
         }
         Ok(())
     }
@@ -136,9 +217,12 @@ impl Child {
             let first = lines.into_iter().find(|(level, _)| *level == Level::Emerg).map(|(_, line)| line);
             return Err(first.unwrap_or_else(|| "the child finds the configuration incomplete".to_owned()));
         };
-        let (listeners, files) = sort_out(order, descriptors)?;
+        let Belongings { listeners, files, meeting_place } = sort_out(order, descriptors)?;
         let bound = bind_to_specs(&lowered.listeners, listeners)?;
         let parts = EngineParts { process, lowered, bound: &bound, files };
+        self.heritage.meeting_place = self.heritage.meeting_place.take().or(meeting_place);
+        self.heritage.instance = Some(order.instance.clone());
+        self.heritage.keep(&bound);
         if let Some(engine) = &mut self.engine {
             engine.reload(parts);
             return Ok(());
@@ -156,6 +240,8 @@ impl Child {
 
     fn drain(&mut self) {
         self.ending = true;
+        // An address is free only when nobody has its socket any more.
+        self.heritage.bound.clear();
         if let Some(engine) = &mut self.engine {
             engine.drain();
         }
@@ -163,6 +249,7 @@ impl Child {
 
     fn stop(&mut self) {
         self.ending = true;
+        self.heritage.bound.clear();
         if let Some(engine) = &mut self.engine {
             engine.stop();
         }
@@ -174,8 +261,12 @@ fn decode(packet: &mut Packet) -> Result<Order, String> {
     Order::decode(&body).ok_or_else(|| "the master's order is not understood".to_owned())
 }
 
-/// Sockets by address, and files by path.
-type Belongings = (Vec<(String, Vec<Arc<Listener>>)>, LogFiles);
+/// Sockets by address, files by path, and where a new master would come to.
+struct Belongings {
+    listeners: Vec<(String, Vec<Arc<Listener>>)>,
+    files: LogFiles,
+    meeting_place: Option<OwnedFd>,
+}
 
 fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, String> {
     const MISSING: &str = "a descriptor is missing";
@@ -193,7 +284,8 @@ fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, Stri
     for path in &order.logs {
         files.files.insert(path.clone(), File::from(descriptors.next().ok_or(MISSING)?));
     }
-    Ok((listeners, files))
+    let meeting_place = if order.meeting_place { Some(descriptors.next().ok_or(MISSING)?) } else { None };
+    Ok(Belongings { listeners, files, meeting_place })
 }
 
 fn bind_to_specs(
@@ -214,24 +306,11 @@ fn bind_to_specs(
 /// Goes where the configuration says and becomes who it says.
 fn settle_in(plan: &ChildPlan) -> Result<(), String> {
     if let Some(owner) = &plan.owner {
-        become_owner(owner)?;
+        become_owner(owner, plan.transparent)?;
     }
     if let Some(path) = &plan.working_directory {
         std::env::set_current_dir(path)
             .map_err(|error| format!("chdir(\"{}\") failed {}", path.display(), errno(&error)))?;
     }
     Ok(())
-}
-
-fn become_owner(owner: &Owner) -> Result<(), String> {
-    let failed = |call: &str, error: nix::errno::Errno| format!("{call} failed {}", errno(&error.into()));
-    let stays = (owner.user, owner.group) == (nix::unistd::geteuid(), nix::unistd::getegid());
-    // The order matters: who has given up the user's rights cannot change groups any more.
-    match nix::unistd::initgroups(&owner.name, owner.group) {
-        // Root of a user namespace may not set groups (user_namespaces(7)), and who stays who it is has none to give up.
-        Err(nix::errno::Errno::EPERM) if stays => {}
-        set => set.map_err(|error| failed("initgroups()", error))?,
-    }
-    nix::unistd::setgid(owner.group).map_err(|error| failed(&format!("setgid({})", owner.group), error))?;
-    nix::unistd::setuid(owner.user).map_err(|error| failed(&format!("setuid({})", owner.user), error))
 }

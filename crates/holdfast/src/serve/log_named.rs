@@ -60,8 +60,9 @@ impl NamedLogs {
                 continue;
             }
             if let Err(error) = self.write_batch(path, lines, now, trouble) {
-                let lost = lines.iter().filter(|&&byte| byte == b'\n').count() as u64;
-                trouble.note(lost, || format!("open() \"{}\" failed {}", path.display(), errno(&error)));
+                trouble.note(line_count(lines).into(), || {
+                    format!("open() \"{}\" failed {}", path.display(), errno(&error))
+                });
             }
         }
     }
@@ -71,11 +72,18 @@ impl NamedLogs {
             Output::new(open_log(path)?).write(lines, None, path, trouble);
             return Ok(());
         }
-        self.make_room(path);
-        let fresh = || Known { output: None, uses: 0, used_at: now, checked_at: now };
-        let known = self.known.entry(path.to_path_buf()).or_insert_with(fresh);
+        let Some(known) = self.known.get_mut(path) else {
+            // Only what can be opened may take the place of another file.
+            let mut output = Output::new(open_log(path)?);
+            output.write(lines, None, path, trouble);
+            self.make_room();
+            let output = Some(output).filter(|_| line_count(lines) >= self.cache.uses_min);
+            let known = Known { output, uses: line_count(lines), used_at: now, checked_at: now };
+            self.known.insert(path.to_path_buf(), known);
+            return Ok(());
+        };
         known.used_at = now;
-        known.uses = known.uses.saturating_add(1);
+        known.uses = known.uses.saturating_add(line_count(lines));
         if now.saturating_duration_since(known.checked_at) >= self.cache.valid {
             known.output = known.output.take().filter(|output| has_name(output, path));
             known.checked_at = now;
@@ -90,8 +98,8 @@ impl NamedLogs {
     }
 
     /// The file that was used longest ago makes room for another one.
-    fn make_room(&mut self, path: &Path) {
-        if self.known.len() < self.cache.open_max || self.known.contains_key(path) {
+    fn make_room(&mut self) {
+        if self.known.len() < self.cache.open_max {
             return;
         }
         let oldest = self.known.iter().min_by_key(|(_, known)| known.used_at).map(|(path, _)| path.clone());
@@ -99,6 +107,11 @@ impl NamedLogs {
             self.known.remove(&oldest);
         }
     }
+}
+
+/// Uses of a file, as `min_uses` counts them.
+fn line_count(lines: &[u8]) -> u32 {
+    u32::try_from(lines.iter().filter(|&&byte| byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
 /// Whether the name still leads to the file that is open.
@@ -151,6 +164,18 @@ mod tests {
         assert_eq!(open_files(&rarely), 0, "once is not often enough");
         write(&mut rarely, folder, &["a"], begun);
         assert_eq!(open_files(&rarely), 1);
+        write(&mut rarely, folder, &["b", "b"], begun);
+        assert_eq!(open_files(&rarely), 2, "each line is a use");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_takes_nobodys_place() {
+        let (folder, begun) = (tempfile::tempdir().unwrap(), Instant::now());
+        let folder = folder.path();
+        let mut logs = NamedLogs::new(cache(1, 1));
+        write(&mut logs, folder, &["a"], begun);
+        assert_eq!(write(&mut logs, folder, &["no/such/directory"], begun).lines, 1);
+        assert_eq!((open_files(&logs), logs.known.contains_key(&folder.join("a"))), (1, true));
     }
 
     #[test]

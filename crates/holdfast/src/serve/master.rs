@@ -4,11 +4,13 @@
 mod offspring;
 mod upgrade;
 
-use super::channel::Kind;
+use super::adoption;
+use super::channel::{Channel, Kind};
 use super::log_files::{Journal, LogFiles};
 use super::order::{Remembering, Texts};
 use super::pid_file::PidFile;
 use super::sockets::{Bound, Sockets};
+use super::temp_directories::make_temp_directories;
 use crate::instance::Instance;
 use crate::process::Process;
 use crate::report::{self, errno};
@@ -18,6 +20,7 @@ use gateway::Level;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use offspring::{Offspring, Word};
 use std::cell::RefCell;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upgrade::Takeover;
@@ -73,6 +76,10 @@ struct Master<'a> {
     successor: Option<Offspring>,
     /// Those that finish what they have begun.
     retiring: Vec<Offspring>,
+    /// Where the children can be reached when this process is gone.
+    meeting_place: Option<OwnedFd>,
+    /// Children of a dead master, whose sockets this one has. They finish when the first child of its own serves.
+    adopted: Vec<Channel>,
     /// Another HUP came while one was being carried out.
     again: bool,
     ending: Ending,
@@ -94,9 +101,16 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     // Sockets of many ports are all open here; the children inherit the limit.
     let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
     let files = LogFiles::open(&prepared)?;
+    make_temp_directories(&prepared)?;
     let journal = Journal::new(&process.error_logs, &files);
     let takeover = Takeover::at_start();
-    let (sockets, troubles) = Sockets::inherited();
+    let (mut sockets, mut troubles) = Sockets::inherited();
+    let adopted = adoption::adopt_by_pid_file(&process.pid_path, &mut sockets);
+    let meeting_place = adoption::open_meeting_place().inspect_err(|error| {
+        troubles
+            .push(format!("if this process dies, its children cannot be reached: socket() failed {}", errno(error)));
+    });
+    let meeting_place = meeting_place.ok();
     let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;
     for warning in troubles.iter().chain(&opened.warnings) {
         report::warn_at_start(process, warning);
@@ -104,7 +118,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     }
     let pid_file = PidFile::write(&process.pid_path)?;
     let plan = Rc::new(Plan { prepared, texts: loader.texts, bound: RefCell::new(opened.bound) });
-    let child = Offspring::start(&plan, instance, &journal, &files)?;
+    let child = Offspring::start(&plan, instance, &journal, &files, meeting_place.as_ref())?;
     let mut master = Master {
         instance,
         lasting,
@@ -115,6 +129,8 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         child: None,
         successor: Some(child),
         retiring: Vec::new(),
+        meeting_place,
+        adopted,
         again: false,
         ending: Ending::Not,
         pause: PAUSE_MIN,
@@ -122,6 +138,8 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         takeover,
     };
     let outcome = master.supervise(&signals, ready);
+    // Only a master that dies leaves children behind that go on.
+    master.everybody().for_each(|one| one.tell(Kind::Stop));
     master.sockets.close();
     outcome
 }
@@ -145,6 +163,9 @@ impl Master<'_> {
             }
             self.bury(ready.is_some())?;
             self.bury_newcomer();
+            if self.child.is_some() {
+                self.look_after_predecessor();
+            }
             self.look_at_the_clock();
             let nobody = self.child.is_none() && self.successor.is_none() && self.retiring.is_empty();
             if self.ending != Ending::Not && nobody {
@@ -226,6 +247,7 @@ impl Master<'_> {
             return Err("the configuration is refused, the old one stays".to_owned());
         };
         let files = LogFiles::open(&prepared)?;
+        make_temp_directories(&prepared)?;
         let opened = self.sockets.open(&lowered.listeners, process.child.workers)?;
         for warning in &opened.warnings {
             self.journal.log(Level::Warn, warning);
@@ -240,7 +262,8 @@ impl Master<'_> {
         match &mut self.child {
             Some(child) if same => child.offer(&plan, self.instance, &files),
             _ => {
-                self.successor = Some(Offspring::start(&plan, self.instance, &self.journal, &files)?);
+                let place = self.meeting_place.as_ref();
+                self.successor = Some(Offspring::start(&plan, self.instance, &self.journal, &files, place)?);
                 self.respawn_at = None;
                 Ok(())
             }
@@ -287,6 +310,7 @@ impl Master<'_> {
                 }
                 self.retiring.extend(old);
                 self.take_on(plan);
+                self.relieve_adopted();
             }
             Some(Word::Refused(plan, message)) if starting => {
                 self.sockets.discard(&plan.bound.borrow());
@@ -300,6 +324,14 @@ impl Master<'_> {
         }
         self.once_more();
         Ok(())
+    }
+
+    /// Children of a dead master finish what they have begun, now that a child of this one serves.
+    fn relieve_adopted(&mut self) {
+        for child in self.adopted.drain(..) {
+            self.journal.log(Level::Notice, "a worker process of a dead master has handed over, and finishes");
+            let _ = child.send(Kind::Drain, "");
+        }
     }
 
     /// From now on this configuration holds.
@@ -377,8 +409,9 @@ impl Master<'_> {
 
     /// Starts a child with the configuration that holds.
     fn start_child(&mut self) {
-        let started = LogFiles::open(&self.plan.prepared)
-            .and_then(|files| Offspring::start(&self.plan, self.instance, &self.journal, &files));
+        let started = LogFiles::open(&self.plan.prepared).and_then(|files| {
+            Offspring::start(&self.plan, self.instance, &self.journal, &files, self.meeting_place.as_ref())
+        });
         match started {
             Ok(child) => self.successor = Some(child),
             Err(message) => {

@@ -2,6 +2,7 @@
 //! for its word; the master opens sockets and logs and starts a child, which does the work; with `master_process off` one
 //! process does everything. Nothing is forked: every process is this program started anew, told its part by a variable.
 
+mod adoption;
 mod channel;
 mod child;
 mod ended;
@@ -13,12 +14,17 @@ mod log_writer;
 mod master;
 mod order;
 mod pid_file;
+mod privileges;
 mod queue_watch;
 mod single;
 mod sockets;
 mod syslog;
+mod temp_directories;
 
+pub(crate) use adoption::tell_left_behind;
 pub(crate) use log_files::LogFiles;
+pub(crate) use pid_file::{Written, read as read_pid_file};
+pub(crate) use temp_directories::make_temp_directories;
 
 use crate::instance::Instance;
 use crate::verdict::{Lasting, prepare};

@@ -45,7 +45,7 @@ impl conf::Loader for Texts {
     }
 }
 
-/// One order. Descriptors come in the order of `listeners`, and then of `logs`.
+/// One order. Descriptors come in the order of `listeners`, then of `logs`, and the meeting place last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     /// What is configured.
@@ -56,9 +56,17 @@ pub(super) struct Order {
     pub(super) listeners: Vec<(String, usize)>,
     /// Paths of logs.
     pub(super) logs: Vec<PathBuf>,
+    /// A socket is there at which the child can be reached should its master die.
+    pub(super) meeting_place: bool,
 }
 
 impl Order {
+    /// Nothing yet.
+    pub(super) fn new(instance: Instance) -> Self {
+        let (texts, listeners, logs) = (Texts::default(), Vec::new(), Vec::new());
+        Self { instance, texts, listeners, logs, meeting_place: false }
+    }
+
     /// For the wire.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -88,6 +96,7 @@ impl Order {
             put_count(&mut out, *count);
         }
         put_paths(&mut out, &self.logs);
+        put_count(&mut out, usize::from(self.meeting_place));
         out
     }
 
@@ -103,8 +112,9 @@ impl Order {
         let masks = from.list(|from| Some((from.path()?, from.list(Reader::path)?)))?;
         let listeners = from.list(|from| Some((from.string()?, from.count()?)))?;
         let logs = from.list(Reader::path)?;
+        let meeting_place = from.count()? > 0;
         let texts = Texts { files: files.into_iter().collect(), masks: masks.into_iter().collect() };
-        from.left.is_empty().then_some(Self { instance, texts, listeners, logs })
+        from.left.is_empty().then_some(Self { instance, texts, listeners, logs, meeting_place })
     }
 }
 
@@ -173,6 +183,7 @@ mod tests {
             texts,
             listeners: vec![("127.0.0.1:80".to_owned(), 1), ("unix:/s".to_owned(), 2)],
             logs: vec!["/l".into()],
+            meeting_place: true,
         };
         let bytes = order.encode();
         assert_eq!(Order::decode(&bytes), Some(order));

@@ -1,10 +1,14 @@
 //! `master_process off`: one process does everything, signals included. For development, containers and quick mode; it
-//! keeps its privileges and its number of workers for life.
+//! keeps its privileges (but in quick mode) and its number of workers for life.
 
+use super::adoption;
+use super::channel::Kind;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::pid_file::PidFile;
+use super::privileges::become_owner;
 use super::sockets::Sockets;
+use super::temp_directories::make_temp_directories;
 use crate::instance::Instance;
 use crate::report;
 use crate::signals::{Ask, Signals};
@@ -40,19 +44,28 @@ pub(super) fn run(
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", report::errno(&error)))?;
     let limit = set_descriptor_limit(process);
     let files = LogFiles::open(&prepared)?;
+    make_temp_directories(&prepared)?;
     let (mut sockets, troubles) = Sockets::inherited();
+    let adopted = adoption::adopt_by_pid_file(&process.pid_path, &mut sockets);
     let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;
     for warning in opened.warnings.iter().chain(&limit).chain(&troubles) {
         report::warn_at_start(process, warning);
         shared.error_log().log(Level::Warn, warning);
     }
     let pid_file = PidFile::write(&process.pid_path)?;
+    if let (Some(owner), true) = (&process.child.owner, instance.text.is_some()) {
+        // In quick mode nobody has said who it should run as, and all that root was needed for is open.
+        become_owner(owner, process.child.transparent)?;
+    }
     let parts = EngineParts { process, lowered, bound: &opened.bound, files };
     let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
     for trouble in sockets.keep(opened.bound) {
         engine.log(Level::Error, &trouble);
     }
     sockets.shared = false;
+    for child in adopted {
+        let _ = child.send(Kind::Drain, "");
+    }
     engine.log(Level::Notice, "holdfast serves, in one process");
     ready();
     let mut single = Single { instance, lasting, sockets, engine, prepared, pid_file, ending: false };
@@ -122,6 +135,7 @@ impl Single<'_> {
             return Err("the configuration is refused, the old one stays".to_owned());
         };
         let files = LogFiles::open(&prepared)?;
+        make_temp_directories(&prepared)?;
         let opened = self.sockets.open(&lowered.listeners, process.child.workers)?;
         for warning in &opened.warnings {
             self.engine.log(Level::Warn, warning);

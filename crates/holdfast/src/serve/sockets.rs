@@ -119,6 +119,15 @@ impl Sockets {
         troubles
     }
 
+    /// Sockets that another process has opened, beside those that are known already.
+    pub(super) fn take_over(&mut self, bound: Vec<Bound>) {
+        for new in bound {
+            if self.known(&new.address).is_none() {
+                self.bound.push(new);
+            }
+        }
+    }
+
     /// Closes everything, at the end.
     pub(super) fn close(&mut self) {
         let _ = self.keep(Vec::new());

@@ -6,12 +6,12 @@ use crate::process::ChildPlan;
 use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
 use crate::serve::log_files::{Journal, LogFiles};
-use crate::serve::order::{Order, Texts};
+use crate::serve::order::Order;
 use crate::serve::{ROLE, Role};
 use gateway::Level;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus, Stdio};
@@ -47,6 +47,7 @@ impl Offspring {
         instance: &Instance,
         journal: &Journal,
         files: &LogFiles,
+        meeting_place: Option<&OwnedFd>,
     ) -> Result<Self, String> {
         let failed = |error: io::Error| format!("the child could not be started {}", errno(&error));
         let (channel, theirs) = Channel::pair().map_err(failed)?;
@@ -60,18 +61,31 @@ impl Offspring {
         }
         let process = command.spawn().map_err(failed)?;
         let mut child = Self { process, channel, offered: None, since: Instant::now(), hung_up: false };
-        child.offer(plan, instance, files)?;
+        child.offer_with(plan, instance, files, meeting_place)?;
         Ok(child)
     }
 
     /// Hands over a configuration with its sockets and logs.
     pub(super) fn offer(&mut self, plan: &Rc<Plan>, instance: &Instance, files: &LogFiles) -> Result<(), String> {
+        self.offer_with(plan, instance, files, None)
+    }
+
+    fn offer_with(
+        &mut self,
+        plan: &Rc<Plan>,
+        instance: &Instance,
+        files: &LogFiles,
+        meeting_place: Option<&OwnedFd>,
+    ) -> Result<(), String> {
         let bound = plan.bound.borrow();
         let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
         let mut descriptors: Vec<BorrowedFd<'_>> = sockets.collect();
         let listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
-        let mut order = Order { instance: instance.clone(), texts: plan.texts.clone(), listeners, logs: Vec::new() };
+        let mut order = Order::new(instance.clone());
+        (order.texts, order.listeners) = (plan.texts.clone(), listeners);
         add_logs(files, &mut order, &mut descriptors);
+        order.meeting_place = meeting_place.is_some();
+        descriptors.extend(meeting_place.map(|place| place.as_fd()));
         let sent = self.channel.send_body(Kind::Configure, &order.encode(), &descriptors);
         sent.map_err(|error| format!("the child takes no orders {}", errno(&error)))?;
         self.offered = Some(Rc::clone(plan));
@@ -80,8 +94,7 @@ impl Offspring {
 
     /// Hands over newly opened logs.
     pub(super) fn reopen(&mut self, instance: &Instance, files: &LogFiles) {
-        let mut order =
-            Order { instance: instance.clone(), texts: Texts::default(), listeners: Vec::new(), logs: Vec::new() };
+        let mut order = Order::new(instance.clone());
         let mut descriptors = Vec::new();
         add_logs(files, &mut order, &mut descriptors);
         // A child that takes no orders is about to end, which is noticed elsewhere.

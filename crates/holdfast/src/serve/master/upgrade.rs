@@ -7,6 +7,7 @@ use crate::report::errno;
 use crate::serve::ROLE;
 use crate::serve::channel::Kind;
 use crate::serve::sockets::{Handover, INHERITED};
+use crate::serve::tell_left_behind;
 use gateway::Level;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -34,6 +35,11 @@ impl Takeover {
 
     pub(super) fn shares_sockets(&self) -> bool {
         self.newcomer.is_some() || self.predecessor_lives()
+    }
+
+    /// The program that handed over has ended since this was last asked: its pid.
+    fn predecessor_ended(&mut self) -> Option<u32> {
+        if self.predecessor_lives() { None } else { self.predecessor.take() }
     }
 
     fn predecessor_lives(&self) -> bool {
@@ -107,11 +113,23 @@ impl Master<'_> {
         let Ok(Some(status)) = newcomer.try_wait() else { return };
         let message = format!("new binary process {} has ended: {status}", newcomer.id());
         self.journal.log(if status.success() { Level::Notice } else { Level::Alert }, &message);
+        // If it was killed, its children go on beside ours.
+        tell_left_behind(newcomer.id(), false);
         self.takeover.newcomer = None;
         self.take_name_back();
         if self.takeover.rests && self.ending == super::Ending::Not {
             self.takeover.rests = false;
             self.start_child();
+        }
+    }
+
+    /// If the program before this one was killed, its children go on with its configuration until they are told.
+    pub(super) fn look_after_predecessor(&mut self) {
+        if let Some(pid) = self.takeover.predecessor_ended()
+            && tell_left_behind(pid, false)
+        {
+            let message = format!("process {pid}, which handed over, has died; its worker processes finish");
+            self.journal.log(Level::Notice, &message);
         }
     }
 

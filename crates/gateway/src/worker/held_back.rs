@@ -1,0 +1,86 @@
+//! Connections that are closed as soon as their log lines are written: who has seen the end of a connection finds its line in
+//! the file. The response is with the client already; only the FIN waits, for about as long as a write takes.
+
+use super::{Body, Worker};
+use crate::close::CloseReason;
+use crate::connection::Connection;
+use crate::worker::LingerPlan;
+use reactor::{Millis, TaskId};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+/// A disk that does not take lines holds no connection for longer than it holds lines under load.
+const HELD_MAX_MS: u64 = 100;
+
+/// A connection that is to be closed.
+pub(super) struct HeldBack {
+    connection: Box<Connection>,
+    reason: CloseReason,
+    linger: Option<LingerPlan>,
+    /// The collection that has its lines.
+    collection: u64,
+}
+
+impl Worker {
+    /// Closes a connection, or begins to linger on it, once its lines are written.
+    pub(super) fn close_after_lines(
+        self: &Rc<Self>,
+        connection: Box<Connection>,
+        reason: CloseReason,
+        linger: Option<LingerPlan>,
+    ) {
+        let bell = &self.shared.log_bell;
+        let gone = matches!(reason, CloseReason::ClientAborted | CloseReason::ClientClosed);
+        if gone || !connection.line_waits.get() || !bell.is_attended() {
+            return self.close_or_linger(connection, reason, linger);
+        }
+        let task = connection.task;
+        self.reactor.set_deadline(task, Some(Millis(self.reactor.now().0 + HELD_MAX_MS)));
+        self.held_back.borrow_mut().push(task);
+        // The flag first: a collection that ends after it tells us.
+        self.shared.workers[self.index as usize].awaits_lines.store(true, Ordering::SeqCst);
+        let collection = bell.hurry();
+        self.put(task, Body::HeldBack(Box::new(HeldBack { connection, reason, linger, collection })));
+    }
+
+    /// Something has happened to a connection that is held back: its lines are written, its time is over, or the client is
+    /// heard of, which changes nothing.
+    pub(super) fn step_held_back(self: &Rc<Self>, held: Box<HeldBack>) {
+        let task = held.connection.task;
+        let over = self.reactor.take_deadline_fired(task);
+        if !over && !self.shared.log_bell.is_done(held.collection) {
+            return self.put(task, Body::HeldBack(held));
+        }
+        self.held_back.borrow_mut().retain(|other| *other != task);
+        let HeldBack { connection, reason, linger, .. } = *held;
+        self.close_or_linger(connection, reason, linger);
+    }
+
+    /// A collection has ended: those whose lines it wrote are closed, and for the others there is another one.
+    pub(super) fn lines_are_written(self: &Rc<Self>) {
+        let all: Vec<TaskId> = self.held_back.take();
+        let mut left = Vec::new();
+        for task in all {
+            let mut bodies = self.bodies.borrow_mut();
+            let Some(body) = bodies.get_mut(task.index as usize) else { continue };
+            match std::mem::replace(body, Body::Free) {
+                Body::HeldBack(held) if held.connection.task == task => {
+                    if !self.shared.log_bell.is_done(held.collection) {
+                        *body = Body::HeldBack(held);
+                        left.push(task);
+                        continue;
+                    }
+                    drop(bodies);
+                    let HeldBack { connection, reason, linger, .. } = *held;
+                    self.close_or_linger(connection, reason, linger);
+                }
+                other => *body = other,
+            }
+        }
+        if !left.is_empty() {
+            self.held_back.borrow_mut().append(&mut left);
+            self.shared.workers[self.index as usize].awaits_lines.store(true, Ordering::SeqCst);
+            self.shared.log_bell.hurry();
+        }
+    }
+}

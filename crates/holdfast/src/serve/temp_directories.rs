@@ -1,0 +1,153 @@
+//! Directories for temporary files: made while this process still may, for the user who will write there. A worker makes
+//! none below a directory of root's, and would answer each large request with 500.
+
+use crate::process::Owner;
+use crate::report::errno;
+use crate::verdict::Prepared;
+use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// What an owner needs to make files.
+const OWNER_MODE: u32 = 0o700;
+/// Anybody may make files there, and nobody may remove those of others: /tmp.
+const STICKY: u32 = 0o1000;
+/// The right to pass through a directory, for all but its owner. An ACL that lets another user pass sets the group's bit, too.
+const OTHERS_PASS: u32 = 0o011;
+
+/// Makes what a configuration needs; the error is nginx's message. A start, a reload and `-t` all come here.
+pub(crate) fn make_temp_directories(prepared: &Prepared) -> Result<(), String> {
+    let owner = prepared.process.as_ref().and_then(|process| process.child.owner.as_ref());
+    let prefix = &prepared.loaded.prefix;
+    for directory in prepared.lowered.iter().flat_map(|lowered| &lowered.temp_directories) {
+        if directory.parent() == Some(prefix) {
+            // As with the logs, the prefix is ours to make. Should this fail, the next call says why.
+            let _ = std::fs::create_dir_all(prefix);
+        }
+        make(directory, owner)?;
+    }
+    Ok(())
+}
+
+/// Makes one directory, one level deep, and gives it to its owner.
+fn make(path: &Path, owner: Option<&Owner>) -> Result<(), String> {
+    let failed = |call: &str, error: Errno| format!("{call} \"{}\" failed {}", path.display(), errno(&error.into()));
+    match rustix::fs::mkdir(path, Mode::from_raw_mode(OWNER_MODE)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(failed("mkdir()", error)),
+    }
+    let directory = open(path)?;
+    let Some(owner) = owner else {
+        let rights = Access::WRITE_OK | Access::EXEC_OK;
+        return rustix::fs::accessat(&directory, c".", rights, AtFlags::EACCESS)
+            .map_err(|error| failed("access()", error));
+    };
+    if let Some(closed) = closed_ancestor(path, owner) {
+        return Err(format!(
+            "\"{}\" cannot be used for temporary files: user \"{}\" may not pass through \"{}\"",
+            path.display(),
+            owner.name.to_string_lossy(),
+            closed.display()
+        ));
+    }
+    let status = rustix::fs::fstat(&directory).map_err(|error| failed("fstat()", error))?;
+    let mut mode = status.st_mode;
+    if mode & STICKY != 0 {
+        return Ok(());
+    }
+    if status.st_uid != owner.user.as_raw() {
+        let user = Uid::from_raw(owner.user.as_raw());
+        rustix::fs::fchown(&directory, Some(user), None::<Gid>).map_err(|error| failed("chown()", error))?;
+        // What its former owner gave others does not count.
+        mode = OWNER_MODE;
+    }
+    if mode & OWNER_MODE != OWNER_MODE || mode != status.st_mode {
+        let mode = Mode::from_raw_mode((mode | OWNER_MODE) & 0o7777);
+        rustix::fs::fchmod(&directory, mode).map_err(|error| failed("chmod()", error))?;
+    }
+    Ok(())
+}
+
+/// Opens a directory, so that what is changed is what was looked at. A link is followed only if root made it: behind any other
+/// stands what its maker wants to own.
+fn open(path: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NOTDIR) if is_link_of_root(path) => rustix::fs::open(path, flags, Mode::empty()),
+        opened => opened,
+    };
+    opened.map_err(|error| format!("open() \"{}\" failed {}", path.display(), errno(&error.into())))
+}
+
+fn is_link_of_root(path: &Path) -> bool {
+    rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink && status.st_uid == 0)
+}
+
+/// The first directory above a path that certainly keeps a user out. What only an ACL or a group could tell passes.
+fn closed_ancestor<'a>(path: &'a Path, owner: &Owner) -> Option<&'a Path> {
+    if owner.user.is_root() {
+        return None;
+    }
+    let above = path.ancestors().skip(1).filter(|above| above.as_os_str() != OsStr::new(""));
+    let closed = |above: &&Path| {
+        std::fs::metadata(above).is_ok_and(|data| data.uid() != owner.user.as_raw() && data.mode() & OTHERS_PASS == 0)
+    };
+    above.filter(closed).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::unistd::{Gid, Uid, geteuid};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).expect("made").mode() & 0o7777
+    }
+
+    #[test]
+    fn makes_one_level_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("body");
+        make(&path, None).unwrap();
+        assert_eq!(mode(&path), 0o700);
+        make(&path, None).unwrap();
+        let deep = make(&folder.path().join("no/such"), None).unwrap_err();
+        assert!(deep.starts_with("mkdir() \"") && deep.ends_with("failed (2: No such file or directory)"), "{deep}");
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let file = make(&folder.path().join("file"), None).unwrap_err();
+        assert!(file.ends_with("failed (20: Not a directory)"), "{file}");
+    }
+
+    #[test]
+    fn gives_a_directory_to_its_owner_and_leaves_shared_ones() {
+        if !geteuid().is_root() {
+            eprintln!("SKIPPED: only root gives directories away");
+            return;
+        }
+        let owner = Owner { name: c"someone".into(), user: Uid::from_raw(4711), group: Gid::from_raw(4711) };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("body");
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let closed = make(&path, Some(&owner)).unwrap_err();
+        assert!(closed.contains("user \"someone\" may not pass through"), "{closed}");
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o500)).unwrap();
+        make(&path, Some(&owner)).unwrap();
+        assert_eq!((std::fs::metadata(&path).unwrap().uid(), mode(&path)), (4711, 0o700));
+        let shared = folder.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777)).unwrap();
+        make(&shared, Some(&owner)).unwrap();
+        assert_eq!((std::fs::metadata(&shared).unwrap().uid(), mode(&shared)), (0, 0o1777));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        make(&link, Some(&owner)).unwrap();
+        std::os::unix::fs::lchown(&link, Some(4711), None).unwrap();
+        assert!(make(&link, Some(&owner)).is_err(), "a link that somebody else made");
+    }
+}
