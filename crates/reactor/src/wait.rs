@@ -32,6 +32,12 @@ impl Interest {
         Self(self.0 | other.0)
     }
 
+    /// The rest of it, where no room is waited for.
+    #[must_use]
+    pub const fn without_write(self) -> Self {
+        Self(self.0 & !flag::WRITABLE)
+    }
+
     /// Whether it includes all of another one.
     pub const fn includes(self, other: Self) -> bool {
         self.0 & other.0 == other.0

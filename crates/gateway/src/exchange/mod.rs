@@ -59,13 +59,14 @@ use crate::tunnel::{Tunnel, TunnelStart};
 use crate::worker::executor::{self, Desk};
 use crate::worker::{LingerPlan, Worker};
 use body::RequestBody;
+use computed::ClientLeft;
 use downstream::Downstream;
 use files::Prefetched;
 use http1::{BodyFraming, Method, RequestError};
 use proxy::Attempts;
 use reactor::{Millis, PeerAddress, TaskId};
 use redirect::Redirect;
-use reply::Reply;
+use reply::{Reply, ReplyBody};
 use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
@@ -146,6 +147,8 @@ pub(crate) struct Exchange {
     carried_type: Option<Box<[u8]>>,
     /// `error_page` has no more say.
     pub(crate) error_pages_done: bool,
+    /// `proxy_ignore_client_abort` of the proxy that it uses: a client that leaves ends no wait.
+    abort_ignored: bool,
     /// The request's body was refused: it is neither measured again nor passed on.
     pub(crate) body_refused: bool,
     /// The request's body, for further attempts and proxies.
@@ -241,6 +244,7 @@ impl Exchange {
             carried: Vec::new(),
             carried_type: None,
             error_pages_done: false,
+            abort_ignored: false,
             body_refused: false,
             replay: ReplayBody::None,
             prefetched: None,
@@ -307,12 +311,21 @@ impl Exchange {
                     self.target.location = None;
                     self.route_location()
                 }
+                Step::Reply(Reply { status, body: ReplyBody::ToNobody, .. }) => return self.leave_unanswered(status),
                 Step::Reply(reply) => match self.error_page(&reply) {
                     Some(page) => page,
                     None => return self.deliver(reply).await,
                 },
             }
         }
+    }
+
+    /// U13: nobody is there to be answered.
+    fn leave_unanswered(&mut self, status: u16) -> Served {
+        self.status = status;
+        self.close = Some(CloseReason::ClientAborted);
+        self.down.keepalive = false;
+        Served::Responded
     }
 
     /// From the head to a location.
@@ -393,8 +406,10 @@ impl Exchange {
         match &location.content {
             Content::Proxy(plan) => {
                 self.proxy_place = 0;
-                let held = self.hold_members(plan).await;
-                self.proxy(plan, held).await
+                match self.hold_members(plan).await {
+                    Ok(held) => self.proxy(plan, held).await,
+                    Err(ClientLeft) => self.client_left(),
+                }
             }
             Content::Computed(plan) => self.proxy_computed(plan).await,
             Content::Return(plan) => self.return_step(plan),

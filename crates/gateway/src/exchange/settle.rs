@@ -2,6 +2,7 @@
 //! closed.
 
 use super::patience::Patience;
+use super::waiting::Wants;
 use super::{Exchange, Next, Served};
 use crate::access_log::{AccessLog, LineName};
 use crate::close::{CloseReason, CloseSide};
@@ -16,6 +17,7 @@ use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
 use crate::worker::{LingerPlan, Worker};
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Method};
+use reactor::{Interest, Woken};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -78,6 +80,10 @@ impl Exchange {
     pub(super) async fn settle(&mut self) -> Result<(), CloseReason> {
         self.send_trailers();
         let sent = self.finish_sending().await;
+        if sent == Err(CloseReason::ClientAborted) && self.down.bytes_sent == 0 && self.down.head_begun {
+            // As in nginx: of a response of which nothing has left, the client's leaving is what there is to say.
+            self.status = 499;
+        }
         if !self.body.is_done()
             && self.down.keepalive
             && sent.is_ok()
@@ -152,9 +158,13 @@ impl Exchange {
             }
             let timeout = self.client_plan().send_timeout;
             let left = patience.left(self.down.waiting_bytes(), timeout, self.worker.reactor.now());
-            if self.wait(left).await && !self.down.connection.stream.is_writable() {
-                self.client_log("client timed out (110: Connection timed out) while sending to client");
-                return Err(CloseReason::SendTimeout);
+            match self.wait(Wants::of_client(Interest::WRITE), left).await {
+                Woken::Ready => {}
+                Woken::Deadline => {
+                    self.client_log("client timed out (110: Connection timed out) while sending to client");
+                    return Err(CloseReason::SendTimeout);
+                }
+                Woken::PeerGone => return Err(CloseReason::ClientAborted),
             }
         }
     }
@@ -171,13 +181,20 @@ impl Exchange {
                 }
                 Ok(super::body::BodyRead::Data) => {}
                 Ok(super::body::BodyRead::NotReady) => {
-                    if self.wait(timeout).await && !self.down.connection.stream.is_readable() {
+                    if self.wait(Wants::of_client(Interest::READ), timeout).await == Woken::Deadline {
                         return Err(CloseReason::BodyTimeout);
                     }
                 }
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
         }
+    }
+
+    /// `$request_completion`: the client's socket has taken a whole response.
+    pub(super) fn is_completed(&self) -> bool {
+        let cut =
+            matches!(self.close, Some(CloseReason::Truncated | CloseReason::ClientAborted | CloseReason::SendTimeout));
+        self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
     }
 
     /// Counts the response by its status. A client that left before there was one has status 499.
