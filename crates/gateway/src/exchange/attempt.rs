@@ -238,6 +238,12 @@ impl Exchange {
                 // that answer is worth more than the news that it did not listen to the end.
                 HeadStep::Waiting => {}
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
+                HeadStep::Refused => {
+                    up.discard(DiscardReason::Cancelled);
+                    self.close = Some(CloseReason::ClientAborted);
+                    self.down.keepalive = false;
+                    return AttemptEnd::Served;
+                }
                 HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
                 HeadStep::Failed(failure, reason, discard) => {

@@ -99,6 +99,8 @@ pub(crate) enum Refusal {
     Malformed(RequestError),
     /// `client_header_timeout`.
     HeadTimeout,
+    /// The client has left in the middle of its head.
+    ClientLeft,
     /// `memory_budget`; the worker has said so.
     OutOfMemory,
 }
@@ -435,6 +437,10 @@ impl Exchange {
             Refusal::HeadTimeout => {
                 self.client_log("client timed out (110: Connection timed out) while reading client request headers");
                 (408, CloseReason::HeadTimeout)
+            }
+            Refusal::ClientLeft => {
+                self.client_log("client prematurely closed connection while reading client request headers");
+                return Step::Reply(Reply::to_nobody(400));
             }
             Refusal::OutOfMemory => {
                 // The built-in page: another one could need an upstream, and the memory for it.

@@ -1,6 +1,7 @@
 //! The end of an exchange: the rest of the response is sent, the line is logged, and the connection is kept, lingered on or
 //! closed.
 
+use super::body::{BodyError, BodyRead};
 use super::patience::Patience;
 use super::waiting::Wants;
 use super::{Exchange, Next, Served};
@@ -20,10 +21,14 @@ use http1::{FieldId, Method};
 use reactor::{Interest, Woken};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Bytes of an unread request body that are read and dropped to keep a connection: a round trip or two. For more, closing
-/// is cheaper for both.
+/// Bytes of an unread request body that are read and dropped to keep a connection, with a length or in chunks: a round trip
+/// or two. For more, closing is cheaper for both.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+
+/// The longest time for that, as nginx's default for `lingering_time`: a byte now and then would hold the connection for days.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 
 impl Exchange {
     /// Decides, before a head is encoded, whether the connection goes on after this response.
@@ -52,7 +57,7 @@ impl Exchange {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::MemoryBudget);
         }
-        if self.down.keepalive && !self.body.is_done() && !self.body.is_shorter_than(DRAIN_BYTES_MAX) {
+        if self.down.keepalive && self.body.is_longer_than(DRAIN_BYTES_MAX) {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::BodyUnread);
         }
@@ -80,10 +85,6 @@ impl Exchange {
     pub(super) async fn settle(&mut self) -> Result<(), CloseReason> {
         self.send_trailers();
         let sent = self.finish_sending().await;
-        if sent == Err(CloseReason::ClientAborted) && self.down.bytes_sent == 0 && self.down.head_begun {
-            // As in nginx: of a response of which nothing has left, the client's leaving is what there is to say.
-            self.status = 499;
-        }
         if !self.body.is_done()
             && self.down.keepalive
             && sent.is_ok()
@@ -173,18 +174,23 @@ impl Exchange {
     async fn drain_body(&mut self) -> Result<(), CloseReason> {
         let timeout = self.client_plan().lingering_timeout;
         let begun = self.body.received;
+        let began_at = self.worker.reactor.now();
         loop {
+            if self.worker.reactor.now() > began_at.after(DRAIN_TIME_MAX) {
+                return Err(CloseReason::BodyTimeout);
+            }
             match self.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
-                Ok(super::body::BodyRead::Done) => return Ok(()),
-                Ok(super::body::BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
+                Ok(BodyRead::Done) => return Ok(()),
+                Ok(BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
                     return Err(CloseReason::BodyUnread);
                 }
-                Ok(super::body::BodyRead::Data) => {}
-                Ok(super::body::BodyRead::NotReady) => {
+                Ok(BodyRead::Data) => {}
+                Ok(BodyRead::NotReady) => {
                     if self.wait(Wants::of_client(Interest::READ), timeout).await == Woken::Deadline {
                         return Err(CloseReason::BodyTimeout);
                     }
                 }
+                Err(BodyError::Malformed(_)) => return Err(CloseReason::BadRequest),
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
         }

@@ -15,12 +15,12 @@ const START_MAX: Duration = Duration::from_secs(20);
 const OURS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const THEIRS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Where nginx is: among the peers, or installed.
-pub(crate) fn find_nginx() -> Option<PathBuf> {
-    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join("nginx"));
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin/nginx");
+/// Where a program to compare with is: among the peers, or installed.
+pub(crate) fn find_peer(name: &str) -> Option<PathBuf> {
+    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join(name));
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let installed: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join("nginx")).collect();
+    let installed: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join(name)).collect();
     peers.into_iter().chain([ours]).chain(installed).find(|path| path.is_file())
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
             Self::Ours => "ours",
@@ -83,13 +83,26 @@ impl Sides {
     /// The lines of a side's access log up to the one that has this in it. The text calls the log `{side}.log`.
     pub(crate) fn log_lines(&self, side: Side, last: &str) -> Vec<String> {
         testkit::until("the last line of an access log", || {
-            let text = match side {
-                Side::Ours => self.gateway.access_log(),
-                Side::Nginx => fs::read_to_string(self.gateway.prefix().join("nginx.log")).unwrap_or_default(),
-            };
+            let text = self.log_text(side);
             let end = text.lines().position(|line| line.contains(last)).filter(|_| text.ends_with('\n'))?;
             Some(text.lines().take(end + 1).map(str::to_owned).collect())
         })
+    }
+
+    /// The last line of a side's access log that begins with this, once there is one.
+    pub(crate) fn log_line_of(&self, side: Side, mark: &str) -> String {
+        testkit::until("a line of an access log", || {
+            let text = self.log_text(side);
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            whole.lines().rfind(|line| line.starts_with(mark)).map(str::to_owned)
+        })
+    }
+
+    fn log_text(&self, side: Side) -> String {
+        match side {
+            Side::Ours => self.gateway.access_log(),
+            Side::Nginx => fs::read_to_string(self.gateway.prefix().join("nginx.log")).unwrap_or_default(),
+        }
     }
 
     /// Our error log so far. It is bounded, so somebody has to ask now and then.
