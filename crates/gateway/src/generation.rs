@@ -235,6 +235,8 @@ pub(crate) struct ClientPlan {
     /// Where bodies go that do not fit it.
     pub(crate) body_files: Arc<BodyFiles>,
     pub(crate) body_timeout: Duration,
+    /// `client_half_close`: a FIN is no end.
+    pub(crate) half_close: bool,
     pub(crate) send_timeout: Duration,
     pub(crate) lingering_time: Duration,
     pub(crate) lingering_timeout: Duration,

@@ -3,7 +3,7 @@
 
 use crate::buffer::recycle;
 use http1::outgoing::OutgoingHead;
-use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead};
+use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead, Span};
 
 /// The response head of an upstream. Apart from the request, because it is there much more briefly: most exchanges settle in
 /// the turn in which it comes, and take the same few, warm ones from their worker then.
@@ -69,6 +69,11 @@ impl Request {
     pub(crate) fn keep_partial(&mut self, bytes: &[u8], limits: &Limits) {
         // Parsed for its request line alone: what it says about the rest was said before.
         let _ = http1::request::parse(bytes, limits, &mut self.head);
+        let begin = bytes.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(bytes.len());
+        if self.head.line.is_empty() && !bytes[begin..].contains(&b'\n') {
+            // Nothing but a part of the request line has come: as in nginx it is what the logs show.
+            self.head.line = Span::new(begin, bytes.len());
+        }
         self.keep_refused(bytes);
     }
 

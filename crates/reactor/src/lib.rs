@@ -21,6 +21,7 @@ mod stream;
 mod sys;
 mod task;
 mod timer;
+mod wait;
 
 mod reactor;
 
@@ -42,3 +43,4 @@ pub use scratch::SCRATCH_BYTES;
 pub use stream::{Peeked, Progress, Read, Stream, TcpState};
 pub use task::TaskId;
 pub use timer::Wheel;
+pub use wait::{Awaited, Interest, Leaving, Woken};

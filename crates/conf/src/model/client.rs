@@ -121,6 +121,8 @@ settings! {
             ("off", BodyInFile::Off), ("on", BodyInFile::On), ("clean", BodyInFile::Clean)]);
         /// Whether a body in memory is kept in one piece.
         body_in_single_buffer: bool = false, "client_body_in_single_buffer" => value(parse_flag);
+        /// Whether a client that closes its sending side still waits for its response.
+        half_close: bool = false, "client_half_close" => value(parse_flag);
         /// Longest time between two writes to the client.
         send_timeout: Duration = Duration::from_mins(1), "send_timeout" => value(parse_milliseconds);
         /// Checked, and of no effect on Linux.

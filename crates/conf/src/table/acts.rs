@@ -62,6 +62,7 @@ pub(super) const ACTED_ON: &[&str] = &[
     "max_headers",
     "tcp_nodelay",
     "reset_timedout_connection",
+    "client_half_close",
     "proxy_ignore_headers",
     "rewrite",
     "set",

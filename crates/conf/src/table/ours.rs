@@ -36,6 +36,11 @@ directives! {
     "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Planned =>
         "Whether a line feed without a carriage return ends a line of a request head, as in nginx; `off` answers 400.",
         "bare_line_feeds off;";
+    "client_half_close" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Planned =>
+        "Whether a client that closes its sending side still waits for its response. `off`: it has left, as in nginx, once \
+         everything that it sent before was read: 499, the upstream connection is closed, and its places in queues and \
+         limits are free. A reset is a client that has left in either case, and a tunnel passes the close on.",
+        "client_half_close on;";
     "memory_budget" (1..=2) "size [shed=all | keepalive | requests | none] | off" = "off"
         in Main, No since "holdfast", Planned =>
         "One byte budget for the buffers of all connections. Above 80 % of it idle keepalive connections are closed, above \

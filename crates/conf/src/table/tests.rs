@@ -43,7 +43,7 @@ const CORE: &[&str] = &[
     "upstream keepalive ip_hash least_conn least_time hash random sticky zone state resolver resolver_timeout queue",
     // ours
     "max_connections keepalive_learn retry_unsent proxy_bind_pool memory_budget tunnel_timeout tunnel_ping status_page",
-    "bare_line_feeds health_check",
+    "bare_line_feeds health_check client_half_close",
 ];
 
 /// Directives that are checked and have nothing to do, by our own decision.

@@ -1,7 +1,7 @@
 //! One attempt of a proxied exchange: a connection is leased or opened, the request is sent, the response head is awaited,
 //! and the response is relayed.
 
-use super::body::BodyRead;
+use super::body::{BodyError, BodyRead};
 use super::early_hints::Interims;
 use super::forced_range::{Portion, unsatisfiable};
 use super::patience::Patience;
@@ -11,6 +11,7 @@ use super::relay::{Relay, RelayEnd, RelayPlan, Source};
 use super::reply::Reply;
 use super::request_body::OutgoingBody;
 use super::unsent::send_in_two;
+use super::waiting::Wants;
 use super::{Exchange, Step};
 use crate::buffer::Spill;
 use crate::close::CloseReason;
@@ -22,7 +23,7 @@ use crate::pool::{IdleSocket, Leased};
 use crate::tunnel::TunnelStart;
 use http1::FieldId;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
-use reactor::Stream;
+use reactor::{Interest, Stream, Woken};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -196,12 +197,6 @@ impl Exchange {
         Some(up)
     }
 
-    /// Whether the client's connection is broken. A FIN alone is not that: a client may close its sending side and wait
-    /// for the response.
-    pub(super) fn client_is_gone(&self) -> bool {
-        self.down.connection.stream.is_failed()
-    }
-
     /// Sends the head, and the body as far as it is there.
     fn begin_sending(&mut self, up: &Leased, body: &OutgoingBody) -> Sending {
         let complete = !body.is_streamed() && body.file().is_none();
@@ -243,11 +238,17 @@ impl Exchange {
                 // that answer is worth more than the news that it did not listen to the end.
                 HeadStep::Waiting => {}
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
+                HeadStep::Refused => {
+                    up.discard(DiscardReason::Cancelled);
+                    self.close = Some(CloseReason::ClientAborted);
+                    self.down.keepalive = false;
+                    return AttemptEnd::Served;
+                }
                 HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
                 HeadStep::Failed(failure, reason, discard) => {
                     let lost_race = failure == Failure::ClosedBeforeHead && interims == Interims::default();
-                    let proved_unsent = lost_race && self.is_proved_unsent(plan, &up, sending.error, discard).await;
+                    let proved_unsent = lost_race && self.is_proved_unsent(&up, sending.error, discard).await;
                     let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
                     if lost_race && discard == DiscardReason::PeerClosedIdle {
                         up.note_end(&self.worker);
@@ -270,18 +271,24 @@ impl Exchange {
             };
             let mark = (unsent, self.body.received, self.answer_bytes().len(), interims, awaiting_client);
             let left = patience.left(mark, timeout, self.worker.reactor.now());
-            if self.wait_holding(sending.spill.held_bytes(), left).await {
-                if awaiting_client && !self.down.connection.stream.is_readable() {
+            let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
+            let wants = Wants::of_upstream(up.stream(), Interest::READ.or(room))
+                .or_of_client(Interest::READ.only_if(awaiting_client))
+                .holding(sending.spill.held_bytes());
+            match self.wait(wants, left).await {
+                Woken::Ready => {}
+                Woken::Deadline if awaiting_client => {
                     up.discard(DiscardReason::RequestBodyUnsent);
                     return AttemptEnd::Reply(self.body_timed_out());
                 }
-                if !up.stream().is_readable() && (all_sent || !up.stream().is_writable()) {
-                    return self.timed_out(up, unsent);
+                Woken::Deadline => return self.timed_out(up, unsent),
+                Woken::PeerGone => {
+                    up.discard(DiscardReason::Cancelled);
+                    if body.is_streamed() && !self.body.is_done() {
+                        return AttemptEnd::Reply(self.refuse_body(&BodyError::Closed));
+                    }
+                    return AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() };
                 }
-            }
-            if self.client_is_gone() && !plan.ignore_client_abort {
-                up.discard(DiscardReason::Cancelled);
-                return AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() };
             }
         }
     }
@@ -309,7 +316,7 @@ impl Exchange {
                 return Ok(());
             }
             if let Some((file, length)) = body.file() {
-                self.send_body_file(sending, up, file, length);
+                Self::send_body_file(sending, up, file, length);
                 return Ok(());
             }
             let mut failed = None;
@@ -352,8 +359,9 @@ impl Exchange {
         }
     }
 
-    /// Sends what the socket takes of a body that is in a file. After a turn's share others are due first.
-    fn send_body_file(&self, sending: &mut Sending, up: &Leased, file: &File, length: u64) {
+    /// Sends what the socket takes of a body that is in a file. After a turn's share the caller waits for room, and what is
+    /// there already lets the others go first.
+    fn send_body_file(sending: &mut Sending, up: &Leased, file: &File, length: u64) {
         let left = usize::try_from(length - sending.offset).unwrap_or(usize::MAX);
         let mut offset = sending.offset as i64;
         match up.stream().write_file(file.as_fd(), &mut offset, left.min(FILE_TURN_BYTES)) {
@@ -363,9 +371,6 @@ impl Exchange {
             Err(error) => sending.note::<()>(Err(error)),
         }
         sending.complete = sending.offset == length;
-        if !sending.complete && up.stream().is_writable() {
-            self.worker.reactor.wake(self.task());
-        }
     }
 
     /// Relays the body and settles the upstream connection.

@@ -61,13 +61,9 @@ impl RequestBody {
         self.framing
     }
 
-    /// Whether what is left is known to be less than this many bytes.
-    pub(crate) fn is_shorter_than(&self, bytes: u64) -> bool {
-        match self.state {
-            State::Done => true,
-            State::Length(left) => left < bytes,
-            State::Chunked(_) => false,
-        }
+    /// Whether what is left is known to be this many bytes or more.
+    pub(crate) fn is_longer_than(&self, bytes: u64) -> bool {
+        matches!(self.state, State::Length(left) if left >= bytes)
     }
 
     pub(crate) fn is_done(&self) -> bool {

@@ -2,6 +2,7 @@
 //! looked up is waited for.
 
 use super::reply::Reply;
+use super::waiting::Wants;
 use super::{Exchange, ExchangeView, Step};
 use crate::computed::{ComputedPlan, ComputedTarget, PORT_DEFAULT};
 use crate::generation::ProxyPlan;
@@ -9,8 +10,18 @@ use crate::group::{Held, PeerSet};
 use crate::names::{Asked, Found, NameFailure, Question};
 use crate::shared::wake_token;
 use conf::value::Host;
+use reactor::Woken;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The client has left while names were looked up for it.
+pub(super) struct ClientLeft;
+
+/// Why a name has no addresses.
+enum NoAddress {
+    Failed(NameFailure),
+    ClientLeft,
+}
 
 impl Exchange {
     /// `proxy_pass` with variables.
@@ -28,6 +39,7 @@ impl Exchange {
         let held = if place == 0 {
             match self.peers_of(plan, &target).await {
                 Ok(set) => Some(set),
+                Err(499) => return self.client_left(),
                 Err(status) => return Step::Reply(Reply::error(status)),
             }
         } else {
@@ -38,7 +50,10 @@ impl Exchange {
         self.proxy_place = place;
         let held = match held {
             Some(set) => Some(set),
-            None => self.hold_members(proxy).await,
+            None => match self.hold_members(proxy).await {
+                Ok(held) => held,
+                Err(ClientLeft) => return self.client_left(),
+            },
         };
         self.proxy(proxy, held).await
     }
@@ -64,7 +79,8 @@ impl Exchange {
                 let question = Question { resolver: Arc::clone(resolver), name: whole.into(), service: None };
                 match self.look_up(&Arc::new(question)).await {
                     Ok(found) => (name.clone(), found),
-                    Err(failure) => {
+                    Err(NoAddress::ClientLeft) => return Err(499),
+                    Err(NoAddress::Failed(failure)) => {
                         self.error_log(&format!("{name} could not be resolved ({failure})"));
                         return Err(502);
                     }
@@ -75,7 +91,7 @@ impl Exchange {
     }
 
     /// The addresses of a name: those that are known, or those that the control plane finds within the resolver's time.
-    async fn look_up(&self, question: &Arc<Question>) -> Result<Arc<[Found]>, NameFailure> {
+    async fn look_up(&self, question: &Arc<Question>) -> Result<Arc<[Found]>, NoAddress> {
         let names = &self.worker.shared.names;
         let token = wake_token(self.worker.index, self.task());
         let at_most = Duration::from_millis(question.resolver.timeout_ms);
@@ -84,25 +100,29 @@ impl Exchange {
             let now = self.worker.reactor.now();
             match names.ask(question, token, now.0) {
                 Asked::Known(found) => return Ok(found),
-                Asked::Failed(failure) => return Err(failure),
+                Asked::Failed(failure) => return Err(NoAddress::Failed(failure)),
                 Asked::Wait => {}
             }
             let left = at_most.saturating_sub(Duration::from_millis(now.since(began)));
-            if left.is_zero() || self.client_is_gone() {
-                return Err(NameFailure::TimedOut);
+            if left.is_zero() {
+                return Err(NoAddress::Failed(NameFailure::TimedOut));
             }
-            self.wait(left).await;
+            if self.wait(Wants::NOTHING, left).await == Woken::PeerGone {
+                return Err(NoAddress::ClientLeft);
+            }
         }
     }
 
     /// The peers of a group. Where names of it were never looked up, the first exchanges wait for that.
-    pub(super) async fn hold_members(&self, plan: &ProxyPlan) -> Held {
+    pub(super) async fn hold_members(&self, plan: &ProxyPlan) -> Result<Held, ClientLeft> {
         if let Some(moving) = &plan.group.moving {
             for question in moving.unresolved() {
                 // Whatever comes of it, the peers are there, or there are none.
-                let _ = self.look_up(&question).await;
+                if let Err(NoAddress::ClientLeft) = self.look_up(&question).await {
+                    return Err(ClientLeft);
+                }
             }
         }
-        plan.group.members.hold()
+        Ok(plan.group.members.hold())
     }
 }

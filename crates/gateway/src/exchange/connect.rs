@@ -1,13 +1,14 @@
 //! A new connection to a peer: from which address, on which port, and what is said when none is left.
 
 use super::patience::Patience;
+use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
 use crate::error_log::errno;
 use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
 use crate::ports::PortUse;
-use reactor::{ConnectOptions, PeerAddress, Stream};
+use reactor::{ConnectOptions, Interest, PeerAddress, Stream, Woken};
 use smallvec::SmallVec;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -29,13 +30,13 @@ impl Exchange {
         let mut patience = Patience::new((), began);
         while !stream.is_writable() && !stream.is_failed() {
             let left = patience.left((), plan.connect_timeout, self.worker.reactor.now());
-            // What was waited for may have come in the same turn as the deadline.
-            if self.wait(left).await && !stream.is_writable() && !stream.is_failed() {
-                self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
-                return Err(Failure::ConnectTimeout);
-            }
-            if self.client_is_gone() && !plan.ignore_client_abort {
-                return Err(Failure::ClientGone);
+            match self.wait(Wants::of_upstream(&stream, Interest::WRITE), left).await {
+                Woken::Ready => {}
+                Woken::Deadline => {
+                    self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
+                    return Err(Failure::ConnectTimeout);
+                }
+                Woken::PeerGone => return Err(Failure::ClientGone),
             }
         }
         match stream.take_error() {

@@ -39,8 +39,10 @@ pub(crate) struct Downstream {
     pub(crate) framing: Framing,
     /// Bytes given to the socket: `$bytes_sent`.
     pub(crate) bytes_sent: u64,
-    /// Those of the body: `$body_bytes_sent`.
-    pub(crate) body_bytes: u64,
+    /// Bytes of the body that were given to the socket or wait for it.
+    body_bytes: u64,
+    /// Where the final head ends among the bytes for the socket.
+    head_ends_at: u64,
     spill: Spill,
     /// The body ends in trailers, which are known when it has ended.
     pub(crate) with_trailers: bool,
@@ -112,6 +114,7 @@ impl Downstream {
             framing: Framing::Empty,
             bytes_sent: 0,
             body_bytes: 0,
+            head_ends_at: 0,
             spill: Spill::default(),
             with_trailers: false,
             body_ended: false,
@@ -250,7 +253,9 @@ impl Downstream {
         }
     }
 
+    /// Notes the final head, which is sent next.
     fn keep_head(&mut self, head: &[u8]) {
+        self.head_ends_at = self.bytes_sent + (self.spill.len() + head.len()) as u64;
         if let Some(sent) = &mut self.sent {
             sent.head.clear();
             sent.head.extend_from_slice(head);
@@ -345,6 +350,15 @@ impl Downstream {
     /// The connection, and what its socket has not taken.
     pub(crate) fn into_parts(self) -> (Box<Connection>, Spill) {
         (self.connection, self.spill)
+    }
+
+    /// `$body_bytes_sent`: what the socket has taken of the body. Of one that is cut off in chunks, that includes their
+    /// framing, as in nginx.
+    pub(crate) fn body_bytes_sent(&self) -> u64 {
+        if self.spill.is_empty() {
+            return self.body_bytes;
+        }
+        self.body_bytes.min(self.bytes_sent.saturating_sub(self.head_ends_at))
     }
 
     /// Whether the response was framed to its end: nothing of the body is missing.

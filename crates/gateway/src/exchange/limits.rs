@@ -2,10 +2,11 @@
 //! an exchange, whatever redirects follow; a request that is above the rate and within the burst waits here.
 
 use super::reply::Reply;
+use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
-use crate::close::CloseReason;
 use crate::error_log::Level;
 use crate::limit_zones::{ConnectionPermit, LimitPlan, RequestLimit};
+use reactor::Woken;
 use rules::limit::{Admission, RequestRefusal};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -158,11 +159,9 @@ impl Exchange {
         loop {
             let waited = Duration::from_millis(self.worker.reactor.now().since(began));
             let left = delay.checked_sub(waited).filter(|left| !left.is_zero())?;
-            self.wait(left).await;
-            if self.client_is_gone() {
-                self.close = Some(CloseReason::ClientAborted);
-                self.down.keepalive = false;
-                return Some(Reply::error(499));
+            if self.wait(Wants::NOTHING, left).await == Woken::PeerGone {
+                self.client_log("client prematurely closed connection while its request was delayed");
+                return Some(Reply::to_nobody(499));
             }
         }
     }

@@ -3,11 +3,12 @@
 
 use super::Exchange;
 use super::proxy::{Asked, NoPeer, Tries};
+use super::waiting::Wants;
 use crate::generation::ProxyPlan;
 use crate::group::PeerPlan;
 use crate::pool::IdleSocket;
 use crate::shared::wake_token;
-use reactor::Millis;
+use reactor::{Millis, Woken};
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::balance::{Pick, SeatLine};
@@ -55,8 +56,7 @@ impl Exchange {
                 tries.queue_ms = Some(self.worker.reactor.now().since(began));
                 return Err(NoPeer::QueueTimeout);
             };
-            self.wait(left.min(LOOK_AGAIN)).await;
-            if self.client_is_gone() && !plan.ignore_client_abort {
+            if self.wait(Wants::NOTHING, left.min(LOOK_AGAIN)).await == Woken::PeerGone {
                 return Err(NoPeer::ClientGone);
             }
             let present = plan.group.members.hold();
@@ -90,8 +90,7 @@ impl Exchange {
                 self.error_log(&format!("no upstream connection became free ({limit:?}) while connecting to upstream"));
                 break Err(Failure::NotAdmitted);
             };
-            self.wait(left).await;
-            if self.client_is_gone() && !plan.ignore_client_abort {
+            if self.wait(Wants::NOTHING, left).await == Woken::PeerGone {
                 break Err(Failure::ClientGone);
             }
         };

@@ -62,13 +62,14 @@ use crate::tunnel::{Tunnel, TunnelStart};
 use crate::worker::executor::{self, Desk};
 use crate::worker::{LingerPlan, Worker};
 use body::RequestBody;
+use computed::ClientLeft;
 use downstream::Downstream;
 use files::Prefetched;
 use http1::{BodyFraming, Method, RequestError};
 use proxy::Attempts;
 use reactor::{Millis, PeerAddress, TaskId};
 use redirect::Redirect;
-use reply::Reply;
+use reply::{Reply, ReplyBody};
 use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
@@ -102,6 +103,8 @@ pub(crate) enum Refusal {
     Malformed(RequestError),
     /// `client_header_timeout`.
     HeadTimeout,
+    /// The client has left in the middle of its head.
+    ClientLeft,
     /// `memory_budget`; the worker has said so.
     OutOfMemory,
 }
@@ -150,6 +153,8 @@ pub(crate) struct Exchange {
     carried_type: Option<Box<[u8]>>,
     /// `error_page` has no more say.
     pub(crate) error_pages_done: bool,
+    /// `proxy_ignore_client_abort` of the proxy that it uses: a client that leaves ends no wait.
+    abort_ignored: bool,
     /// The request's body was refused: it is neither measured again nor passed on.
     pub(crate) body_refused: bool,
     /// The request's body, for further attempts and proxies.
@@ -247,6 +252,7 @@ impl Exchange {
             carried: Vec::new(),
             carried_type: None,
             error_pages_done: false,
+            abort_ignored: false,
             body_refused: false,
             replay: ReplayBody::None,
             prefetched: None,
@@ -319,12 +325,21 @@ impl Exchange {
                     self.target.location = None;
                     self.route_location()
                 }
+                Step::Reply(Reply { status, body: ReplyBody::ToNobody, .. }) => return self.leave_unanswered(status),
                 Step::Reply(reply) => match self.error_page(&reply) {
                     Some(page) => page,
                     None => return self.deliver(reply).await,
                 },
             }
         }
+    }
+
+    /// U13: nobody is there to be answered.
+    fn leave_unanswered(&mut self, status: u16) -> Served {
+        self.status = status;
+        self.close = Some(CloseReason::ClientAborted);
+        self.down.keepalive = false;
+        Served::Responded
     }
 
     /// From the head to a location.
@@ -408,8 +423,10 @@ impl Exchange {
         match &location.content {
             Content::Proxy(plan) => {
                 self.proxy_place = 0;
-                let held = self.hold_members(plan).await;
-                self.proxy(plan, held).await
+                match self.hold_members(plan).await {
+                    Ok(held) => self.proxy(plan, held).await,
+                    Err(ClientLeft) => self.client_left(),
+                }
             }
             Content::Computed(plan) => self.proxy_computed(plan).await,
             Content::Return(plan) => self.return_step(plan),
@@ -435,6 +452,10 @@ impl Exchange {
             Refusal::HeadTimeout => {
                 self.client_log("client timed out (110: Connection timed out) while reading client request headers");
                 (408, CloseReason::HeadTimeout)
+            }
+            Refusal::ClientLeft => {
+                self.client_log("client prematurely closed connection while reading client request headers");
+                return Step::Reply(Reply::to_nobody(400));
             }
             Refusal::OutOfMemory => {
                 // The built-in page: another one could need an upstream, and the memory for it.

@@ -35,6 +35,8 @@ pub(super) enum HeadStep {
     Waiting,
     /// It was sent to the client; the body follows.
     Relaying(Relay),
+    /// It was for the client, whose socket is broken.
+    Refused,
     /// An error page is shown in its place, or what it redirects to; the body is not passed on. `true`: it has come whole
     /// already.
     Intercepted(bool),
@@ -247,10 +249,7 @@ impl Exchange {
                 let reason = format!("{}: {error}", error.response_phrase());
                 HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError)
             }
-            Err(FeedError::Client) => {
-                self.close = Some(CloseReason::ClientAborted);
-                HeadStep::Failed(Failure::ClientGone, String::new(), DiscardReason::Cancelled)
-            }
+            Err(FeedError::Client) => HeadStep::Refused,
         }
     }
 

@@ -6,7 +6,6 @@ use super::reply::Reply;
 use super::request_body::OutgoingBody;
 use super::sticky::LearnAt;
 use super::{Exchange, ExchangeView, Served, Step};
-use crate::close::CloseReason;
 use crate::error_log::Level;
 use crate::generation::{Generation, LocationId, ProxyPlan};
 use crate::group::{Held, PeerPlan, PeerSet};
@@ -187,10 +186,12 @@ fn failed_status(failure: Failure) -> Option<u16> {
 impl Exchange {
     /// `held` are the peers of a group that may get others meanwhile.
     pub(super) async fn proxy(&mut self, plan: &ProxyPlan, held: Held) -> Step {
+        self.abort_ignored = false;
         let body = match self.take_body(plan).await {
             Ok(body) => body,
             Err(reply) => return Step::Reply(reply),
         };
+        self.abort_ignored = plan.ignore_client_abort;
         if let Err(reply) = self.encode_upstream_head(plan, &body) {
             return Step::Reply(reply);
         }
@@ -309,12 +310,10 @@ impl Exchange {
         Step::Reply(Reply::error(502))
     }
 
-    /// U13: nobody is there to be answered.
-    fn client_left(&mut self) -> Step {
-        self.status = 499;
-        self.close = Some(CloseReason::ClientAborted);
-        self.down.keepalive = false;
-        Step::Served(Served::Responded)
+    /// U13: the client has left before there was a response.
+    pub(super) fn client_left(&self) -> Step {
+        self.client_log("client prematurely closed connection, so upstream connection is closed too");
+        Step::Reply(Reply::to_nobody(499))
     }
 
     /// A number that nobody can foretell: it comes from the standard library's hash keys, which are random per thread.

@@ -4,6 +4,7 @@
 use super::Exchange;
 use super::downstream::{Downstream, Framing};
 use super::patience::Patience;
+use super::waiting::Wants;
 use crate::close::CloseReason;
 use crate::compress::GZIP_TURN_BYTES;
 use crate::error_log::errno;
@@ -12,7 +13,7 @@ use crate::memory::FLOOR_BYTES;
 use crate::pool::Leased;
 use http1::ChunkError;
 use http1::chunked::Decoder;
-use reactor::{Millis, Read, SCRATCH_BYTES};
+use reactor::{Interest, Millis, Read, SCRATCH_BYTES, Woken};
 use rules::pace::Pace;
 use std::time::Duration;
 
@@ -151,8 +152,10 @@ impl Relay {
 /// What a step of the relay came to.
 enum Step {
     End(RelayEnd),
-    /// The client does not take what is there.
+    /// The client does not take what is there, and no more may be held for it.
     ClientFull,
+    /// The same, and the upstream has nothing either.
+    BothWaiting,
     /// The upstream has nothing at the moment.
     UpstreamEmpty,
     /// Others are due.
@@ -190,36 +193,34 @@ impl Exchange {
             ask = ask.min(most);
             let bounds =
                 Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.worker.reactor.now() };
-            let (timeout, client_full) = match step(&mut self.down, relay, up, &bounds, &mut ask) {
+            let held = relay.decoded.capacity();
+            let (timeout, wants) = match step(&mut self.down, relay, up, &bounds, &mut ask) {
                 Step::End(end) => return end,
                 Step::Yield => {
-                    self.yield_holding(relay.decoded.capacity()).await;
+                    self.yield_holding(held).await;
                     continue;
                 }
                 Step::Paced(pause) => {
-                    self.wait_holding(relay.decoded.capacity(), pause).await;
-                    if self.down.connection.stream.is_failed() {
+                    let room = Wants::of_client(Interest::WRITE.only_if(self.down.waiting_bytes() > 0));
+                    if self.wait(room.holding(held), pause).await == Woken::PeerGone {
                         return RelayEnd::ClientGone(CloseReason::ClientAborted);
                     }
                     continue;
                 }
-                Step::ClientFull => (plan.send_timeout, true),
-                Step::UpstreamEmpty => (plan.read_timeout, false),
+                Step::ClientFull => (plan.send_timeout, Wants::of_client(Interest::WRITE)),
+                Step::BothWaiting => {
+                    (plan.send_timeout, Wants::of_upstream(up.stream(), Interest::READ).or_of_client(Interest::WRITE))
+                }
+                Step::UpstreamEmpty => (plan.read_timeout, Wants::of_upstream(up.stream(), Interest::READ)),
             };
+            let client_full = wants.is_of_client();
             let mark = (relay.received, self.down.bytes_sent, client_full);
             let left = patience.left(mark, timeout, self.worker.reactor.now());
-            if self.wait_holding(relay.decoded.capacity(), left).await {
-                // What was waited for may have come in the same turn as the deadline.
-                match client_full {
-                    true if !self.down.connection.stream.is_writable() => {
-                        return RelayEnd::ClientGone(CloseReason::SendTimeout);
-                    }
-                    false if !up.stream().is_readable() => return RelayEnd::UpstreamTimeout,
-                    _ => {}
-                }
-            }
-            if self.down.connection.stream.is_failed() {
-                return RelayEnd::ClientGone(CloseReason::ClientAborted);
+            match self.wait(wants.holding(held), left).await {
+                Woken::Ready => {}
+                Woken::Deadline if client_full => return RelayEnd::ClientGone(CloseReason::SendTimeout),
+                Woken::Deadline => return RelayEnd::UpstreamTimeout,
+                Woken::PeerGone => return RelayEnd::ClientGone(CloseReason::ClientAborted),
             }
         }
     }
@@ -259,7 +260,7 @@ fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, bounds: &Bounds, 
                 }
             }
             Ok(Read::Data((_, Err(error)))) => return Step::End(broken(error)),
-            Ok(Read::NotReady) => return if before > 0 { Step::ClientFull } else { Step::UpstreamEmpty },
+            Ok(Read::NotReady) => return if before > 0 { Step::BothWaiting } else { Step::UpstreamEmpty },
             Ok(Read::Closed) => {
                 return match relay.close(down) {
                     Ok(true) => Step::End(RelayEnd::Complete),

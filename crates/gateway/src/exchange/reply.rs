@@ -31,12 +31,19 @@ pub(crate) enum ReplyBody {
     ErrorPage,
     /// A file, or a part of it.
     File(Box<FileReply>),
+    /// Nothing is sent at all, since nobody is there: the status is what is logged.
+    ToNobody,
 }
 
 impl Reply {
     /// The built-in page of a status.
     pub(crate) fn error(status: u16) -> Self {
         Self { status, body: ReplyBody::ErrorPage, ..Self::default() }
+    }
+
+    /// What is logged of a request whose client has left.
+    pub(crate) fn to_nobody(status: u16) -> Self {
+        Self { status, body: ReplyBody::ToNobody, ..Self::default() }
     }
 
     /// A status without a body.
@@ -192,7 +199,7 @@ impl Exchange {
 
     fn render(&self, reply: &Reply) -> (Vec<u8>, Option<Box<[u8]>>) {
         match &reply.body {
-            ReplyBody::Empty | ReplyBody::File(_) => (Vec::new(), reply.content_type.clone()),
+            ReplyBody::Empty | ReplyBody::File(_) | ReplyBody::ToNobody => (Vec::new(), reply.content_type.clone()),
             ReplyBody::Bytes(bytes) => (bytes.clone(), reply.content_type.clone()),
             ReplyBody::ErrorPage if is_bodiless(reply.status) => (Vec::new(), None),
             ReplyBody::ErrorPage => {

@@ -2,12 +2,14 @@
 
 use super::body::{BodyError, BodyRead};
 use super::reply::Reply;
+use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
 use crate::body_file;
 use crate::close::CloseReason;
 use crate::error_log::errno;
 use crate::generation::ProxyPlan;
 use http1::{BodyFraming, Method};
+use reactor::{Interest, Woken};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStringExt as _;
@@ -192,10 +194,8 @@ impl Exchange {
                     }
                 }
                 Ok(BodyRead::NotReady) => {
-                    let timed_out =
-                        self.wait_holding(bytes.capacity().max(most), self.client_plan().body_timeout).await;
-                    // More of it may have come in the same turn as the deadline.
-                    if timed_out && !self.down.connection.stream.is_readable() {
+                    let wants = Wants::of_client(Interest::READ).holding(bytes.capacity().max(most));
+                    if self.wait(wants, self.client_plan().body_timeout).await == Woken::Deadline {
                         return Err(self.body_timed_out());
                     }
                 }
@@ -252,8 +252,7 @@ impl Exchange {
         let waits =
             self.request.head.expect_continue && self.body.received == 0 && self.down.connection.pending.is_empty();
         if waits && self.down.send_interim(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
-            self.close = Some(CloseReason::ClientAborted);
-            return Err(Reply::error(499));
+            return Err(Reply::to_nobody(499));
         }
         Ok(())
     }
@@ -289,13 +288,11 @@ impl Exchange {
             }
             BodyError::Closed => {
                 self.client_log("client prematurely closed connection while sending request body");
-                self.close = Some(CloseReason::ClientAborted);
-                Reply::error(400)
+                Reply::to_nobody(400)
             }
             BodyError::Broken(error) => {
                 self.client_log(&format!("recv() failed ({}) while reading client request body", errno(error)));
-                self.close = Some(CloseReason::ClientAborted);
-                Reply::error(400)
+                Reply::to_nobody(400)
             }
         }
     }

@@ -4,11 +4,12 @@
 use super::downstream::Framing;
 use super::file_parts::FileParts;
 use super::reply::{CHUNKED, Reply, ReplyBody, is_bodiless};
+use super::waiting::Wants;
 use super::{Exchange, Served};
 use crate::close::CloseReason;
 use http1::Method;
 use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
-use reactor::OpenFile;
+use reactor::{Interest, OpenFile, Woken};
 use rules::time_format::Moment;
 use std::io;
 use std::ops::Range;
@@ -219,8 +220,8 @@ impl Exchange {
     async fn wait_for_client(&self) -> Result<(), CloseReason> {
         let stream = &self.down.connection.stream;
         if let Some(pause) = self.down.pause() {
-            self.wait(pause).await;
-            return if stream.is_failed() { Err(CloseReason::ClientAborted) } else { Ok(()) };
+            let left = self.wait(Wants::NOTHING, pause).await == Woken::PeerGone;
+            return if left { Err(CloseReason::ClientAborted) } else { Ok(()) };
         }
         if stream.is_writable() {
             self.yield_now().await;
@@ -229,10 +230,12 @@ impl Exchange {
         let began = self.worker.reactor.now();
         while !stream.is_writable() && !stream.is_failed() {
             let waited = Duration::from_millis(self.worker.reactor.now().since(began));
-            match timeout.checked_sub(waited).filter(|left| !left.is_zero()) {
-                Some(left) => self.wait(left).await,
-                None => return Err(CloseReason::SendTimeout),
+            let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
+                return Err(CloseReason::SendTimeout);
             };
+            if self.wait(Wants::of_client(Interest::WRITE), left).await == Woken::PeerGone {
+                return Err(CloseReason::ClientAborted);
+            }
         }
         if stream.is_failed() { Err(CloseReason::ClientAborted) } else { Ok(()) }
     }

@@ -1,7 +1,9 @@
 //! The end of an exchange: the rest of the response is sent, the line is logged, and the connection is kept, lingered on or
 //! closed.
 
+use super::body::{BodyError, BodyRead};
 use super::patience::Patience;
+use super::waiting::Wants;
 use super::{Exchange, Next, Served};
 use crate::access_log::{AccessLog, LineName};
 use crate::close::{CloseReason, CloseSide};
@@ -16,12 +18,17 @@ use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
 use crate::worker::{LingerPlan, Worker};
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Method};
+use reactor::{Interest, Woken};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Bytes of an unread request body that are read and dropped to keep a connection: a round trip or two. For more, closing
-/// is cheaper for both.
+/// Bytes of an unread request body that are read and dropped to keep a connection, with a length or in chunks: a round trip
+/// or two. For more, closing is cheaper for both.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+
+/// The longest time for that, as nginx's default for `lingering_time`: a byte now and then would hold the connection for days.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 
 impl Exchange {
     /// Decides, before a head is encoded, whether the connection goes on after this response.
@@ -50,7 +57,7 @@ impl Exchange {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::MemoryBudget);
         }
-        if self.down.keepalive && !self.body.is_done() && !self.body.is_shorter_than(DRAIN_BYTES_MAX) {
+        if self.down.keepalive && self.body.is_longer_than(DRAIN_BYTES_MAX) {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::BodyUnread);
         }
@@ -153,9 +160,13 @@ impl Exchange {
             }
             let timeout = self.client_plan().send_timeout;
             let left = patience.left(self.down.waiting_bytes(), timeout, self.worker.reactor.now());
-            if self.wait(left).await && !self.down.connection.stream.is_writable() {
-                self.client_log("client timed out (110: Connection timed out) while sending to client");
-                return Err(CloseReason::SendTimeout);
+            match self.wait(Wants::of_client(Interest::WRITE), left).await {
+                Woken::Ready => {}
+                Woken::Deadline => {
+                    self.client_log("client timed out (110: Connection timed out) while sending to client");
+                    return Err(CloseReason::SendTimeout);
+                }
+                Woken::PeerGone => return Err(CloseReason::ClientAborted),
             }
         }
     }
@@ -164,21 +175,33 @@ impl Exchange {
     async fn drain_body(&mut self) -> Result<(), CloseReason> {
         let timeout = self.client_plan().lingering_timeout;
         let begun = self.body.received;
+        let began_at = self.worker.reactor.now();
         loop {
+            if self.worker.reactor.now() > began_at.after(DRAIN_TIME_MAX) {
+                return Err(CloseReason::BodyTimeout);
+            }
             match self.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
-                Ok(super::body::BodyRead::Done) => return Ok(()),
-                Ok(super::body::BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
+                Ok(BodyRead::Done) => return Ok(()),
+                Ok(BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
                     return Err(CloseReason::BodyUnread);
                 }
-                Ok(super::body::BodyRead::Data) => {}
-                Ok(super::body::BodyRead::NotReady) => {
-                    if self.wait(timeout).await && !self.down.connection.stream.is_readable() {
+                Ok(BodyRead::Data) => {}
+                Ok(BodyRead::NotReady) => {
+                    if self.wait(Wants::of_client(Interest::READ), timeout).await == Woken::Deadline {
                         return Err(CloseReason::BodyTimeout);
                     }
                 }
+                Err(BodyError::Malformed(_)) => return Err(CloseReason::BadRequest),
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
         }
+    }
+
+    /// `$request_completion`: the client's socket has taken a whole response.
+    pub(super) fn is_completed(&self) -> bool {
+        let cut =
+            matches!(self.close, Some(CloseReason::Truncated | CloseReason::ClientAborted | CloseReason::SendTimeout));
+        self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
     }
 
     /// Counts the response by its status. A client that left before there was one has status 499.

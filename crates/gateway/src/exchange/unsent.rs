@@ -2,10 +2,10 @@
 //! prove is decided by `upstream::unsent`; ADR 18 has the reasons. `attempt` calls it, on reused connections only.
 
 use super::Exchange;
+use super::waiting::Wants;
 use crate::buffer::Spill;
-use crate::generation::ProxyPlan;
 use crate::pool::Leased;
-use reactor::{Stream, TcpState};
+use reactor::{Stream, TcpState, Woken};
 use std::io;
 use std::time::Duration;
 use upstream::DiscardReason;
@@ -23,13 +23,7 @@ const EPIPE: i32 = 32;
 impl Exchange {
     /// Whether it is proved that nothing of the request was taken. `write_error` is what a failed write said, `ended` how
     /// reading ended.
-    pub(super) async fn is_proved_unsent(
-        &self,
-        plan: &ProxyPlan,
-        up: &Leased,
-        write_error: Option<i32>,
-        ended: DiscardReason,
-    ) -> bool {
+    pub(super) async fn is_proved_unsent(&self, up: &Leased, write_error: Option<i32>, ended: DiscardReason) -> bool {
         // A read that failed got the kernel's reason, and behind a FIN it would have got the end of the stream.
         let Some(acked_before) = up.acked_before().filter(|_| ended == DiscardReason::PeerClosedIdle) else {
             return false;
@@ -48,10 +42,9 @@ impl Exchange {
                 Finding::Pending => {}
             }
             let waited = self.worker.reactor.now().since(began);
-            if waited >= PROOF_WAIT_MS || (self.client_is_gone() && !plan.ignore_client_abort) {
+            if waited >= PROOF_WAIT_MS || self.wait(Wants::NOTHING, PROOF_STEP).await == Woken::PeerGone {
                 return false;
             }
-            self.wait(PROOF_STEP).await;
         }
     }
 }

@@ -1,30 +1,84 @@
-//! How an exchange waits: for events on its sockets, for wake-ups, for a time; and what it holds meanwhile. Every wait of an
-//! exchange goes through here.
+//! How an exchange waits: for events on its sockets, for calls by others, for a time; and what it holds meanwhile. Every wait
+//! of an exchange goes through here and tells a client that has left from one that is silent.
 
 use super::Exchange;
 use crate::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
 use crate::worker::executor;
+use reactor::{Awaited, Interest, Leaving, Stream, Woken};
 use std::time::Duration;
 
-impl Exchange {
-    /// Waits for anything that happens to this exchange: an event on one of its sockets, a wake-up, or the deadline, which
-    /// is answered by `true`.
-    pub(crate) async fn wait(&self, at_most: Duration) -> bool {
-        self.wait_holding(0, at_most).await
+/// What a wait is for, besides calls by others and the client's leaving.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wants<'a> {
+    upstream: Option<(&'a Stream, Interest)>,
+    client: Interest,
+    /// Bytes that the caller holds besides what the exchange itself holds.
+    besides: usize,
+}
+
+impl<'a> Wants<'a> {
+    /// A call, or the time alone.
+    pub(super) const NOTHING: Self = Self { upstream: None, client: Interest::NONE, besides: 0 };
+
+    /// Something of the client's socket. Whoever waits to read it learns of the client's leaving by reading.
+    pub(super) const fn of_client(client: Interest) -> Self {
+        Self { client, ..Self::NOTHING }
     }
 
-    /// As [`Self::wait`], where the caller holds so many bytes besides what the exchange itself holds.
-    pub(crate) async fn wait_holding(&self, bytes: usize, at_most: Duration) -> bool {
-        self.account(bytes);
+    /// Something of the upstream's socket.
+    pub(super) const fn of_upstream(stream: &'a Stream, interest: Interest) -> Self {
+        Self { upstream: Some((stream, interest)), ..Self::NOTHING }
+    }
+
+    /// The same, or something of the client's socket.
+    pub(super) const fn or_of_client(self, client: Interest) -> Self {
+        Self { client, ..self }
+    }
+
+    pub(super) const fn is_of_client(&self) -> bool {
+        !matches!(self.client, Interest::NONE)
+    }
+
+    pub(super) const fn holding(self, besides: usize) -> Self {
+        Self { besides, ..self }
+    }
+}
+
+impl Exchange {
+    /// Waits until something happens to this exchange. What is there when the wait begins ends it after the other tasks
+    /// that are ready have had their turn.
+    pub(crate) async fn wait(&self, wants: Wants<'_>, at_most: Duration) -> Woken {
+        self.account(wants.besides);
         let reactor = &self.worker.reactor;
-        let task = self.task();
         // While the response is held back it is not the client that makes no progress.
         let pause = self.down.pause().filter(|_| self.down.waiting_bytes() > 0);
-        // A deadline that fired for an earlier wait is not this one's.
-        reactor.take_deadline_fired(task);
-        reactor.set_deadline(task, Some(reactor.now().after(pause.unwrap_or(at_most))));
+        let deadline = reactor.now().after(pause.unwrap_or(at_most));
+        reactor.begin_wait(self.task(), &self.awaited(&wants, pause.is_some()), deadline);
         executor::suspend().await;
-        reactor.take_deadline_fired(task) && pause.is_none()
+        match reactor.end_wait(self.task(), &self.awaited(&wants, pause.is_some())) {
+            Woken::Deadline if pause.is_some() => Woken::Ready,
+            woken => woken,
+        }
+    }
+
+    fn awaited<'a>(&'a self, wants: &Wants<'a>, paused: bool) -> Awaited<'a> {
+        let client = &self.down.connection.stream;
+        let interest = if paused { wants.client.without_write() } else { wants.client };
+        Awaited {
+            sockets: [wants.upstream, Some((client, interest))],
+            peer: Some((client, self.leaving(wants.client))),
+        }
+    }
+
+    /// What counts as the client's leaving. A FIN behind bytes that are not read yet is found when they are.
+    fn leaving(&self, client: Interest) -> Leaving {
+        if self.abort_ignored || client.includes(Interest::READ) {
+            Leaving::Ignored
+        } else if self.client_plan().half_close || !self.down.connection.pending.is_empty() {
+            Leaving::Reset
+        } else {
+            Leaving::ResetOrFin
+        }
     }
 
     /// Says what the exchange holds, and its caller besides.

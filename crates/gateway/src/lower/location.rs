@@ -233,6 +233,7 @@ impl Lowering<'_> {
                 keep: client.body_in_file == BodyInFile::On,
             }),
             body_timeout: client.body_timeout,
+            half_close: client.half_close,
             send_timeout: client.send_timeout,
             lingering_time: if lingers { client.lingering_time } else { Duration::ZERO },
             lingering_timeout: client.lingering_timeout,

@@ -321,10 +321,14 @@ impl Worker {
                 }
                 self.put(task, Body::Waiting(connection, partial));
             }
-            HeadRead::Closed(partial) => {
+            // As in nginx a request that broke off is logged.
+            HeadRead::Closed(true) | HeadRead::Failed if !connection.pending.is_empty() => {
+                request.keep_partial(&connection.pending, &listener.limits);
+                self.begin(connection, request, Some(Refusal::ClientLeft));
+            }
+            HeadRead::Closed(_) => {
                 self.recycle(request);
-                let reason = if partial { CloseReason::ClientAborted } else { CloseReason::ClientClosed };
-                self.close(connection, reason);
+                self.close(connection, CloseReason::ClientClosed);
             }
             HeadRead::Failed => {
                 self.recycle(request);

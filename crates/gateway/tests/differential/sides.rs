@@ -80,7 +80,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
             Self::Ours => "ours",
@@ -123,13 +123,26 @@ impl Sides {
     /// The lines of a side's access log up to the one that has this in it. The text calls the log `{side}.log`.
     pub(crate) fn log_lines(&self, side: Side, last: &str) -> Vec<String> {
         testkit::until("the last line of an access log", || {
-            let text = match side {
-                Side::Ours => self.gateway.access_log(),
-                Side::Nginx => fs::read_to_string(self.gateway.prefix().join("nginx.log")).unwrap_or_default(),
-            };
+            let text = self.log_text(side);
             let end = text.lines().position(|line| line.contains(last)).filter(|_| text.ends_with('\n'))?;
             Some(text.lines().take(end + 1).map(str::to_owned).collect())
         })
+    }
+
+    /// The last line of a side's access log that begins with this, once there is one.
+    pub(crate) fn log_line_of(&self, side: Side, mark: &str) -> String {
+        testkit::until("a line of an access log", || {
+            let text = self.log_text(side);
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            whole.lines().rfind(|line| line.starts_with(mark)).map(str::to_owned)
+        })
+    }
+
+    fn log_text(&self, side: Side) -> String {
+        match side {
+            Side::Ours => self.gateway.access_log(),
+            Side::Nginx => fs::read_to_string(self.gateway.prefix().join("nginx.log")).unwrap_or_default(),
+        }
     }
 
     /// Our error log so far. It is bounded, so somebody has to ask now and then.

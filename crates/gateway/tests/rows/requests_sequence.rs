@@ -133,6 +133,36 @@ fn r52_a_short_rest_of_a_body_is_drained_and_the_connection_goes_on() {
 }
 
 #[test]
+fn r52_a_short_rest_in_chunks_is_drained_and_the_connection_goes_on() {
+    let site = Site::of(Peer::saying(HELLO));
+    let mut client = site.client();
+    for number in 0..3 {
+        client.send("POST /alive HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /");
+        let response = client.response();
+        assert_eq!((response.text(), response.says_close()), ("alive".into(), false));
+        client.send(format!("\r\n5;x=y\r\nhello\r\n0\r\nTrailer: x\r\n\r\nGET /{number} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(client.response().text(), "hello");
+    }
+    let targets: Vec<_> = site.peer.requests().iter().map(|(_, request)| request.target().to_owned()).collect();
+    assert_eq!(targets, ["/0", "/1", "/2"]);
+}
+
+#[test]
+fn r52_a_rest_in_chunks_that_is_long_or_wrong_closes_the_connection() {
+    let long = "1000\r\n".to_owned() + &"x".repeat(0x1000) + "\r\n";
+    for rest in [long.repeat(40), "nonsense\r\n".to_owned()] {
+        let site = Site::of(Peer::saying(HELLO));
+        let mut client = site.client();
+        client.send("POST /alive HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        // The client goes on sending; the response must not be destroyed by a reset.
+        client.send(rest);
+        assert_eq!(client.response().text(), "alive");
+        assert_eq!(client.end(), End::Fin);
+        site.peer_saw_nothing();
+    }
+}
+
+#[test]
 fn r52_a_long_rest_closes_the_connection_and_the_response_arrives() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
