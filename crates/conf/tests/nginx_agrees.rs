@@ -5,6 +5,7 @@
 //! unknown name) we must refuse too, and what nginx takes we must take. Disagreements that are meant stand in
 //! `nginx_disagrees.txt` with their reason; one that no longer exists fails the test. By default one case in twelve is
 //! run; `NGINX_AGREES=all` runs every one.
+#![allow(clippy::print_stdout)] // what was skipped is said
 
 mod support;
 
