@@ -18,7 +18,7 @@ impl Exchange {
             self.encode_expiry(plan, head);
         }
         for field in plan.fields.iter().filter(|field| field.always || is_usual(status)) {
-            let Some(value) = self.added_value(field, head) else { continue };
+            let Some(value) = self.added_value(field, &ExchangeView::before(self, head)) else { continue };
             if field.replaces() {
                 drop_fields(head, &[&field.name]);
             }
@@ -54,9 +54,9 @@ impl Exchange {
     }
 
     /// The value of a field; `None` for one that would end its line, which a variable may bring.
-    fn added_value(&self, field: &AddedField, head: &[u8]) -> Option<Vec<u8>> {
+    fn added_value(&self, field: &AddedField, view: &ExchangeView<'_>) -> Option<Vec<u8>> {
         let mut value = Vec::new();
-        field.value.write(&ExchangeView::before(self, head), &mut value);
+        field.value.write(view, &mut value);
         if has_line_end(&value) {
             let name = field.name.escape_ascii();
             self.error_log(&format!("a line end in the value of \"{name}\"; it is not sent"));
@@ -103,8 +103,8 @@ impl Exchange {
         let mut lines = self.passed_trailers();
         if let Some(plan) = &self.location().added {
             for field in plan.trailers.iter().filter(|field| field.always || is_usual(self.status)) {
-                let head = self.down.sent_head();
-                if let Some(value) = self.added_value(field, head).filter(|value| !value.is_empty()) {
+                let value = self.added_value(field, &ExchangeView::before_trailers(self, &lines));
+                if let Some(value) = value.filter(|value| !value.is_empty()) {
                     encode_field(&field.name, &value, &mut lines);
                 }
             }

@@ -175,6 +175,7 @@ impl Worker {
             kept_until: now,
             head_since: now,
             proxy_header: None,
+            is_pipelined: false,
             pending: Vec::new(),
             searched: 0,
         });

@@ -13,6 +13,7 @@ mod compare;
 mod log_lines;
 mod sides;
 mod talk;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -59,13 +60,18 @@ fn nginx_and_the_gateway_answer_alike() {
 
 /// Where nginx is; `None`, and a word about it, where there is none to compare with.
 fn nginx_or_skip() -> Option<PathBuf> {
-    let nginx = sides::find_nginx();
-    if nginx.is_none() {
+    peer_or_skip("nginx")
+}
+
+/// The same for a peer by its name.
+fn peer_or_skip(name: &str) -> Option<PathBuf> {
+    let found = sides::find_peer(name);
+    if found.is_none() {
         let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
-        println!("SKIPPED differential: there is no nginx; `cargo xtask peers` provides one");
+        assert!(!is_ci, "{name} is missing: run `cargo xtask peers` first");
+        println!("SKIPPED differential: there is no {name}; `cargo xtask peers` provides one");
     }
-    nginx
+    found
 }
 
 fn start_origin() -> origin::Running {

@@ -15,12 +15,12 @@ const START_MAX: Duration = Duration::from_secs(20);
 const OURS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const THEIRS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Where nginx is: among the peers, or installed.
-pub(crate) fn find_nginx() -> Option<PathBuf> {
-    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join("nginx"));
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin/nginx");
+/// Where `nginx` or `nginx-new` is: among the peers, or installed.
+pub(crate) fn find_peer(name: &str) -> Option<PathBuf> {
+    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join(name));
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let installed: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join("nginx")).collect();
+    let installed: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join(name)).collect();
     peers.into_iter().chain([ours]).chain(installed).find(|path| path.is_file())
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
             Self::Ours => "ours",
@@ -97,10 +97,15 @@ impl Sides {
         self.gateway.error_log()
     }
 
+    /// nginx's error log so far.
+    pub(crate) fn their_log(&self) -> String {
+        fs::read_to_string(self.gateway.prefix().join("error.log")).unwrap_or_default()
+    }
+
     /// The last lines of both error logs, for a failure's message.
     pub(crate) fn logs(&self) -> String {
         const LINES: usize = 40;
-        let nginx = fs::read_to_string(self.gateway.prefix().join("error.log")).unwrap_or_default();
+        let nginx = self.their_log();
         let last = |text: &str| {
             let lines: Vec<_> = text.lines().collect();
             lines[lines.len().saturating_sub(LINES)..].join("\n")
