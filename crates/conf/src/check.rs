@@ -117,14 +117,14 @@ impl<'r> Checker<'_, 'r> {
         let Some(row) = rows.iter().find(|row| row.contexts.contains(context)).copied() else {
             if rows.is_empty() {
                 self.unknown(it, context, damaged);
-            } else if rows.iter().all(|row| row.support == Support::No) {
+            } else if rows.iter().all(|row| row.support == Support::No && !is_neutral(row, it)) {
                 self.unsupported(it, rows[0]);
             } else {
                 self.misplaced(it, rows, context);
             }
             return;
         };
-        if row.support == Support::No {
+        if row.support == Support::No && !is_neutral(row, it) {
             self.unsupported(it, row);
             return;
         }
@@ -148,7 +148,7 @@ impl<'r> Checker<'_, 'r> {
         let is_count_ok = row.args.accepts(it.args.len());
         let is_flag_ok = !row.args.flag || it.args.first().is_none_or(is_flag);
         let is_shape_ok = row.args.block == it.block.is_some();
-        let swallowed = self.swallowed(it, context);
+        let swallowed = self.swallowed(it, row, context);
         if is_count_ok && is_flag_ok && is_shape_ok {
             if let Some(at) = swallowed {
                 self.warn_swallowed(it, at);
@@ -217,13 +217,14 @@ impl<'r> Checker<'_, 'r> {
 
     /// An argument that begins a line and is the name of a directive that could stand here: a `;` is probably missing
     /// before it.
-    fn swallowed(&self, it: Subject<'_>, context: Context) -> Option<usize> {
+    fn swallowed(&self, it: Subject<'_>, row: &Row, context: Context) -> Option<usize> {
         let mut before = it.name;
         for (at, arg) in it.args.iter().enumerate() {
             if arg.quote == Quote::Bare
                 && before.span.file == arg.span.file
                 && self.begins_line(before.span, arg.span)
-                && self.index.find_in(&arg.value, context).is_some()
+                && let Some(named) = self.index.find_in(&arg.value, context)
+                && (!is_parameter(row, &arg.value) || is_whole(named, &it.args[at + 1..]))
             {
                 return Some(at);
             }
@@ -346,7 +347,8 @@ impl<'r> Checker<'_, 'r> {
 
     fn support(&mut self, it: Subject<'_>, row: &'r Row) {
         match row.support {
-            Support::Yes | Support::No => {}
+            Support::Yes => {}
+            Support::No => self.note(it, row, "what it says is the state anyway".to_owned()),
             Support::Planned => {
                 let message = format!("directive \"{}\" is known but not yet supported by holdfast", row.name);
                 self.push(
@@ -421,6 +423,23 @@ impl<'r> Checker<'_, 'r> {
         let message = "no \"events\" section in configuration";
         self.push(Diagnostic::error(start_of(tree.open.file), message).with_hint("add `events {}` at the top level"));
     }
+}
+
+/// Whether a directive that is not supported says what holds anyway.
+fn is_neutral(row: &Row, it: Subject<'_>) -> bool {
+    let args: Vec<&[u8]> = it.args.iter().map(|arg| arg.value.as_slice()).collect();
+    it.block.is_none() && row.is_neutral(&args)
+}
+
+/// Whether a word is one that the directive's own syntax has, as `gzip` in `access_log`.
+fn is_parameter(row: &Row, word: &[u8]) -> bool {
+    let words = row.syntax.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.into_iter().any(|known| known.as_bytes() == word)
+}
+
+/// Whether these arguments make a whole directive of it, which needs some.
+fn is_whole(row: &Row, args: &[Word]) -> bool {
+    !args.is_empty() && row.args.accepts(args.len()) && (!row.args.flag || args.iter().all(is_flag))
 }
 
 /// `on` and `off` in any case, as nginx takes them.

@@ -132,7 +132,7 @@ fn entry(row: &Directive) -> String {
             let _ = writeln!(text, "* since nginx {version}");
         }
     }
-    let _ = writeln!(text, "* support: {}", support(row.support));
+    let _ = writeln!(text, "* support: {}", support(row));
     if !row.example.is_empty() {
         let _ = write!(text, "\n```nginx\n{}\n```\n", row.example);
     }
@@ -143,7 +143,7 @@ fn entry(row: &Directive) -> String {
 fn line(row: &Directive) -> String {
     // A bar ends a cell even inside backquotes.
     let doc = row.doc.replace('|', "\\|");
-    format!("| `{}`: {doc} | {} | {} |", row.name, contexts(row), support(row.support))
+    format!("| `{}`: {doc} | {} | {} |", row.name, contexts(row), support(row))
 }
 
 fn syntax(row: &Directive) -> String {
@@ -167,12 +167,19 @@ const fn inherited(inherit: Inherit) -> Option<&'static str> {
     }
 }
 
-fn support(support: Support) -> String {
-    match support {
+fn support(row: &Directive) -> String {
+    match row.support {
         Support::Yes => "takes effect".to_owned(),
         Support::Accepted(reason) => format!("accepted: {reason}"),
         Support::OnlyWith(needed) => format!("accepted without effect: it acts only with {needed}"),
         Support::Planned => "planned".to_owned(),
-        Support::No => "not supported".to_owned(),
+        Support::No => {
+            let values: Vec<String> =
+                row.neutral_values().map(|value| format!("`{}`", value.replace('|', "\\|"))).collect();
+            if values.is_empty() || row.args.block {
+                return "not supported".to_owned();
+            }
+            format!("not supported, but for {}", values.join(" and "))
+        }
     }
 }

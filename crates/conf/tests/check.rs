@@ -85,6 +85,44 @@ fn what_others_have_is_no_mistyped_name() {
     }
 }
 
+/// What the real table makes of a text.
+fn said_by_the_real_table(text: &str) -> Vec<(Severity, String)> {
+    let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
+    assert!(loaded.is_ok(), "{:?}", loaded.diagnostics);
+    let found = check(&loaded, conf::table::all());
+    found.into_iter().map(|found| (found.severity, found.message)).collect()
+}
+
+#[test]
+fn the_state_anyway_of_what_is_not_supported_is_noted_and_anything_else_refused() {
+    for body in ["autoindex off", "http2 off", "auth_basic off", "proxy_cache off", "gzip_static off", "charset off"] {
+        let name = body.split(' ').next().unwrap();
+        let note = (Severity::Note, format!("\"{name}\" directive has nothing to do here"));
+        assert_eq!(said_by_the_real_table(&format!("http {{ {body}; }}")), [note]);
+        let on = body.replace("off", "on");
+        let refused = (Severity::Error, format!("directive \"{name}\" is known but not supported by holdfast"));
+        assert_eq!(said_by_the_real_table(&format!("http {{ {on}; }}")), [refused]);
+    }
+    let messages = said_by_the_real_table("http { autoindex off; autoindex off; }");
+    assert!(messages.contains(&(Severity::Error, "\"autoindex\" directive is duplicate".to_owned())), "{messages:?}");
+    let messages = said_by_the_real_table("http { upstream u { server a; autoindex off; } }");
+    assert!(messages[0].1.contains("is not allowed here"), "{messages:?}");
+    assert!(said_by_the_real_table("http { ssi off { } }")[0].1.contains("not supported"));
+}
+
+#[test]
+fn a_parameter_that_begins_a_line_is_no_directive() {
+    for text in [
+        "http { access_log /a combined\n gzip\n flush=1m; }",
+        "http { access_log /a combined\n gzip flush=1m; }",
+        "http { upstream u { server a; server b; random two\n least_conn; } }",
+    ] {
+        assert_eq!(said_by_the_real_table(text), [], "{text}");
+    }
+    let messages = said_by_the_real_table("http { access_log /a\n gzip on; }");
+    assert!(messages.iter().any(|(_, message)| message.contains("gzip")), "a `;` is missing: {messages:?}");
+}
+
 #[test]
 fn what_has_nothing_to_do_is_noted_once() {
     let notes = found("accepted 1; accepted 2; only 1; accepted 3;");

@@ -5,6 +5,7 @@
 //! unknown name) we must refuse too, and what nginx takes we must take. Disagreements that are meant stand in
 //! `nginx_disagrees.txt` with their reason; one that no longer exists fails the test. By default one case in twelve is
 //! run; `NGINX_AGREES=all` runs every one.
+#![allow(clippy::print_stdout)] // what was skipped is said
 
 mod support;
 
@@ -26,8 +27,21 @@ struct Case {
     /// `directive: what was done to it`, the key of `nginx_disagrees.txt`.
     name: String,
     text: String,
-    /// The directive has nothing to act on in holdfast, so its values are not read.
-    is_idle: bool,
+    /// What is expected of us where nginx takes it.
+    expected: Expected,
+}
+
+/// What we do with what nginx takes.
+#[derive(Clone, Copy, PartialEq)]
+enum Expected {
+    /// We take it, too.
+    Taken,
+    /// We take it without reading its values: it has nothing to act on in holdfast.
+    Idle,
+    /// It says what is the state anyway of something that holdfast does not have.
+    Neutral,
+    /// We take it, or say that it is known but not supported.
+    Known,
 }
 
 /// What nginx said.
@@ -71,14 +85,25 @@ const SHAPES: [&str; 10] = [
 const LOADED: [&str; 4] =
     ["ngx_http_image_filter_module", "ngx_http_xslt_module", "ngx_http_geoip_module", "ngx_http_perl_module"];
 
-fn nginx() -> Option<PathBuf> {
-    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join("nginx"));
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin/nginx");
+/// A peer by its name, `nginx` or `nginx-new`; `None`, and a word about it, where it is missing.
+fn nginx_or_skip(name: &str) -> Option<PathBuf> {
+    let found = find(name);
+    if found.is_none() {
+        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+        assert!(!is_ci, "{name} is missing: run `cargo xtask peers` first");
+        println!("SKIPPED nginx_agrees: there is no {name}; `cargo xtask peers` provides one");
+    }
+    found
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let peers = std::env::var_os("HOLDFAST_PEERS").map(|folder| PathBuf::from(folder).join(name));
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
     let path = std::env::var_os("PATH").unwrap_or_default();
     peers
         .into_iter()
         .chain([ours])
-        .chain(std::env::split_paths(&path).map(|folder| folder.join("nginx")))
+        .chain(std::env::split_paths(&path).map(|folder| folder.join(name)))
         .find(|path| path.is_file())
 }
 
@@ -107,8 +132,9 @@ fn rows() -> Vec<Directive> {
 /// Cases for one row, from its example.
 fn cases_of(row: &Directive, into: &mut Vec<Case>) {
     let is_idle = matches!(row.support, Support::Accepted(_) | Support::OnlyWith(_));
+    let expected = if is_idle { Expected::Idle } else { Expected::Taken };
     let mut add = |what: &str, (_, place): (Context, &str), body: &str| {
-        into.push(Case { name: format!("{}: {what}", row.name), text: place.replace('@', body) + "\n", is_idle });
+        into.push(Case { name: format!("{}: {what}", row.name), text: place.replace('@', body) + "\n", expected });
     };
     let valid: Vec<_> = PLACES.iter().copied().filter(|(context, _)| row.contexts.contains(*context)).collect();
     // Main already has its `events`.
@@ -129,6 +155,32 @@ fn cases_of(row: &Directive, into: &mut Vec<Case>) {
     let end = if row.args.block { ";" } else { " {}" };
     let args = " 1".repeat(usize::from(row.args.min));
     add("block or not", place, &format!("{}{args}{end}", row.name));
+}
+
+/// The documented default, `off`, `on` and the example of each row, in each of its contexts. Nothing of nginx's is unknown to us.
+fn words_of(row: &Directive, into: &mut Vec<Case>) {
+    let mut bodies: Vec<(String, String)> = Vec::new();
+    if !row.args.block {
+        bodies.extend(row.default.map(|default| ("default".to_owned(), format!("{} {default};", row.name))));
+        bodies.extend(row.neutral_values().map(|value| (format!("neutral {value}"), format!("{} {value};", row.name))));
+        if row.args.accepts(1) {
+            bodies.extend(["off", "on"].map(|word| (word.to_owned(), format!("{} {word};", row.name))));
+        }
+    }
+    if !row.example.is_empty() {
+        bodies.push(("example".to_owned(), row.example.to_owned()));
+    }
+    for place in PLACES.iter().filter(|(context, _)| row.contexts.contains(*context)) {
+        // Main already has its `events`.
+        for (what, body) in bodies.iter().filter(|_| row.name != "events") {
+            let is_neutral = row.support == Support::No && what.starts_with("neutral ");
+            into.push(Case {
+                name: format!("{} in {}: {what}", row.name, place.0.describe()),
+                text: place.1.replace('@', body) + "\n",
+                expected: if is_neutral { Expected::Neutral } else { Expected::Known },
+            });
+        }
+    }
 }
 
 /// Values at the edges of what nginx takes, each in its place.
@@ -184,7 +236,8 @@ fn values(into: &mut Vec<Case>) {
     for (context, bodies) in VALUES {
         let (_, place) = PLACES.iter().find(|(place, _)| place == context).expect("a place");
         for body in *bodies {
-            into.push(Case { name: format!("value {body}"), text: place.replace('@', body) + "\n", is_idle: false });
+            let (name, text) = (format!("value {body}"), place.replace('@', body) + "\n");
+            into.push(Case { name, text, expected: Expected::Taken });
         }
     }
 }
@@ -243,7 +296,7 @@ fn soups(into: &mut Vec<Case>) {
         }
         // Most soups fail at once; a sound directive in front of and behind the soup shows whether it ended where it should.
         let text = format!("events {{}}\nhttp {{ server {{ set $b \"x\"; {body}\nset $c y; }} }}\n");
-        into.push(Case { name: format!("soup {number}"), text, is_idle: false });
+        into.push(Case { name: format!("soup {number}"), text, expected: Expected::Taken });
     }
 }
 
@@ -284,14 +337,19 @@ fn ask_us(rows: &[Directive], text: &str) -> Vec<String> {
 /// What the two disagree about in one case, if they do.
 fn disagreement(case: &Case, theirs: &Verdict, ours: &[String]) -> Option<String> {
     let is_soup = case.name.starts_with("soup");
+    let is_refused_as_known = |message: &String| message.contains("known but not supported by holdfast");
     match theirs {
+        Verdict::Good if case.expected == Expected::Known && ours.iter().all(is_refused_as_known) => None,
+        // Only what nginx takes matters here, and how nginx refuses is compared by other cases.
+        Verdict::Shape(_) | Verdict::Meaning(_) if matches!(case.expected, Expected::Known | Expected::Neutral) => None,
         // A zone that nobody defined nginx finds only behind its logs and ports, so whether it does depends on the machine.
         Verdict::Good if ours.iter().all(|message| message.starts_with("zero size shared memory zone")) => None,
         Verdict::Good => Some(format!("nginx takes it, we say {ours:?}")),
         Verdict::Meaning(_) if !ours.is_empty() => None,
         // Accounts are looked up when the process starts, names while it serves, and what acts only together with something unsupported is not read.
         Verdict::Meaning(message)
-            if case.is_idle || ["host not found", "getpwnam"].iter().any(|words| message.contains(words)) =>
+            if case.expected == Expected::Idle
+                || ["host not found", "getpwnam"].iter().any(|words| message.contains(words)) =>
         {
             None
         }
@@ -323,14 +381,37 @@ fn accepted() -> BTreeMap<&'static str, &'static str> {
         .collect()
 }
 
+/// What the two disagree about in each of these cases, with the case's text.
+fn disagreements<'c>(nginx: &Path, chosen: &[&'c Case], rows: &[Directive]) -> BTreeMap<&'c str, (String, &'c str)> {
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let folder = tempfile::tempdir().expect("there is a temporary folder");
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = chosen.get(at) else { break };
+                    // nginx creates the logs that a case names; the next case must not find them.
+                    let folder = folder.path().join(at.to_string());
+                    fs::create_dir(&folder).expect("the folder can be made");
+                    let theirs = ask_nginx(nginx, &folder, &case.text);
+                    if let Some(what) = disagreement(case, &theirs, &ask_us(rows, &case.text)) {
+                        wrong
+                            .lock()
+                            .expect("no thread panicked")
+                            .insert(case.name.as_str(), (what, case.text.as_str()));
+                    }
+                }
+            });
+        }
+    });
+    wrong.into_inner().expect("no thread panicked")
+}
+
 #[test]
 fn nginx_and_we_agree_on_the_shape_of_configurations() {
-    let Some(nginx) = nginx() else {
-        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
-        println!("SKIPPED nginx_agrees: there is no nginx; `cargo xtask peers` provides one");
-        return;
-    };
+    let Some(nginx) = nginx_or_skip("nginx") else { return };
     let installed = version_of(&nginx);
     let rows = rows();
     let mut cases = Vec::new();
@@ -350,30 +431,7 @@ fn nginx_and_we_agree_on_the_shape_of_configurations() {
         all || at % 12 == 0 || case.name.starts_with("value ") || key(&case.name, &accepted).is_some()
     };
     let chosen: Vec<&Case> = cases.iter().enumerate().filter(is_run).map(|(_, case)| case).collect();
-    let next = AtomicUsize::new(0);
-    let wrong = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let folder = tempfile::tempdir().expect("there is a temporary folder");
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = chosen.get(at) else { break };
-                    // nginx creates the logs that a case names; the next case must not find them.
-                    let folder = folder.path().join(at.to_string());
-                    fs::create_dir(&folder).expect("the folder can be made");
-                    let theirs = ask_nginx(&nginx, &folder, &case.text);
-                    if let Some(what) = disagreement(case, &theirs, &ask_us(&rows, &case.text)) {
-                        wrong
-                            .lock()
-                            .expect("no thread panicked")
-                            .insert(case.name.as_str(), (what, case.text.as_str()));
-                    }
-                }
-            });
-        }
-    });
-    let wrong = wrong.into_inner().expect("no thread panicked");
+    let wrong = disagreements(&nginx, &chosen, &rows);
     let mut out = String::new();
     let mut unused: BTreeSet<_> = accepted.keys().copied().collect();
     for (name, (what, text)) in &wrong {
@@ -385,4 +443,22 @@ fn nginx_and_we_agree_on_the_shape_of_configurations() {
     }
     assert!(unused.is_empty(), "no disagreement any more, take these out of nginx_disagrees.txt: {unused:?}");
     assert!(out.is_empty(), "{} of {} cases disagree:\n{out}", wrong.len(), chosen.len());
+}
+
+#[test]
+fn whatever_nginx_takes_is_taken_or_called_known() {
+    let rows = rows();
+    let mut cases = Vec::new();
+    rows.iter().filter(|row| row.since != "holdfast").for_each(|row| words_of(row, &mut cases));
+    let all = std::env::var("NGINX_AGREES").is_ok_and(|value| value == "all");
+    let is_run = |(at, case): &(usize, &Case)| all || at % 12 == 0 || case.expected == Expected::Neutral;
+    let chosen: Vec<&Case> = cases.iter().enumerate().filter(is_run).map(|(_, case)| case).collect();
+    for name in ["nginx", "nginx-new"] {
+        let Some(nginx) = nginx_or_skip(name) else { continue };
+        let mut out = String::new();
+        for (case, (what, text)) in disagreements(&nginx, &chosen, &rows) {
+            let _ = writeln!(out, "{case}: {what}\n    {text:?}");
+        }
+        assert!(out.is_empty(), "{name} and we disagree in {} cases:\n{out}", chosen.len());
+    }
 }

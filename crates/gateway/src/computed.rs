@@ -7,6 +7,7 @@ use crate::names::{Found, KeyHold, MadeSet, Recipe, ResolverPlan, Use, make_pass
 use crate::status::PeerCells;
 use conf::value::Host;
 use conf::value::address::parse_url;
+use reactor::PeerAddress;
 use rules::template::Template;
 use rustc_hash::FxHashMap;
 use std::net::SocketAddr;
@@ -95,8 +96,24 @@ impl ComputedPlan {
 
     /// The peers of a name, which stands for these addresses now.
     pub(crate) fn peers(&self, host: &str, port: u16, found: &Arc<[Found]>, now_ms: u64) -> Arc<PeerSet> {
+        let addresses = found.iter().map(|one| SocketAddr::new(one.ip, one.port.unwrap_or(port)).into());
+        self.kept_or_made((Box::from(host), port), found, addresses, now_ms)
+    }
+
+    /// The peer that is a Unix socket.
+    pub(crate) fn unix_peer(&self, path: &str, now_ms: u64) -> Arc<PeerSet> {
+        let key = (format!("unix:{path}").into(), 0);
+        self.kept_or_made(key, &Arc::default(), std::iter::once(PeerAddress::Unix(path.into())), now_ms)
+    }
+
+    fn kept_or_made(
+        &self,
+        key: (Box<str>, u16),
+        found: &Arc<[Found]>,
+        addresses: impl Iterator<Item = PeerAddress>,
+        now_ms: u64,
+    ) -> Arc<PeerSet> {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (Box::from(host), port);
         if let Some(kept) = sets.0.get_mut(&key).filter(|kept| is_same(&kept.found, found)) {
             kept.used_at_ms = now_ms;
             return Arc::clone(&kept.set);
@@ -106,7 +123,6 @@ impl ComputedPlan {
         {
             sets.0.remove(&oldest);
         }
-        let addresses = found.iter().map(|one| SocketAddr::new(one.ip, one.port.unwrap_or(port)));
         let MadeSet { set, holds } = make_passing(&self.recipe, &self.cells, addresses, &self.of);
         let set = Arc::new(set);
         let kept = PassingSet { found: Arc::clone(found), set: Arc::clone(&set), used_at_ms: now_ms, _holds: holds };

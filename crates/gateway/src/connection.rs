@@ -26,6 +26,8 @@ pub(crate) struct Connection {
     pub(crate) serial: u64,
     /// `$connection_requests`, the present one included.
     pub(crate) requests: u32,
+    /// `$pipe`: the present request had begun to arrive before the last one was answered.
+    pub(crate) is_pipelined: bool,
     /// Small writes leave at once: on, unless `tcp_nodelay` of the last location has said otherwise.
     pub(crate) nodelay: bool,
     pub(crate) accepted_at: Millis,

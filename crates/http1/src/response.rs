@@ -76,6 +76,8 @@ pub struct ResponseHead {
     pub connection: ConnectionOptions,
     /// Value of the first Upgrade field.
     pub upgrade: Option<Span>,
+    /// The first field that came again although a response has it once. It counts for nothing, and is not in `fields`.
+    pub repeated: Option<Field>,
 }
 
 impl ResponseHead {
@@ -245,6 +247,11 @@ fn take_field(
 ) -> Result<(), ResponseError> {
     head.fields.push(Field { name, value, id, hop: hop::is_hop_by_hop(id) });
     let repeated = head.seen.insert(id);
+    if repeated && stands_once(id) {
+        let again = head.fields.pop();
+        head.repeated = head.repeated.or(again);
+        return Ok(());
+    }
     match id {
         FieldId::Connection => head.connection.take(value.of(bytes))?,
         FieldId::ContentLength => framing.take_content_length(value.of(bytes))?,
@@ -253,6 +260,25 @@ fn take_field(
         _ => {}
     }
     Ok(())
+}
+
+/// Fields of which, as in nginx, the first one counts: clients differ in which of several contradicting ones they believe.
+fn stands_once(id: FieldId) -> bool {
+    matches!(
+        id,
+        FieldId::ContentType
+            | FieldId::Date
+            | FieldId::ETag
+            | FieldId::Expires
+            | FieldId::LastModified
+            | FieldId::Location
+            | FieldId::Refresh
+            | FieldId::Server
+            | FieldId::XAccelBuffering
+            | FieldId::XAccelExpires
+            | FieldId::XAccelLimitRate
+            | FieldId::XAccelRedirect
+    )
 }
 
 /// Decisions that need the whole head.

@@ -181,7 +181,7 @@ fn finish_unusual(bytes: &[u8], target: &mut Target, method: Method) -> Result<O
 /// `host [":" port]` in `raw`; `None` if it is anything else, has user info, or a port above 65535.
 pub(crate) fn parse_host(bytes: &[u8], raw: Span) -> Option<Host> {
     let value = raw.of(bytes);
-    let name_len = if value.first() == Some(&b'[') { ipv6_len(value)? } else { name_len(value)? };
+    let name_len = if value.first() == Some(&b'[') { literal_len(value)? } else { name_len(value)? };
     if value.get(..name_len) == Some(b".") {
         // The root alone is no host.
         return None;
@@ -195,13 +195,22 @@ pub(crate) fn parse_host(bytes: &[u8], raw: Span) -> Option<Host> {
     Some(Host { name: Span::new(start, start + name_len), port, raw })
 }
 
-/// Length of the bracketed IPv6 address that `value` begins with.
+/// Length of the bracketed address that `value` begins with: of IPv6, or of a kind that is yet to come.
 #[cold]
-fn ipv6_len(value: &[u8]) -> Option<usize> {
+fn literal_len(value: &[u8]) -> Option<usize> {
     let close = memchr::memchr(b']', value)?;
-    let address = std::str::from_utf8(value.get(1..close)?).ok()?;
-    address.parse::<Ipv6Addr>().ok()?;
-    Some(close + 1)
+    let inner = value.get(1..close)?;
+    let is_ipv6 = std::str::from_utf8(inner).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    (is_ipv6 || is_future_address(inner)).then_some(close + 1)
+}
+
+/// `IPvFuture` of RFC 3986 §3.2.2: `v`, hexadecimal digits, a dot, and a text.
+fn is_future_address(inner: &[u8]) -> bool {
+    let Some((b'v' | b'V', rest)) = inner.split_first() else { return false };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let text = rest.get(digits..).and_then(|rest| rest.strip_prefix(b".")).unwrap_or_default();
+    let is_text = |&byte: &u8| byte == b':' || (byte != b'%' && NAME_BYTE[byte as usize]);
+    digits > 0 && !text.is_empty() && text.iter().all(is_text)
 }
 
 /// Which bytes a registered name may have: unreserved and sub-delims of RFC 3986 §3.2.2, and `%`.

@@ -217,3 +217,15 @@ fn hop_by_hop_fields_are_marked() {
     let kept: Vec<_> = head.fields.iter().filter(|field| !field.hop).map(|f| f.name.of(bytes.as_bytes())).collect();
     assert_eq!(kept, [b"X-B".as_slice(), b"Content-Length"]);
 }
+
+#[test]
+fn the_first_of_repeated_fields_counts_where_a_response_has_one() {
+    let bytes = ok("ETag: one\r\nVary: a\r\netag: two\r\nVary: b\r\nExpires: 0\r\nExpires: 1\r\nX-A: 1\r\nX-A: 2\r\n");
+    let head = parse(&bytes).unwrap();
+    let names: Vec<_> =
+        head.fields.iter().map(|field| field.name.of(bytes.as_bytes()).escape_ascii().to_string()).collect();
+    assert_eq!(names, ["ETag", "Vary", "Vary", "Expires", "X-A", "X-A"]);
+    assert_eq!(head.value(FieldId::ETag, bytes.as_bytes()), Some(b"one".as_slice()));
+    assert_eq!(head.repeated.map(|again| again.value.of(bytes.as_bytes())), Some(b"two".as_slice()));
+    assert_eq!(parse(ok("X-A: 1\r\nX-A: 2\r\n")).unwrap().repeated, None);
+}

@@ -138,6 +138,10 @@ impl Gateway {
     fn listeners_of(&self, lowered: &Lowered) -> Vec<(ListenerId, Arc<Listener>)> {
         let mut listeners = Vec::new();
         for spec in &lowered.listeners {
+            if matches!(spec.address, PeerAddress::Unix(_)) {
+                listeners.push((spec.id, Arc::new(Listener::bind(&spec.address, &spec.options).unwrap())));
+                continue;
+            }
             let bound = self.listeners.iter().find(|(address, _)| spec.address == PeerAddress::Ip(*address));
             let (_, listener) = bound.unwrap_or_else(|| panic!("{:?} is no placeholder's address", spec.address));
             listener.apply(&spec.options).unwrap();

@@ -227,7 +227,8 @@ fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()>
         }
         return Err(invalid_parameter(first));
     }
-    let cookie = pattern_of(first, at, false)?;
+    // As in nginx the names of cookies have no case here, whatever the sign says.
+    let cookie = pattern_of(first, at, true)?;
     let mut flags = Vec::new();
     for word in &at.words()[1..] {
         let template = Template::parse(at.name, word)?;

@@ -94,10 +94,10 @@ pub(crate) fn parse_proxy_pass(directive: &Directive, place: PassPlace, groups: 
     let Some(word) = directive.args.first() else {
         return Err(Diagnostic::error(directive.name.span, "invalid number of arguments in \"proxy_pass\" directive"));
     };
-    if has_variables(&word.value) {
+    let lower = word.value.get(..8).unwrap_or(&word.value).to_ascii_lowercase();
+    if has_variables(&word.value) && lower != b"https://" {
         return Ok(ProxyPass::Template { url: Template::parse("proxy_pass", word)?, span: directive.span });
     }
-    let lower = word.value.get(..8).unwrap_or(&word.value).to_ascii_lowercase();
     let (scheme, rest) = if lower.starts_with(b"http://") {
         (Scheme::Http, &word.value[7..])
     } else if lower == b"https://" {

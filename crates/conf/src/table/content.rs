@@ -1,7 +1,10 @@
 //! Further modules of `http`: content, filters, access.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{AUTOINDEX, HASH, IMAGE_FILTER, MP4, SSI, SUB_FILTER, USERID, directives};
+use super::rows::{
+    ADDITION, AUTH, AUTOINDEX, CHARSET, DAV, GEOIP, HASH, IMAGE_FILTER, MIRROR, MP4, SECURE_LINK, SSI, SUB_FILTER,
+    USERID, XSLT, directives,
+};
 
 directives! {
     module "ngx_http_addition_module";
@@ -10,13 +13,13 @@ directives! {
     "add_after_body" (1) "uri" in Http | Server | Location, Value, No =>
         "Puts the response of another location behind this one.";
     "addition_types" (1..) "mime-type ..." = "text/html"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", No =>
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", OnlyWith(ADDITION) =>
         "Media types to which texts are added.", "addition_types text/html;";
 
     module "ngx_http_auth_basic_module";
     "auth_basic" (1) "string | off" = "off" in Http | Server | Location | LimitExcept, Value, No =>
         "Asks for name and password, with the given realm.", "auth_basic off;";
-    "auth_basic_user_file" (1) "file" in Http | Server | Location | LimitExcept, Value, No =>
+    "auth_basic_user_file" (1) "file" in Http | Server | Location | LimitExcept, Value, OnlyWith(AUTH) =>
         "File of names and password hashes.";
 
     module "ngx_http_auth_request_module";
@@ -51,26 +54,26 @@ directives! {
     module "ngx_http_charset_module";
     "charset" (1) "charset | off" = "off" in Http | Server | Location | IfInLocation, Value, No =>
         "Character set named in `Content-Type`.", "charset off;";
-    "source_charset" (1) "charset" in Http | Server | Location | IfInLocation, Value, No =>
+    "source_charset" (1) "charset" in Http | Server | Location | IfInLocation, Value, OnlyWith(CHARSET) =>
         "Character set that a response is in.";
-    "override_charset" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value since "0.3.39", No =>
+    "override_charset" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value since "0.3.39", OnlyWith(CHARSET) =>
         "Whether a character set named by an upstream is converted.", "override_charset on;";
     "charset_types" (1..) "mime-type ..."
         = "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", No =>
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", OnlyWith(CHARSET) =>
         "Media types that get a character set.",
         "charset_types text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml;";
-    "charset_map" (block 2) "charset1 charset2" in Http, No + REPEATABLE, No =>
+    "charset_map" (block 2) "charset1 charset2" in Http, No + REPEATABLE, OnlyWith(CHARSET) =>
         "Conversion table between two character sets.";
 
     module "ngx_http_dav_module";
     "dav_methods" (1..) "off | method ..." = "off" in Http | Server | Location, Value + REPEATABLE, No =>
         "WebDAV methods that are allowed.", "dav_methods off;";
-    "create_full_put_path" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.3.40", No =>
+    "create_full_put_path" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.3.40", OnlyWith(DAV) =>
         "Whether PUT creates missing directories.", "create_full_put_path on;";
-    "min_delete_depth" (1) "number" = "0" in Http | Server | Location, Value since "0.6.25", No =>
+    "min_delete_depth" (1) "number" = "0" in Http | Server | Location, Value since "0.6.25", OnlyWith(DAV) =>
         "Fewest path elements that DELETE needs.", "min_delete_depth 0;";
-    "dav_access" (1..=3) "users:permissions ..." = "user:rw" in Http | Server | Location, Value since "0.3.56", No =>
+    "dav_access" (1..=3) "users:permissions ..." = "user:rw" in Http | Server | Location, Value since "0.3.56", OnlyWith(DAV) =>
         "Rights of created files and directories.", "dav_access user:rw;";
 
     module "ngx_http_degradation_module";
@@ -94,9 +97,9 @@ directives! {
         "Database for the organization variable.";
     "geoip_city" (1..=2) "file" in Http, No, No =>
         "Database for city variables.";
-    "geoip_proxy" (1) "address | CIDR" in Http, No + REPEATABLE since "1.3.0", No =>
+    "geoip_proxy" (1) "address | CIDR" in Http, No + REPEATABLE since "1.3.0", OnlyWith(GEOIP) =>
         "Proxy whose word about the client address is believed for lookups.";
-    "geoip_proxy_recursive" (flag) "on | off" = "off" in Http, No since "1.3.0", No =>
+    "geoip_proxy_recursive" (flag) "on | off" = "off" in Http, No since "1.3.0", OnlyWith(GEOIP) =>
         "Whether trusted addresses are passed over in lookups.", "geoip_proxy_recursive on;";
 
     module "ngx_http_image_filter_module";
@@ -124,7 +127,7 @@ directives! {
     module "ngx_http_mirror_module";
     "mirror" (1) "uri | off" = "off" in Http | Server | Location, ListReplaced + REPEATABLE since "1.13.4", No =>
         "Sends a copy of each request to another location.", "mirror off;";
-    "mirror_request_body" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.13.4", No =>
+    "mirror_request_body" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.13.4", OnlyWith(MIRROR) =>
         "Whether the copy carries the request body.", "mirror_request_body on;";
 
     module "ngx_http_mp4_module";
@@ -152,7 +155,7 @@ directives! {
     module "ngx_http_secure_link_module";
     "secure_link" (1) "expression" in Http | Server | Location, Value since "0.7.18", No =>
         "Where checksum and expiry of a protected link are found.";
-    "secure_link_md5" (1) "expression" in Http | Server | Location, Value, No =>
+    "secure_link_md5" (1) "expression" in Http | Server | Location, Value, OnlyWith(SECURE_LINK) =>
         "The text whose MD5 protects a link.";
     "secure_link_secret" (1) "word" in Http | Server | Location, Value, No =>
         "Secret word of protected links.";
@@ -214,20 +217,20 @@ directives! {
         "Marker that tells when to send the cookie again.", "userid_mark off;";
 
     module "ngx_http_xslt_module";
-    "xml_entities" (1) "path" in Http | Server | Location, Value, No =>
+    "xml_entities" (1) "path" in Http | Server | Location, Value, OnlyWith(XSLT) =>
         "File of entity definitions for XML.";
     "xslt_stylesheet" (1..) "stylesheet [parameter=value ...]" in Location, No + REPEATABLE, No =>
         "Stylesheet and its parameters.";
-    "xslt_param" (2) "parameter value" in Http | Server | Location, ListReplaced + REPEATABLE since "1.1.18", No =>
+    "xslt_param" (2) "parameter value" in Http | Server | Location, ListReplaced + REPEATABLE since "1.1.18", OnlyWith(XSLT) =>
         "Parameter of stylesheets, as an expression.";
     "xslt_string_param" (2) "parameter value"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "1.1.18", No =>
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.1.18", OnlyWith(XSLT) =>
         "Parameter of stylesheets, as a string.";
-    "xslt_types" (1..) "mime-type ..." = "text/xml" in Http | Server | Location, ListReplaced + REPEATABLE, No =>
+    "xslt_types" (1..) "mime-type ..." = "text/xml" in Http | Server | Location, ListReplaced + REPEATABLE, OnlyWith(XSLT) =>
         "Media types that are transformed.", "xslt_types text/xml;";
-    "xslt_last_modified" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.5.1", No =>
+    "xslt_last_modified" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.5.1", OnlyWith(XSLT) =>
         "Whether `Last-Modified` survives the transformation.", "xslt_last_modified on;";
-    "xml_external_entities" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.31.3", No =>
+    "xml_external_entities" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.31.3", OnlyWith(XSLT) =>
         "Whether external entities of an XML document are loaded.", "xml_external_entities on;";
 
     module "ngx_http_perl_module";

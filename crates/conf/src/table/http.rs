@@ -1,7 +1,7 @@
 //! The structure of `http`: servers, locations, files, errors.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{HASH, SUBREQUESTS, directives};
+use super::rows::{AUTH, HASH, SUBREQUEST, SUBREQUESTS, directives};
 
 directives! {
     module "ngx_http_core_module";
@@ -46,11 +46,11 @@ directives! {
         "The path that takes the place of the matched part of the location.", "alias /srv/images/;";
     "limit_except" (block 1..) "method ..." in Location, No since "0.3.37", Planned =>
         "Limits all methods but the listed ones; GET includes HEAD.", "limit_except GET { deny all; }";
-    "subrequest_output_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value since "1.13.10", No =>
+    "subrequest_output_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value since "1.13.10", OnlyWith(SUBREQUEST) =>
         "Buffer for the output of a subrequest.";
     "satisfy" (1) "all | any" = "all" in Http | Server | Location, Value since "0.6.25", Planned =>
         "Whether all of the access checks must allow a request, or any one of them.", "satisfy any;";
-    "auth_delay" (1) "time" = "0s" in Http | Server | Location, Value since "1.17.10", No =>
+    "auth_delay" (1) "time" = "0s" in Http | Server | Location, Value since "1.17.10", OnlyWith(AUTH) =>
         "How long to wait before an unauthorized request is answered.", "auth_delay 0s;";
     "internal" (0) "" in Location, No since "0.1.29", Planned =>
         "Closes the location to requests from outside; redirects within the server still reach it.", "internal;";

@@ -14,6 +14,7 @@ mod http;
 mod limits;
 mod log;
 mod mail;
+mod neutral;
 mod ours;
 mod process;
 mod proxy;
@@ -111,10 +112,9 @@ pub fn instead_of(module: Module) -> &'static str {
         "ngx_http_auth_basic_module" | "ngx_http_auth_request_module" => {
             "`allow` and `deny` know addresses; names and passwords are the upstream's"
         }
-        "ngx_http_sub_module"
-        | "ngx_http_addition_module"
-        | "ngx_http_ssi_filter_module"
-        | "ngx_http_charset_module" => "bodies are passed on as they are",
+        "ngx_http_sub_module" | "ngx_http_addition_module" | "ngx_http_ssi_module" | "ngx_http_charset_module" => {
+            "bodies are passed on as they are"
+        }
         "ngx_http_fastcgi_module"
         | "ngx_http_uwsgi_module"
         | "ngx_http_scgi_module"

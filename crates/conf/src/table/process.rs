@@ -1,7 +1,7 @@
 //! Directives of the top level and of `events`.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{ACCEPT, BUILT_IN, EPOLL, JIT, PRIORITY, TLS, directives};
+use super::rows::{ACCEPT, BUILT_IN, EPOLL, JIT, NAMED_POOL, PRIORITY, PROCESSES, TLS, directives};
 
 directives! {
     module "ngx_event_core_module";
@@ -34,7 +34,7 @@ directives! {
         "How often the clock is read at most.";
     "pid" (1) "file" = "logs/nginx.pid" in Main, No, Planned =>
         "The file in which the master writes its process number, for `-s` and for scripts.", "pid /run/holdfast.pid;";
-    "lock_file" (1) "file" = "logs/nginx.lock" in Main, No since "0.3.27", No =>
+    "lock_file" (1) "file" = "logs/nginx.lock" in Main, No since "0.3.27", OnlyWith(PROCESSES) =>
         "Path prefix of lock files, where locks need files.", "lock_file logs/nginx.lock;";
     "worker_processes" (1) "number | auto" = "1" in Main, No, Planned =>
         "Number of workers; `auto` takes one per usable processor.", "worker_processes auto;";
@@ -67,7 +67,7 @@ directives! {
     "pcre_jit" (flag) "on | off" = "off" in Main, No since "1.1.12", Accepted(JIT) =>
         "Whether regular expressions known at start are compiled to machine code.", "pcre_jit on;";
     "thread_pool" (2..=3) "name threads=number [max_queue=number]" = "default threads=32 max_queue=65536"
-        in Main, No + REPEATABLE since "1.7.11", No =>
+        in Main, No + REPEATABLE since "1.7.11", OnlyWith(NAMED_POOL) =>
         "A named pool of threads for file operations.", "thread_pool default threads=32 max_queue=65536;";
 
     module "ngx_devpoll_module";

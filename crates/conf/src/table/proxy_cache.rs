@@ -1,14 +1,14 @@
 //! The parts of the HTTP proxy for TLS, caching and storing.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{CACHE, UPSTREAM_TLS, directives};
+use super::rows::{CACHE, STORE, UPSTREAM_TLS, directives};
 
 directives! {
     module "ngx_http_proxy_module";
     "proxy_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.6.3", No =>
         "Whether responses of the peer are saved as files, and where.", "proxy_store off;";
     "proxy_store_access" (1..=3) "users:permissions ..." = "user:rw"
-        in Http | Server | Location, Value since "0.6.4", No =>
+        in Http | Server | Location, Value since "0.6.4", OnlyWith(STORE) =>
         "Rights of saved files and directories.", "proxy_store_access user:rw;";
     "proxy_cache" (1) "zone | off" = "off" in Http | Server | Location, Value, No =>
         "The zone in which responses are cached.", "proxy_cache off;";

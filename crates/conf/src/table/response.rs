@@ -1,7 +1,7 @@
 //! What is done to responses: header fields, index files, compression.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{COMPRESSOR, directives};
+use super::rows::{COMPRESSOR, GUNZIP, directives};
 
 directives! {
     module "ngx_http_gzip_module";
@@ -40,7 +40,7 @@ directives! {
     module "ngx_http_gunzip_module";
     "gunzip" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.3.6", No =>
         "Whether compressed responses are decompressed for clients without gzip.", "gunzip on;";
-    "gunzip_buffers" (2) "number size" = "32 4k" in Http | Server | Location, Value since "1.3.6", No =>
+    "gunzip_buffers" (2) "number size" = "32 4k" in Http | Server | Location, Value since "1.3.6", OnlyWith(GUNZIP) =>
         "Number and size of buffers for decompression.", "gunzip_buffers 32 4k;";
 
     module "ngx_http_gzip_static_module";

@@ -47,6 +47,19 @@ pub(super) const SUB_FILTER: &str = "`sub_filter`";
 pub(super) const IMAGE_FILTER: &str = "`image_filter`";
 pub(super) const MP4: &str = "`mp4`";
 pub(super) const USERID: &str = "`userid on`";
+pub(super) const ADDITION: &str = "`add_before_body` or `add_after_body`";
+pub(super) const AUTH: &str = "`auth_basic` or `auth_request`";
+pub(super) const CHARSET: &str = "`charset`";
+pub(super) const DAV: &str = "`dav_methods`";
+pub(super) const GEOIP: &str = "`geoip_country`, `geoip_city` or `geoip_org`";
+pub(super) const GUNZIP: &str = "`gunzip on`";
+pub(super) const MIRROR: &str = "`mirror`";
+pub(super) const SECURE_LINK: &str = "`secure_link`";
+pub(super) const STORE: &str = "`proxy_store`";
+pub(super) const SUBREQUEST: &str = "a directive that makes subrequests";
+pub(super) const XSLT: &str = "`xslt_stylesheet`";
+pub(super) const PROCESSES: &str = "workers that are processes and take turns";
+pub(super) const NAMED_POOL: &str = "`aio threads=NAME` of a pool of one's own";
 
 /// The arguments of a row.
 macro_rules! args {

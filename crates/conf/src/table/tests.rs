@@ -190,3 +190,15 @@ fn what_the_gateway_acts_on_is_a_row_of_our_list() {
         assert_ne!((row.support == Support::Yes, row.support == Support::Planned), (true, true), "{}", row.name);
     }
 }
+
+#[test]
+fn words_about_tls_are_accepted_where_nothing_speaks_it() {
+    let is_about_tls = |row: &&Directive| {
+        row.module.0.starts_with("ngx_http_") && (row.name.starts_with("ssl_") || row.name.contains("_ssl_"))
+    };
+    let rows: Vec<_> = all().iter().filter(is_about_tls).collect();
+    assert!(rows.len() > 60, "{}", rows.len());
+    for row in rows {
+        assert!(matches!(row.support, Support::OnlyWith(_)), "{}: {:?}", row.name, row.support);
+    }
+}

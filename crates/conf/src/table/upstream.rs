@@ -38,7 +38,7 @@ directives! {
     "least_conn" (0) "" in Upstream, No + REPEATABLE since "1.3.1", Planned =>
         "Chooses the peer with the fewest exchanges and tunnels under way, by weight, counted over all workers.",
         "least_conn;";
-    "random" (0..=2) "[two [method]]" in Upstream, No + REPEATABLE since "1.15.1", Planned =>
+    "random" (0..=2) "[two [least_conn | least_time=header | least_time=last_byte]]" in Upstream, No + REPEATABLE since "1.15.1", Planned =>
         "Chooses peers at random, or the better of two chosen at random.", "random two least_conn;";
     "zone" (1..=2) "name [size]" in Upstream, No + REPEATABLE since "1.9.0", Planned =>
         "Names the zone in which the group's state is shared between workers. Here it always is, for they are threads of \

@@ -10,7 +10,7 @@ use http1::{FieldId, Method};
 use rules::uri::parse_internal;
 
 /// Fields of the upstream's that go with what it redirects to, as in nginx.
-const CARRIED: [&[u8]; 4] = [b"Set-Cookie", b"Content-Disposition", b"Cache-Control", b"Expires"];
+const CARRIED: [&[u8]; 5] = [b"Set-Cookie", b"Content-Disposition", b"Cache-Control", b"Expires", b"Accept-Ranges"];
 
 impl Exchange {
     /// Where the upstream wants the request to go on.

@@ -18,7 +18,7 @@ impl Exchange {
             self.encode_expiry(plan, head);
         }
         for field in plan.fields.iter().filter(|field| field.always || is_usual(status)) {
-            let value = self.added_value(field, head);
+            let value = self.added_value(field, &ExchangeView::before(self, head));
             if field.replaces() {
                 drop_fields(head, &[field.name.as_bytes()]);
             }
@@ -53,10 +53,10 @@ impl Exchange {
         }
     }
 
-    /// The value of a field.
-    fn added_value(&self, field: &AddedField, head: &[u8]) -> Vec<u8> {
+    /// The value of a field, as `view` shows the exchange.
+    fn added_value(&self, field: &AddedField, view: &ExchangeView<'_>) -> Vec<u8> {
         let mut value = Vec::new();
-        field.value.write(&ExchangeView::before(self, head), &mut value);
+        field.value.write(view, &mut value);
         self.one_line(value, || {
             let by = self.brought_by(&field.value, |value| !is_field_value(value));
             format!("\"{} {}\"{by}", field.directive, field.name.as_bytes().escape_ascii())
@@ -101,8 +101,7 @@ impl Exchange {
         let mut lines = self.passed_trailers();
         if let Some(plan) = &self.location().added {
             for field in plan.trailers.iter().filter(|field| field.always || is_usual(self.status)) {
-                let head = self.down.sent_head();
-                let value = self.added_value(field, head);
+                let value = self.added_value(field, &ExchangeView::before_trailers(self, &lines));
                 if !value.is_empty() {
                     encode_field(field.name.as_bytes(), &value, &mut lines);
                 }

@@ -66,10 +66,7 @@ impl Exchange {
                 let only = Found { ip: *ip, port: None, priority: 0, weight: 0 };
                 (ip.to_string(), [only].into())
             }
-            Host::Unix(_) => {
-                self.error_log("a Unix socket in \"proxy_pass\" with variables is not supported yet");
-                return Err(500);
-            }
+            Host::Unix(path) => return Ok(plan.unix_peer(path, self.worker.reactor.now().0)),
             Host::Name(name) => {
                 let Some(resolver) = &plan.resolver else {
                     self.error_log(&format!("no resolver defined to resolve {name}"));

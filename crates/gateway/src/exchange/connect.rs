@@ -3,7 +3,7 @@
 use super::patience::Patience;
 use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
-use crate::error_log::errno;
+use crate::error_log::{Level, errno};
 use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
@@ -76,12 +76,28 @@ impl Exchange {
                     return Err(Failure::NoSocket);
                 }
                 Err(error) => {
-                    self.error_log(&format!("connect() failed ({}) while connecting to upstream", errno(&error)));
+                    self.log_refused_at_once(&error, peer);
                     return Err(Failure::ConnectFailed);
                 }
             }
         }
         Err(Failure::NoLocalPort)
+    }
+
+    /// A connection that fails before it has begun. As in nginx the line names the peer, and what an upstream cannot mend
+    /// by being started (no such socket, no permission) is `crit`.
+    fn log_refused_at_once(&self, error: &io::Error, peer: &PeerPlan) {
+        let is_down = matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::WouldBlock
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::NetworkDown
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::HostUnreachable
+        );
+        let message = format!("connect() to {} failed ({}) while connecting to upstream", peer.address, errno(error));
+        self.log_at(if is_down { Level::Error } else { Level::Crit }, &message);
     }
 
     /// Where the connection may come from, in the order in which to try. At least one.

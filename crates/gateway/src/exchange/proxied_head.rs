@@ -10,7 +10,7 @@ use super::relay::{FeedError, Relay, Source};
 use super::reply::is_bodiless;
 use crate::close::CloseReason;
 use crate::compress::GZIP_TURN_BYTES;
-use crate::error_log::errno;
+use crate::error_log::{Level, errno};
 use crate::generation::ProxyPlan;
 use crate::heartbeat::is_pingable;
 use crate::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
@@ -178,6 +178,25 @@ impl Exchange {
             record.header_ms = Some(now.since(record.began_at));
             record.status = status;
         }
+        self.log_repeated_field();
+    }
+
+    /// Says that the upstream has sent a field twice of which the first one counts.
+    fn log_repeated_field(&self) {
+        let Some(answer) = self.answer() else { return };
+        let Some(again) = &answer.head.repeated else { return };
+        let Some(first) = answer.head.find(again.id) else { return };
+        let line = |field: &Field| {
+            let (name, value) = (field.name.of(&answer.bytes), field.value.of(&answer.bytes));
+            format!("\"{}: {}\"", name.escape_ascii(), value.escape_ascii())
+        };
+        let message = format!(
+            "upstream sent duplicate header line: {}, previous value: {}, ignored while reading response header from \
+             upstream",
+            line(again),
+            line(first)
+        );
+        self.log_at(Level::Warn, &message);
     }
 
     fn begin_response(&mut self, head: &[u8], rest: &[u8], plan: &ProxyPlan, up: &Leased, tries: &Tries) -> HeadStep {
@@ -430,7 +449,6 @@ impl Exchange {
     pub(super) fn passed_fields(&self, plan: &ProxyPlan) -> impl Iterator<Item = &Field> {
         let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let bytes = self.answer_bytes();
-        let mut typed = false;
         let status = self.answer.as_ref().map_or(0, |answer| answer.head.status);
         fields.iter().filter(move |field| {
             let ends_here = match field.id {
@@ -438,10 +456,7 @@ impl Exchange {
                 // What the server could be asked for in another request (RFC 9110 §7.8), as 426 says it. The 101 that
                 // switches has its own.
                 FieldId::Upgrade => status == 101,
-                // A second type would contradict the first.
-                FieldId::ContentType => {
-                    field.hop || field.value.of(bytes).is_empty() || std::mem::replace(&mut typed, true)
-                }
+                FieldId::ContentType => field.hop || field.value.of(bytes).is_empty(),
                 _ => field.hop,
             };
             !ends_here && !plan.hidden.contains(field.id, field.name.of(bytes))

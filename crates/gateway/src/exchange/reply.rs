@@ -97,6 +97,9 @@ impl Exchange {
 
     /// `stub_status`, in nginx's words.
     pub(super) fn stub_status(&self) -> Reply {
+        if !matches!(self.method, Method::Get | Method::Head) {
+            return Reply::error(405);
+        }
         let totals = self.worker.shared.totals();
         let text = format!(
             "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",

@@ -194,7 +194,10 @@ impl Machine for Rewriting<'_> {
     }
 
     fn stay(&mut self) {
-        self.exchange.target.moved = false;
+        // What a rewrite before this has made is sent as it is: it is not what the location matched.
+        let target = &mut self.exchange.target;
+        target.name_is_stale |= target.moved;
+        target.moved = false;
     }
 
     fn enter(&mut self, place: u32) {

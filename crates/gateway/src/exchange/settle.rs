@@ -303,7 +303,7 @@ impl Exchange {
                 client: self.client(),
                 server: &self.generation.server(self.target.server).name,
                 request: request.head.line.of(&request.bytes),
-                upstream: self.attempts.last_peer(&self.generation),
+                upstream: self.upstream_url().as_deref(),
                 host: request.head.host.map(|host| host.raw.of(&request.bytes)),
                 referrer: request.head.value(FieldId::Referer, &request.bytes),
             },
@@ -311,6 +311,14 @@ impl Exchange {
         if written {
             connection.line_waits.set(true);
         }
+    }
+
+    /// The URL that the last attempt asked for, as nginx writes it.
+    fn upstream_url(&self) -> Option<Vec<u8>> {
+        let peer = self.attempts.last_peer(&self.generation)?;
+        let separator: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
+        let target = self.request.upstream_head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+        Some([b"http://", peer, separator, target].concat())
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.

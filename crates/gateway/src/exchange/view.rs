@@ -11,6 +11,7 @@ use crate::generation::Content;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
 use crate::worker::{Clock, Worker};
 use base64::Engine as _;
+use conf::value::Host;
 use http1::{Field, FieldId, Version};
 use reactor::{Millis, PeerAddress};
 use rules::template::View;
@@ -29,16 +30,23 @@ pub(crate) struct ExchangeView<'a> {
     pub(super) exchange: &'a Exchange,
     /// The head of the response, as far as it is there.
     head: &'a [u8],
+    /// Its trailers, as far as they are there.
+    trailers: &'a [u8],
 }
 
 impl<'a> ExchangeView<'a> {
     pub(crate) fn of(exchange: &'a Exchange) -> Self {
-        Self { exchange, head: exchange.down.sent_head() }
+        Self { exchange, head: exchange.down.sent_head(), trailers: exchange.down.sent_trailers() }
     }
 
     /// The same while a head is made: `$sent_http_…` sees what is in it already.
     pub(crate) fn before(exchange: &'a Exchange, head: &'a [u8]) -> Self {
-        Self { exchange, head }
+        Self { exchange, head, trailers: b"" }
+    }
+
+    /// The same while trailers are made: `$sent_trailer_…` sees those that are there already.
+    pub(crate) fn before_trailers(exchange: &'a Exchange, trailers: &'a [u8]) -> Self {
+        Self { exchange, head: exchange.down.sent_head(), trailers }
     }
 }
 
@@ -110,7 +118,7 @@ impl View for ExchangeView<'_> {
             ),
             Variable::RequestLength => number(exchange.request.bytes.len() as u64 + exchange.body.received, out),
             Variable::ContentLength => self.known_request_field(FieldId::ContentLength, out),
-            Variable::ContentType => self.known_request_field(FieldId::ContentType, out),
+            Variable::ContentType => self.joined(FieldId::ContentType, b", ", out),
             Variable::Http(name) => self.request_field(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
             _ => self.present(variable, out) || self.upstream(variable, out),
@@ -136,7 +144,7 @@ impl ExchangeView<'_> {
             Variable::TimeLocal => bytes(&moment(&exchange.worker.clock).local(), out),
             Variable::TimeIso8601 => bytes(&moment(&exchange.worker.clock).iso8601(), out),
             Variable::Pid => number(u64::from(std::process::id()), out),
-            Variable::Pipe => bytes(b".", out),
+            Variable::Pipe => bytes(if connection.is_pipelined { b"p" } else { b"." }, out),
             Variable::NginxVersion => bytes(crate::NGINX_VERSION.as_bytes(), out),
             Variable::ServerName => bytes(&exchange.generation.server(exchange.target.server).name, out),
             Variable::ServerPort => exchange.server_port().is_some_and(|port| number(u64::from(port), out)),
@@ -169,7 +177,7 @@ impl ExchangeView<'_> {
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
             Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason.side()), out)),
             Variable::SentHttp(name) => join_lines(self.head, name, out),
-            Variable::SentTrailer(name) => join_lines(exchange.down.sent_trailers(), name, out),
+            Variable::SentTrailer(name) => join_lines(self.trailers, name, out),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::UpstreamTrailer(name) => {
@@ -183,6 +191,7 @@ impl ExchangeView<'_> {
             Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
             Variable::Trailer(name) => join_lines(&exchange.body.trailers, name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
+            Variable::Idle(idle) => optional(idle.value(), out),
             Variable::User(slot) => exchange.generation.definitions.write(*slot, self, out),
             _ => false,
         }
@@ -203,10 +212,17 @@ impl ExchangeView<'_> {
     }
 
     fn server_addr(&self, out: &mut Vec<u8>) -> bool {
-        match self.exchange.down.connection.stream.local_address() {
-            Ok(Some(address)) => write_ip(address.ip(), out),
-            _ => bytes(b"unix:", out),
+        let stream = &self.exchange.down.connection.stream;
+        if let Ok(Some(address)) = stream.local_address() {
+            return write_ip(address.ip(), out);
         }
+        bytes(b"unix:", out);
+        if let Ok(local) = stream.as_socket().local_addr()
+            && let Some(path) = local.as_pathname()
+        {
+            out.extend_from_slice(path.as_os_str().as_bytes());
+        }
+        true
     }
 
     /// The client's X-Forwarded-For fields, joined, with its address behind them.
@@ -277,7 +293,10 @@ impl ExchangeView<'_> {
     fn proxy_port(&self) -> Option<u16> {
         match &self.exchange.location().content {
             Content::Proxy(plan) => plan.port,
-            Content::Computed(_) => self.exchange.computed.as_ref().map(|to| to.port.unwrap_or(PORT_DEFAULT)),
+            Content::Computed(_) => {
+                let target = self.exchange.computed.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
+                Some(target.port.unwrap_or(PORT_DEFAULT))
+            }
             _ => None,
         }
     }
@@ -285,6 +304,20 @@ impl ExchangeView<'_> {
     fn known_request_field(&self, id: FieldId, out: &mut Vec<u8>) -> bool {
         let request = &self.exchange.request;
         optional(request.head.value(id, &request.bytes), out)
+    }
+
+    /// All fields of one kind, joined as one value.
+    fn joined(&self, id: FieldId, separator: &[u8], out: &mut Vec<u8>) -> bool {
+        let request = &self.exchange.request;
+        if !request.head.seen.contains(id) {
+            return false;
+        }
+        let start = out.len();
+        for field in request.head.fields.iter().filter(|field| field.id == id) {
+            out.extend_from_slice(if out.len() > start { separator } else { b"" });
+            out.extend_from_slice(field.value.of(&request.bytes));
+        }
+        true
     }
 
     fn request_field(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
@@ -296,6 +329,10 @@ impl ExchangeView<'_> {
             // R23: the host of an absolute target replaces the field (RFC 9112 §3.2.2), or `proxy_set_header Host
             // $http_host` would send a request on under another name than it was routed by.
             return bytes(host.raw.of(&request.bytes), out);
+        }
+        if name.dashed() == b"cookie" {
+            // A browser may send its cookies as several fields, and what reads this value expects one list (RFC 6265 §5.4).
+            return self.joined(FieldId::Cookie, b"; ", out);
         }
         join_fields(&request.head.fields, &request.bytes, name, out)
     }

@@ -140,7 +140,7 @@ impl Lowering<'_> {
         };
         match LogFormat::compile(escape, &written.template, &self.users) {
             Ok(format) => {
-                self.note_wanted(format.variables());
+                self.note_wanted(format.variables(), written.template.span);
                 let format = Arc::new(format);
                 self.formats[index] = Some(Arc::clone(&format));
                 Some(format)

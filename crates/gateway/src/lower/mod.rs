@@ -33,7 +33,7 @@ pub use logs::ErrorOutput;
 use reactor::{ListenOptions, PeerAddress};
 use rules::defined::Definitions;
 use rules::log_format::LogFormat;
-use rules::variable::{UserVariables, Variable};
+use rules::variable::{Idle, UserVariables, Variable};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -276,17 +276,30 @@ impl Lowering<'_> {
     }
 
     /// Notes what has to be kept, or asked of the kernel, for somebody who asks for it.
-    fn note_wanted<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>) {
+    fn note_wanted<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
         for variable in variables {
+            if let Variable::Idle(idle) = variable {
+                self.note_idle_variable(*idle, span);
+            }
             self.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
             self.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
+        }
+    }
+
+    /// One note for each variable that has nothing to act on, at its first place.
+    fn note_idle_variable(&mut self, idle: Idle, span: Span) {
+        let value =
+            if idle.value().is_some_and(|value| !value.is_empty()) { "always the same" } else { "always empty" };
+        let message = format!("\"${}\" variable is {value} here", idle.name());
+        if !self.found.iter().any(|known| known.message == message) {
+            self.found.push(Diagnostic::note(span, message).with_hint(format!("it acts only with {}", idle.needs())));
         }
     }
 
     fn template(&mut self, written: &conf::value::Template) -> rules::template::Template {
         match rules::template::Template::compile(written, &self.users) {
             Ok(template) => {
-                self.note_wanted(template.variables());
+                self.note_wanted(template.variables(), written.span);
                 template
             }
             Err(error) => {

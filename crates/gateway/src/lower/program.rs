@@ -127,7 +127,7 @@ impl Lowering<'_> {
             });
             return None;
         };
-        self.note_wanted(std::iter::once(&variable));
+        self.note_wanted(std::iter::once(&variable), span);
         Some(variable)
     }
 }

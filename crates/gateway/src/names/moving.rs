@@ -313,11 +313,11 @@ const ADDRESSES_TOLD_MAX: usize = 8;
 pub(crate) fn make_passing(
     recipe: &Recipe,
     cells: &Arc<PeerCells>,
-    addresses: impl Iterator<Item = SocketAddr>,
+    addresses: impl Iterator<Item = PeerAddress>,
     of: &Use,
 ) -> MadeSet {
     let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
-    for address in addresses.map(PeerAddress::Ip) {
+    for address in addresses {
         let Ok(hold) = KeyHold::take(recipe.shared, &pool_key(recipe.id, &address, of)) else { continue };
         let name = address.to_string();
         members.push(Member {

@@ -177,6 +177,7 @@ impl Worker {
             head_since: now,
             line_waits: Cell::new(false),
             proxy_header: None,
+            is_pipelined: false,
             pending: Vec::new(),
             searched: 0,
         });

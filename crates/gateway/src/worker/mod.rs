@@ -363,7 +363,8 @@ impl Worker {
 
     fn go_on(self: &Rc<Self>, next: Next) {
         match next {
-            Next::KeepAlive(connection, timeout) => {
+            Next::KeepAlive(mut connection, timeout) => {
+                connection.is_pipelined = !connection.pending.is_empty();
                 let task = connection.task;
                 let now = self.reactor.now();
                 if self.is_draining() && connection.kept_until <= now && connection.pending.is_empty() {

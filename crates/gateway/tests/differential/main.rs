@@ -14,6 +14,7 @@ mod leaving;
 mod log_lines;
 mod sides;
 mod talk;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

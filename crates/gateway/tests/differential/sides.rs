@@ -150,10 +150,15 @@ impl Sides {
         self.gateway.error_log()
     }
 
+    /// nginx's error log so far.
+    pub(crate) fn their_log(&self) -> String {
+        fs::read_to_string(self.gateway.prefix().join("error.log")).unwrap_or_default()
+    }
+
     /// The last lines of both error logs, for a failure's message.
     pub(crate) fn logs(&self) -> String {
         const LINES: usize = 40;
-        let nginx = fs::read_to_string(self.gateway.prefix().join("error.log")).unwrap_or_default();
+        let nginx = self.their_log();
         let last = |text: &str| {
             let lines: Vec<_> = text.lines().collect();
             lines[lines.len().saturating_sub(LINES)..].join("\n")

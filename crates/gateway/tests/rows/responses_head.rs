@@ -16,7 +16,7 @@ fn refused<R: AsRef<[u8]>>(responses: impl IntoIterator<Item = R>, phrase: &str)
         assert_eq!(answer.status(), 502, "{shown}");
         let line = site.gateway.logged(phrase);
         assert!(line.contains(" while reading response header from upstream"), "{line}");
-        assert!(line.contains(&format!("upstream: \"{}\"", site.peer.address())), "{line}");
+        assert!(line.contains(&format!("upstream: \"http://{}/\"", site.peer.address())), "{line}");
         // It was the upstream's fault: the client's connection goes on.
         client.send("GET /alive HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.response().text(), "alive");

@@ -94,7 +94,7 @@ fn next_peer(fault: Fault, location: &str, request: &str, phrase: &str) {
     let outcome = ask(fault, location, request);
     assert_eq!((outcome.response.text(), outcome.asked), ("hello".into(), (1, 1)));
     let line = outcome.gateway.logged(phrase);
-    assert!(line.contains("upstream: \"127.0.0.1:"), "{line}");
+    assert!(line.contains("upstream: \"http://127.0.0.1:"), "{line}");
 }
 
 #[track_caller]

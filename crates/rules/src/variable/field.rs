@@ -24,8 +24,11 @@ impl FieldName {
 }
 
 /// The value of an argument, as it was sent: `$arg_name`. Names are compared without regard to case, the first one wins,
-/// and a name without `=` does not count.
+/// and a name without `=` does not count. As in nginx no argument has an empty name.
 pub fn arg<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    if name.is_empty() {
+        return None;
+    }
     args.split(|&byte| byte == b'&').find_map(|pair| {
         let (key, value) = pair.split_at_checked(name.len())?;
         if key.eq_ignore_ascii_case(name) { value.strip_prefix(b"=") } else { None }
@@ -79,6 +82,7 @@ mod tests {
         assert_eq!(arg(args, b"a"), Some(&b"b=c"[..]));
         assert_eq!(arg(args, b"d"), None);
         assert_eq!(arg(b"", b"d"), None);
+        assert_eq!(arg(b"=1&a=2", b""), None);
     }
 
     #[test]

@@ -5,9 +5,11 @@
 //! `split_clients`, named groups of expressions) in a [`UserVariables`], then resolve. nginx allows use before definition.
 
 mod field;
+mod idle;
 mod names;
 
 pub use field::{FieldName, arg, cookie, set_cookie};
+pub use idle::Idle;
 
 use names::BUILT_IN;
 use rustc_hash::FxHashMap;
@@ -126,6 +128,8 @@ pub enum Variable {
     UpstreamCookie(Box<[u8]>),
     /// `$proxy_protocol_tlv_name`: by name or `0x..`, without the prefix.
     ProxyProtocolTlv(Box<[u8]>),
+    /// One of a module that has nothing to act on.
+    Idle(Idle),
     /// `$1` to `$9`.
     Capture(u8),
     /// `set`, `map`, `geo`, `split_clients` or a named group.
@@ -210,7 +214,9 @@ impl Variable {
     pub fn resolve(name: &str, users: &UserVariables) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         let user = users.slot(&lower).map(Self::User);
-        user.or_else(|| names::built_in(&lower)).or_else(|| names::family(&lower))
+        user.or_else(|| names::built_in(&lower))
+            .or_else(|| names::family(&lower))
+            .or_else(|| Idle::find(&lower).map(Self::Idle))
     }
 
     /// The name, with `$`, for messages; of a family whose member is not text, its prefix alone.
@@ -232,6 +238,7 @@ impl Variable {
             Self::UpstreamTrailer(name) => format!("$upstream_trailer_{}", text(name.dashed())),
             Self::UpstreamCookie(name) => format!("$upstream_cookie_{}", text(name)),
             Self::ProxyProtocolTlv(name) => format!("$proxy_protocol_tlv_{}", text(name)),
+            Self::Idle(idle) => format!("${}", idle.name()),
             Self::Capture(number) => format!("${number}"),
             _ => "$…".to_owned(),
         }
@@ -240,7 +247,8 @@ impl Variable {
     /// What is wrong with a name that does not resolve: nginx's phrase, and the nearest known name if one is near.
     pub fn explain_unknown(name: &str, users: &UserVariables) -> (String, Option<String>) {
         let lower = name.to_ascii_lowercase();
-        let known = BUILT_IN.iter().map(|(known, _)| *known).chain(users.names.iter().map(|known| &**known));
+        let fixed = BUILT_IN.iter().map(|(known, _)| *known).chain(Idle::names());
+        let known = fixed.chain(users.names.iter().map(|known| &**known));
         let nearest = known.map(|known| (strsim::damerau_levenshtein(known, &lower), known)).min();
         // A third of the letters may be wrong; beyond that a suggestion misleads.
         let near = nearest.filter(|(distance, _)| *distance * 3 <= lower.len());
@@ -259,7 +267,7 @@ mod tests {
     #[test]
     fn a_variable_is_shown_by_the_name_that_it_was_resolved_from() {
         for name in
-            ["request_id", "uri", "args", "http_x_forwarded_for", "arg_q", "upstream_http_etag", "cookie_session"]
+            ["request_id", "uri", "args", "http_x_forwarded_for", "arg_q", "upstream_http_etag", "arg_", "http2"]
         {
             assert_eq!(resolve(name).unwrap().shown(), format!("${name}"));
         }
@@ -275,8 +283,22 @@ mod tests {
         assert_eq!(resolve("http_X_Y"), Some(Variable::Http(FieldName::new("x_y"))));
         assert_eq!(resolve("upstream_http_etag"), Some(Variable::UpstreamHttp(FieldName::new("etag"))));
         assert_eq!(resolve("proxy_protocol_tlv_alpn"), Some(Variable::ProxyProtocolTlv((*b"alpn").into())));
-        assert_eq!(resolve("http_"), None);
         assert_eq!(resolve("nonsense"), None);
+    }
+
+    #[test]
+    fn a_variable_of_an_absent_module_is_known_and_may_be_declared() {
+        assert!(matches!(resolve("SSL_Protocol"), Some(Variable::Idle(idle)) if idle.name() == "ssl_protocol"));
+        let mut users = UserVariables::default();
+        let slot = users.declare("geoip_country_code").unwrap();
+        assert_eq!(Variable::resolve("geoip_country_code", &users), Some(Variable::User(slot)));
+    }
+
+    #[test]
+    fn a_family_has_a_member_without_a_name() {
+        assert_eq!(resolve("arg_"), Some(Variable::Arg(Box::default())));
+        assert_eq!(resolve("http_"), Some(Variable::Http(FieldName::new(""))));
+        assert_eq!(resolve("upstream_cookie_"), Some(Variable::UpstreamCookie(Box::default())));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) const BUILT_IN: &[(&str, Variable)] = &[
     ("content_type", Variable::ContentType),
     ("document_root", Variable::DocumentRoot),
     ("document_uri", Variable::Uri),
+    // Without `fastcgi_split_path_info` and `fastcgi_index` it is the URI.
+    ("fastcgi_script_name", Variable::Uri),
     ("gzip_ratio", Variable::GzipRatio),
     ("host", Variable::Host),
     ("hostname", Variable::Hostname),
@@ -109,12 +111,9 @@ const FAMILIES: &[Family] = &[
     ("upstream_trailer_", |rest| Variable::UpstreamTrailer(FieldName::new(rest))),
 ];
 
-/// The variable of a family (`$http_…`) of a name in lower case.
+/// The variable of a family (`$http_…`) of a name in lower case. As in nginx the name behind the prefix may be empty.
 pub(super) fn family(name: &str) -> Option<Variable> {
-    FAMILIES.iter().find_map(|(prefix, variable)| {
-        let rest = name.strip_prefix(prefix)?;
-        (!rest.is_empty()).then(|| variable(rest))
-    })
+    FAMILIES.iter().find_map(|(prefix, variable)| name.strip_prefix(prefix).map(variable))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod rewriting;
 mod steering;
 mod upstream_words;
 mod variables;
+pub(crate) mod words;
 
 /// One conversation on one connection.
 pub(crate) struct Case {

@@ -1,0 +1,150 @@
+//! Variables of nginx's modules that have nothing to act on here: TLS, HTTP/2, caches and so on. They stand in half of all
+//! log formats, so they are no unknown names: each has the value that nginx gives it on a plain HTTP request without the
+//! module's directives, and the lowering notes its use. `names` asks the table; nobody else does.
+
+/// One of them, by its place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle(u8);
+
+/// Names that act only together with the same thing.
+struct Group {
+    needs: &'static str,
+    /// `None`: nginx has no value, and writes `-` into an access log.
+    value: Option<&'static str>,
+    names: &'static [&'static str],
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        needs: "a TLS listener (`listen … ssl`)",
+        value: None,
+        names: &[
+            "ssl_alpn_protocol",
+            "ssl_cipher",
+            "ssl_ciphers",
+            "ssl_client_cert",
+            "ssl_client_escaped_cert",
+            "ssl_client_fingerprint",
+            "ssl_client_i_dn",
+            "ssl_client_i_dn_legacy",
+            "ssl_client_raw_cert",
+            "ssl_client_s_dn",
+            "ssl_client_s_dn_legacy",
+            "ssl_client_serial",
+            "ssl_client_sigalg",
+            "ssl_client_v_end",
+            "ssl_client_v_remain",
+            "ssl_client_v_start",
+            "ssl_client_verify",
+            "ssl_curve",
+            "ssl_curves",
+            "ssl_early_data",
+            "ssl_ech_outer_server_name",
+            "ssl_ech_status",
+            "ssl_protocol",
+            "ssl_server_name",
+            "ssl_session_id",
+            "ssl_session_reused",
+            "ssl_sigalg",
+            "ssl_sigalgs",
+        ],
+    },
+    Group { needs: "HTTP/2 (`http2 on`)", value: Some(""), names: &["http2"] },
+    Group { needs: "a QUIC listener (`listen … quic`)", value: Some(""), names: &["http3"] },
+    Group {
+        needs: "a response cache (`proxy_cache`)",
+        value: None,
+        names: &["upstream_cache_etag", "upstream_cache_last_modified", "upstream_cache_status"],
+    },
+    Group { needs: "`fastcgi_split_path_info`", value: Some(""), names: &["fastcgi_path_info"] },
+    Group { needs: "`valid_referers`", value: Some(""), names: &["invalid_referer"] },
+    Group { needs: "`secure_link`", value: None, names: &["secure_link", "secure_link_expires"] },
+    Group { needs: "`slice`", value: None, names: &["slice_range"] },
+    Group { needs: "`ssi on`", value: None, names: &["date_gmt", "date_local"] },
+    Group { needs: "`userid on`", value: None, names: &["uid_got", "uid_set"] },
+    Group { needs: "`userid on`", value: Some(""), names: &["uid_reset"] },
+    // Without a list of modern browsers nginx takes every browser for an ancient one.
+    Group { needs: "`modern_browser`", value: Some("1"), names: &["ancient_browser"] },
+    Group { needs: "`modern_browser`", value: Some(""), names: &["modern_browser"] },
+    Group { needs: "a look at `User-Agent` that nothing here takes", value: Some(""), names: &["msie"] },
+    Group {
+        needs: "`geoip_country`, `geoip_city` or `geoip_org`",
+        value: None,
+        names: &[
+            "geoip_area_code",
+            "geoip_city",
+            "geoip_city_continent_code",
+            "geoip_city_country_code",
+            "geoip_city_country_code3",
+            "geoip_city_country_name",
+            "geoip_country_code",
+            "geoip_country_code3",
+            "geoip_country_name",
+            "geoip_dma_code",
+            "geoip_latitude",
+            "geoip_longitude",
+            "geoip_org",
+            "geoip_postal_code",
+            "geoip_region",
+            "geoip_region_name",
+        ],
+    },
+];
+
+fn entries() -> impl Iterator<Item = (&'static str, &'static Group)> {
+    GROUPS.iter().flat_map(|group| group.names.iter().map(move |name| (*name, group)))
+}
+
+impl Idle {
+    /// The variable of a name in lower case.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        entries().position(|(known, _)| known == name).map(|at| Self(at as u8))
+    }
+
+    /// Every name, for suggestions.
+    pub(super) fn names<'a>() -> impl Iterator<Item = &'a str> {
+        entries().map(|(name, _)| -> &'a str { name })
+    }
+
+    fn entry(self) -> (&'static str, &'static Group) {
+        entries().nth(usize::from(self.0)).unwrap_or(("", &GROUPS[0]))
+    }
+
+    /// Its name, without `$`.
+    pub fn name(self) -> &'static str {
+        self.entry().0
+    }
+
+    /// What it would act with.
+    pub fn needs(self) -> &'static str {
+        self.entry().1.needs
+    }
+
+    /// Its value; `None` if it has none.
+    pub fn value(self) -> Option<&'static [u8]> {
+        self.entry().1.value.map(str::as_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_and_stands_once() {
+        assert!(u8::try_from(entries().count()).is_ok());
+        for (at, (name, group)) in entries().enumerate() {
+            let idle = Idle::find(name).unwrap();
+            assert_eq!(usize::from(idle.0), at, "{name} stands twice");
+            assert_eq!((idle.name(), idle.needs()), (name, group.needs));
+        }
+        assert_eq!(Idle::find("ssl_made_up"), None);
+    }
+
+    #[test]
+    fn values_are_nginx_ones_on_plain_http() {
+        assert_eq!(Idle::find("ssl_protocol").unwrap().value(), None);
+        assert_eq!(Idle::find("http2").unwrap().value(), Some(&b""[..]));
+        assert_eq!(Idle::find("ancient_browser").unwrap().value(), Some(&b"1"[..]));
+    }
+}
