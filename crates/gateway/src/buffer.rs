@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 
 /// A buffer that grew beyond this is given back to the allocator instead of being kept for the next connection: one
 /// large response must not pin its memory.
-const RECYCLED_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const RECYCLED_BYTES_MAX: usize = 64 * 1024;
 
 /// A buffer grows by whole numbers of these, so that many small parts do not move it as often.
 const GROWTH_BYTES: usize = 1024;

@@ -1,7 +1,7 @@
 //! The bytes and the meaning of one request's head, owned and recycled: retries, waits, variables, logs and error pages
 //! need them long after the read.
 
-use crate::buffer::recycle;
+use crate::buffer::{RECYCLED_BYTES_MAX, recycle};
 use http1::outgoing::OutgoingHead;
 use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead, Span};
 
@@ -86,8 +86,8 @@ impl Request {
 
     /// Makes it ready for the next exchange.
     pub(crate) fn clear(&mut self) {
-        let head = self.upstream_head.buffer();
-        for buffer in [&mut self.bytes, head, &mut self.uri, &mut self.args, &mut self.path] {
+        self.upstream_head.clear(RECYCLED_BYTES_MAX);
+        for buffer in [&mut self.bytes, &mut self.uri, &mut self.args, &mut self.path] {
             recycle(buffer);
         }
     }

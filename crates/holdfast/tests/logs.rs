@@ -240,7 +240,7 @@ fn a_line_is_in_its_file_when_its_connection_ends() {
         assert!(instance.text("logs/error.log").contains(&format!("open() \"/nowhere/no/{turn}\" failed")), "{turn}");
     }
     // The root of a named log must exist for its file to be made.
-    std::fs::create_dir(instance.path("html")).expect("made");
+    fs::create_dir(instance.path("html")).expect("made");
     instance.fetch("/named/?name=x").expect("an answer");
     assert!(instance.text("logs/x.log").contains("GET /named/?name=x "));
 }

@@ -27,6 +27,11 @@ impl OutgoingHead {
         self.bytes.get(..self.method_len).unwrap_or_default()
     }
 
+    /// The target.
+    pub fn target(&self) -> &[u8] {
+        self.bytes.split(|&byte| byte == b' ').nth(1).unwrap_or_default()
+    }
+
     /// Values of the fields of this name, in order. For rare questions: it searches the head.
     pub fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let lines = self.bytes.split(|&byte| byte == b'\n').skip(1);
@@ -37,11 +42,13 @@ impl OutgoingHead {
         })
     }
 
-    /// The buffer, for somebody who counts or frees memory; the head is gone.
-    pub fn buffer(&mut self) -> &mut Vec<u8> {
+    /// Forgets the head. Its buffer is kept for the next one unless it is larger than this.
+    pub fn clear(&mut self, kept_bytes_max: usize) {
         self.method_len = 0;
         self.bytes.clear();
-        &mut self.bytes
+        if self.bytes.capacity() > kept_bytes_max {
+            self.bytes = Vec::new();
+        }
     }
 
     /// Bytes that it keeps.

@@ -317,7 +317,7 @@ impl Exchange {
     fn upstream_url(&self) -> Option<Vec<u8>> {
         let peer = self.attempts.last_peer(&self.generation)?;
         let separator: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
-        let target = self.request.upstream_head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+        let target = self.request.upstream_head.target();
         Some([b"http://", peer, separator, target].concat())
     }
 

@@ -1,7 +1,8 @@
 //! The suite `words`: run beside the newer nginx, with sockets of its own, and with the error logs side by side.
 
 use super::cases::{Suite, words};
-use super::{Accepted, Side, Sides, accepted, application, compare_suite, dead_port, peer_or_skip, start_origin};
+use super::sides::{Nginx, nginx_or_skip};
+use super::{Accepted, Side, Sides, accepted, application, compare_suite, dead_port, start_origin};
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -18,7 +19,7 @@ fn of_upstreams(log: &str) -> Vec<String> {
 
 #[test]
 fn words_mean_what_they_mean_in_a_newer_nginx() {
-    let Some(nginx) = peer_or_skip("nginx-new") else { return };
+    let Some(nginx) = nginx_or_skip("words", Nginx::New) else { return };
     let sockets = tempfile::tempdir().unwrap();
     for side in [Side::Nginx, Side::Ours] {
         std::fs::create_dir(sockets.path().join(side.name())).unwrap();
@@ -32,7 +33,7 @@ fn words_mean_what_they_mean_in_a_newer_nginx() {
     let files = vec![("site/a.txt", b"0123456789".to_vec())];
     let sides = Sides::start(&nginx, &text, &upstreams, &files);
     let suite = Suite { name: "words", text: "", cases: words::cases(), files };
-    let accepted: Vec<Accepted> = accepted::read(include_str!("accepted.txt"));
+    let accepted: Vec<Accepted> = accepted::read(include_str!("accepted.txt"), Nginx::New);
     let only = std::env::var("DIFFERENTIAL").ok();
     let wrong = compare_suite(&suite, &sides, &accepted, only.as_deref());
     assert!(
