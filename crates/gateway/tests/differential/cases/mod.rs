@@ -16,6 +16,7 @@ mod rewriting;
 mod steering;
 mod upstream_words;
 mod variables;
+mod wire;
 
 /// One conversation on one connection.
 pub(crate) struct Case {
@@ -81,6 +82,7 @@ pub(crate) fn suites() -> Vec<Suite> {
             files: applications::files(),
         },
         Suite { name: "pages", text: include_str!("pages.conf"), cases: pages::cases(), files: pages::files() },
+        Suite { name: "wire", text: include_str!("wire.conf"), cases: wire::cases(), files: Vec::new() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
 }
