@@ -150,7 +150,8 @@ impl HeadWriter {
         if self.bytes.len() == start {
             return Err(Unsendable::EmptyTarget);
         }
-        if self.bytes[start..].iter().any(|&byte| ends_target(byte)) {
+        // Without a way out of the loop it is done many bytes at a time.
+        if self.bytes[start..].iter().fold(false, |ends, &byte| ends | ends_target(byte)) {
             self.encode_target(start);
         }
         self.bytes.extend_from_slice(match version {

@@ -102,10 +102,9 @@ impl Walk {
         outer: &Inside,
     ) -> Option<Instruction> {
         let parsed = match directive.name.value.as_slice() {
-            b"return" => rewrite::parse_return(directive).map(Instruction::Return),
-            b"rewrite" => {
-                rewrite::parse_rewrite(directive, &self.env).map(|rewrite| Instruction::Rewrite(Box::new(rewrite)))
-            }
+            b"return" => rewrite::parse_return(directive, &mut self.out).map(Instruction::Return),
+            b"rewrite" => rewrite::parse_rewrite(directive, &self.env, &mut self.out)
+                .map(|rewrite| Instruction::Rewrite(Box::new(rewrite))),
             b"set" => rewrite::parse_set(directive),
             b"break" => Ok(Instruction::Break),
             b"if" => return self.step_if(directive, settings, place, outer),

@@ -127,7 +127,8 @@ fn parse_any_header(at: &mut At<'_>) -> Parsed<String> {
 }
 
 fn parse_set_header(at: &mut At<'_>) -> Parsed<SetHeader> {
-    Ok(SetHeader { name: parse_bytes(at.name, at.word(0)?)?, value: Template::parse(at.name, at.word(1)?)? })
+    let (name, value) = (parse_bytes(at.name, at.word(0)?)?, at.word(1)?);
+    Ok(SetHeader { name, value: Template::parse_line(at.name, value, at.out)? })
 }
 
 /// The words `off` and `default` of a list stand alone.
@@ -157,7 +158,8 @@ fn edit_redirect(list: &mut Vec<Redirect>, at: &mut At<'_>) -> Parsed<()> {
             _ => Err(invalid_parameter(first).with_hint("`off`, `default`, or what is replaced and by what")),
         };
     }
-    let to = Template::parse(at.name, at.word(1)?)?;
+    let to = at.word(1)?;
+    let to = Template::parse_line(at.name, to, at.out)?;
     list.push(match regex_of(first, at)? {
         Some(from) => Redirect::Regex { from, to },
         None => Redirect::Prefix { from: Template::parse(at.name, first)?, to },
@@ -201,7 +203,7 @@ fn edit_cookie_rewrite(list: &mut Vec<CookieRewrite>, at: &mut At<'_>) -> Parsed
     let (first, second) = (without_dot(first, is_domain), at.word(1)?);
     let from = pattern_of(&first, at, is_domain)?;
     let is_text = matches!(from, CookiePattern::Text(_));
-    let to = Template::parse(at.name, &without_dot(second, is_domain && is_text))?;
+    let to = Template::parse_line(at.name, &without_dot(second, is_domain && is_text), at.out)?;
     list.push(CookieRewrite { from, to });
     Ok(())
 }

@@ -224,7 +224,7 @@ fn edit_error_page(pages: &mut Vec<ErrorPage>, at: &mut At<'_>) -> Parsed<()> {
     let target = match last.value.as_slice() {
         [b'@', name @ ..] => ErrorTarget::Named(String::from_utf8_lossy(name).into_owned()),
         [b'/', ..] => ErrorTarget::Uri(Template::parse(at.name, last)?),
-        _ => ErrorTarget::Redirect(Template::parse(at.name, last)?),
+        _ => ErrorTarget::Redirect(Template::parse_line(at.name, last, at.out)?),
     };
     for word in codes {
         let status = number(&word.value).ok_or_else(|| invalid_value(word))?;
@@ -244,7 +244,8 @@ fn edit_error_page(pages: &mut Vec<ErrorPage>, at: &mut At<'_>) -> Parsed<()> {
 
 fn parse_add_header(at: &mut At<'_>) -> Parsed<AddHeader> {
     let name = parse_bytes(at.name, at.word(0)?)?;
-    let value = Template::parse(at.name, at.word(1)?)?;
+    let value = at.word(1)?;
+    let value = Template::parse_line(at.name, value, at.out)?;
     let always = match at.words().get(2) {
         None => false,
         Some(word) if word.value == b"always" => true,

@@ -8,6 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Directive, Word};
 use crate::value::size::number;
+use crate::value::template::one_line;
 use crate::value::{Parsed, Regex, Template, invalid_parameter};
 
 /// Instructions in order.
@@ -170,13 +171,13 @@ fn is_url(text: &[u8]) -> bool {
 }
 
 /// Reads a `return`.
-pub(crate) fn parse_return(directive: &Directive) -> Parsed<Return> {
+pub(crate) fn parse_return(directive: &Directive, out: &mut Vec<Diagnostic>) -> Parsed<Return> {
     let first = directive.args.first().ok_or_else(|| few_arguments(directive))?;
     let span = directive.span;
     let second = directive.args.get(1);
     let Some(status) = number(&first.value).filter(|&status| status <= STATUS_MAX) else {
         if second.is_none() && is_url(&first.value) {
-            let url = Template::parse("return", first)?;
+            let url = Template::parse_line("return", first, out)?;
             return Ok(Return { status: 302, body: ReturnBody::Redirect(url), span });
         }
         return Err(Diagnostic::error(first.span, format!("invalid return code \"{}\"", first.text()))
@@ -185,19 +186,20 @@ pub(crate) fn parse_return(directive: &Directive) -> Parsed<Return> {
     let status = status as u16;
     let body = match second {
         None => ReturnBody::None,
-        Some(word) if REDIRECTS.contains(&status) => ReturnBody::Redirect(Template::parse("return", word)?),
+        Some(word) if REDIRECTS.contains(&status) => ReturnBody::Redirect(Template::parse_line("return", word, out)?),
         Some(word) => ReturnBody::Text(Template::parse("return", word)?),
     };
     Ok(Return { status, body, span })
 }
 
 /// Reads a `rewrite`.
-pub(crate) fn parse_rewrite(directive: &Directive, env: &Env) -> Parsed<Rewrite> {
+pub(crate) fn parse_rewrite(directive: &Directive, env: &Env, out: &mut Vec<Diagnostic>) -> Parsed<Rewrite> {
     let [pattern, replacement, rest @ ..] = directive.args.as_slice() else { return Err(few_arguments(directive)) };
     let regex = env.regex(pattern, 0, false)?;
     if replacement.value.is_empty() {
         return Err(Diagnostic::error(replacement.span, "empty replacement"));
     }
+    let replacement = one_line("rewrite", replacement, out);
     let url = is_url(&replacement.value);
     let flag = match rest.first() {
         None => RewriteFlag::None,

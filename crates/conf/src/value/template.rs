@@ -1,5 +1,7 @@
 //! A string with variables in it, as `"$scheme://${host}/x"`. Only split into parts here; `rules` resolves the names.
 
+use std::borrow::Cow;
+
 use super::Parsed;
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -29,6 +31,12 @@ impl Template {
     /// Splits a word. A `$` without a name behind it is `invalid variable name`, as in nginx.
     pub fn parse(_name: &str, word: &Word) -> Parsed<Self> {
         Ok(Self { parts: parse_parts(&word.value, word.span)?, span: word.span })
+    }
+
+    /// As [`Self::parse`], for what is sent as one line of a head: a value that is written over several lines becomes one,
+    /// with a note about it.
+    pub(crate) fn parse_line(name: &str, word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<Self> {
+        Self::parse(name, &one_line(name, word, out))
     }
 
     /// A template of nothing but text.
@@ -81,6 +89,19 @@ impl Template {
     }
 }
 
+/// A word whose control characters, which are line ends nearly always, are folded into spaces with the blanks around them.
+pub(crate) fn one_line<'a>(name: &str, word: &'a Word, out: &mut Vec<Diagnostic>) -> Cow<'a, Word> {
+    if http1::outgoing::is_field_value(&word.value) {
+        return Cow::Borrowed(word);
+    }
+    let mut line = Vec::with_capacity(word.value.len());
+    http1::encode::fold(&word.value, &mut line);
+    let message = format!("the value of \"{name}\" is written over several lines and sent as one");
+    let hint = "each line end, with the blanks around it, becomes one space";
+    out.push(Diagnostic::note(word.span, message).with_hint(hint));
+    Cow::Owned(Word { value: line.as_slice().into(), ..word.clone() })
+}
+
 /// Whether a word holds a variable at all.
 pub(crate) fn has_variables(bytes: &[u8]) -> bool {
     bytes.contains(&b'$')
@@ -130,8 +151,10 @@ fn parse_parts(mut rest: &[u8], span: Span) -> Parsed<Vec<Part>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Part, Template, parse_parts};
+    use super::{Part, Template, Word, parse_parts};
+    use crate::diagnostic::Severity;
     use crate::source::{FileId, Span};
+    use crate::tree::Quote;
 
     const SPAN: Span = Span { file: FileId(0), start: 0, end: 0 };
 
@@ -169,6 +192,26 @@ mod tests {
     fn an_open_brace_is_named() {
         let error = parse_parts(b"${host", SPAN).unwrap_err();
         assert_eq!(error.message, "the closing bracket in \"host\" variable is missing");
+    }
+
+    #[test]
+    fn a_value_over_several_lines_is_one_line() {
+        let word = |text: &str| Word { value: text.as_bytes().into(), span: SPAN, quote: Quote::Double };
+        for (written, folded, notes) in [
+            ("a; b", vec![text("a; b")], 0),
+            (
+                "\n  default-src 'self';\r\n\tscript-src $x;\n",
+                vec![text("default-src 'self'; script-src "), variable("x"), text(";")],
+                1,
+            ),
+            ("$x \n $y", vec![variable("x"), text(" "), variable("y")], 1),
+            ("\n", vec![], 1),
+        ] {
+            let mut found = Vec::new();
+            let template = Template::parse_line("add_header", &word(written), &mut found).unwrap();
+            assert_eq!((template.parts, found.len()), (folded, notes), "{written:?}");
+            assert!(found.iter().all(|note| note.severity == Severity::Note));
+        }
     }
 
     #[test]

@@ -217,12 +217,7 @@ impl Exchange {
             return HeadStep::Intercepted(is_whole(framing, rest));
         }
         let received = (framing, rest);
-        let source = match framing {
-            ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
-            ResponseFraming::Length(length) => Source::Length(length),
-            ResponseFraming::Chunked => Source::Chunked(Box::new(Decoder::of_response())),
-            ResponseFraming::UntilClose => Source::UntilClose,
-        };
+        let source = source_of(framing);
         // `proxy_method`: the client has asked for the head only, and has no use for this body.
         let unwanted = self.down.method == Method::Head && !matches!(source, Source::Done);
         let mut relay = Relay::new(if unwanted { Source::Done } else { source });
@@ -461,6 +456,16 @@ impl Exchange {
             };
             !ends_here && !plan.hidden.contains(field.id, field.name.of(bytes))
         })
+    }
+}
+
+/// Where the body comes from.
+fn source_of(framing: ResponseFraming) -> Source {
+    match framing {
+        ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
+        ResponseFraming::Length(length) => Source::Length(length),
+        ResponseFraming::Chunked => Source::Chunked(Box::new(Decoder::of_response())),
+        ResponseFraming::UntilClose => Source::UntilClose,
     }
 }
 

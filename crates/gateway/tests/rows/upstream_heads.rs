@@ -146,3 +146,28 @@ fn a_name_that_is_no_token_is_never_sent() {
         assert!(warnings.iter().any(|warning| warning.contains(named)), "{named}: {warnings:?}");
     }
 }
+
+#[test]
+fn a_value_over_several_lines_is_one() {
+    let lines = "default-src 'self';\n        script-src 'none';\n";
+    let location = format!(
+        "proxy_set_header X-Sent \"{lines}\"; add_header Content-Security-Policy \"{lines}\"; \
+         add_header X-Host \"of\r\n\t$host\"; add_trailer X-End \"{lines}\";"
+    );
+    let site = Site::with(Peer::saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), &location);
+    let mut client = site.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let (bytes, _) = client.rest();
+    let answer = String::from_utf8(bytes).unwrap();
+    let line = "default-src 'self'; script-src 'none';\r\n";
+    for field in [format!("Content-Security-Policy: {line}"), "X-Host: of a\r\n".to_owned(), format!("X-End: {line}")] {
+        assert!(answer.contains(&field), "{field} in {answer}");
+    }
+    assert_eq!(site.peer.only_request().value("X-Sent"), Some(line.trim_end()));
+
+    let moved = text(1, "", "").replace("proxy_pass http://peers;", "return 302 \"http://b.test/\n  $arg_x\";");
+    let gateway = Gateway::start(&moved, &[site.peer.address()]);
+    let mut client = gateway.client();
+    client.send("GET /?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().value("Location"), Some("http://b.test/ 1"));
+}

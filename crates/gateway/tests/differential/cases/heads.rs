@@ -301,6 +301,8 @@ const FRAMINGS: &[(&str, &str, &str)] = &[
     ("chunked, chunked", "Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"),
     ("chunked, identity", "Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"),
     ("two codings", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+    ("an unknown coding and chunked", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+    ("chunked, gzip", "Transfer-Encoding: chunked, gzip\r\n", "0\r\n\r\n"),
     ("coding with a space before the colon", "Transfer-Encoding : chunked\r\n", "0\r\n\r\n"),
     ("coding with an underscore", "Transfer_Encoding: chunked\r\nContent-Length: 5\r\n", "hello"),
     ("empty coding", "Transfer-Encoding:\r\n", ""),

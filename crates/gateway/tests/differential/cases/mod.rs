@@ -18,6 +18,8 @@ mod upstream_words;
 mod variables;
 pub(crate) mod words;
 
+mod wire;
+
 /// One conversation on one connection.
 pub(crate) struct Case {
     /// Unique in its suite; printable, and the key of `accepted.txt`.
@@ -82,6 +84,7 @@ pub(crate) fn suites() -> Vec<Suite> {
             files: applications::files(),
         },
         Suite { name: "pages", text: include_str!("pages.conf"), cases: pages::cases(), files: pages::files() },
+        Suite { name: "wire", text: include_str!("wire.conf"), cases: wire::cases(), files: Vec::new() },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]
 }
