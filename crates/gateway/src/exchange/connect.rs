@@ -2,7 +2,7 @@
 
 use super::patience::Patience;
 use super::{Exchange, ExchangeView};
-use crate::error_log::errno;
+use crate::error_log::{errno, quoted};
 use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
@@ -92,7 +92,7 @@ impl Exchange {
                 template.write(&ExchangeView::of(self), &mut text);
                 let source = parse_source(&text);
                 if source.is_none() && !text.is_empty() {
-                    self.error_log(&format!("invalid local address \"{}\"", text.escape_ascii()));
+                    self.error_log(&format!("invalid local address \"{}\"", quoted(&text)));
                 }
                 sources.push(source);
             }

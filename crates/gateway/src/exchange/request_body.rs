@@ -6,7 +6,7 @@ use super::reply::Reply;
 use super::{Exchange, ExchangeView};
 use crate::body_file;
 use crate::close::CloseReason;
-use crate::error_log::errno;
+use crate::error_log::{errno, quoted};
 use crate::generation::{PassUriPlan, ProxyPlan};
 use http1::encode::{encode_fields, encode_head_end, encode_number_field};
 use http1::{BodyFraming, Method, UpgradeKind};
@@ -359,7 +359,7 @@ impl Exchange {
             if !written.is_empty() && written.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) {
                 return;
             }
-            self.error_log(&format!("\"proxy_method\" gives \"{}\", which is no method", written.escape_ascii()));
+            self.error_log(&format!("\"proxy_method\" gives \"{}\", which is no method", quoted(&written)));
             out.truncate(start);
         }
         out.extend_from_slice(self.method_name());
