@@ -1,6 +1,7 @@
 //! `proxy_pass` with variables: what the URL comes to, whether it is a group of the configuration, and the peers of names
 //! and addresses that only a request knows. Looking a name up is the exchange's.
 
+use crate::error_log::quoted;
 use crate::generation::ProxyPlan;
 use crate::group::PeerSet;
 use crate::names::{Found, KeyHold, MadeSet, Recipe, ResolverPlan, Use, make_passing};
@@ -57,15 +58,14 @@ pub(crate) const PORT_DEFAULT: u16 = 80;
 impl ComputedTarget {
     /// Takes a URL apart. The error is nginx's phrase.
     pub(crate) fn parse(url: &[u8]) -> Result<Self, String> {
-        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let rest = match url.split_at_checked(7) {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"http://") => rest,
             _ if url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https://")) => {
-                return Err(format!("https upstreams are not supported yet: \"{}\"", shown(url)));
+                return Err(format!("https upstreams are not supported yet: \"{}\"", quoted(url)));
             }
-            _ => return Err(format!("invalid URL prefix in \"{}\"", shown(url))),
+            _ => return Err(format!("invalid URL prefix in \"{}\"", quoted(url))),
         };
-        let parsed = parse_url(rest).map_err(|reason| format!("{reason} in upstream \"{}\"", shown(rest)))?;
+        let parsed = parse_url(rest).map_err(|reason| format!("{reason} in upstream \"{}\"", quoted(rest)))?;
         let uri = match parsed.uri.first() {
             Some(b'?') => [b"/", parsed.uri].concat(),
             _ => parsed.uri.to_vec(),

@@ -9,6 +9,7 @@ use conf::value::words::LogLevel;
 use limiter::{Limiter, Suppressed, reason_key};
 use reactor::PeerAddress;
 use rules::time_format::Moment;
+use std::fmt;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -294,6 +295,27 @@ pub fn errno(error: &io::Error) -> String {
     }
 }
 
+/// What a client may have chosen (a path, a value) between quotes of a message: nothing of it may end the quotes, the line, or
+/// look like another field to those who search the log, such as fail2ban. Text stays readable.
+pub(crate) fn quoted(value: &[u8]) -> String {
+    let mut out = String::with_capacity(value.len());
+    let hex = |byte: &u8, out: &mut String| {
+        // Writing to a string cannot fail.
+        let _ = fmt::Write::write_fmt(out, format_args!("\\x{byte:02X}"));
+    };
+    for chunk in value.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || matches!(character, '"' | '\\') {
+                character.encode_utf8(&mut [0; 4]).as_bytes().iter().for_each(|byte| hex(byte, &mut out));
+            } else {
+                out.push(character);
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| hex(byte, &mut out));
+    }
+    out
+}
+
 /// Bytes of a request in a log line: nothing of it may end the line or move a terminal's cursor.
 fn escape(value: &[u8], out: &mut Vec<u8>) {
     let (value, cut) = match value.split_at_checked(VALUE_BYTES_MAX) {
@@ -309,5 +331,17 @@ fn escape(value: &[u8], out: &mut Vec<u8>) {
     }
     if cut {
         out.extend_from_slice(b"...");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_values_stay_within_their_quotes_and_readable() {
+        assert_eq!(quoted("/ä b".as_bytes()), "/ä b");
+        assert_eq!(quoted(b"a\"b\\c\nd\xff"), r"a\x22b\x5Cc\x0Ad\xFF");
+        assert_eq!(quoted("\u{85}".as_bytes()), r"\xC2\x85", "a control character beyond ASCII");
     }
 }

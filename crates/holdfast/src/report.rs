@@ -59,6 +59,21 @@ pub(crate) fn diagnostics(prepared: &Prepared) {
     }
 }
 
+/// What a start says of a configuration that it takes: warnings as nginx writes them, and how many notes there are.
+pub(crate) fn at_start(prepared: &Prepared) {
+    if !prepared.is_ok() {
+        return diagnostics(prepared);
+    }
+    for found in prepared.diagnostics.iter().filter(|found| found.severity == Severity::Warning) {
+        say(&log_line(found, &prepared.loaded.sources));
+    }
+    match prepared.diagnostics.iter().filter(|found| found.severity == Severity::Note).count() {
+        0 => {}
+        1 => complain("[notice] there is 1 note on this configuration; -t shows it"),
+        notes => complain(&format!("[notice] there are {notes} notes on this configuration; -t shows them")),
+    }
+}
+
 /// The same as lines for the error log.
 pub(crate) fn log_lines(prepared: &Prepared) -> Vec<(Level, String)> {
     let line = |found: &Diagnostic| {

@@ -35,6 +35,7 @@ pub(crate) fn print(help: bool, configure: bool) {
         say(&format!("holdfast {ours}: a reverse proxy that reads nginx.conf; it is not nginx and speaks its dialect"));
         // Tools match this line to its end.
         say(&format!("nginx version: nginx/{NGINX_VERSION}"));
+        say(&format!("built in: {}", built_in().join(" ")));
         say(&format!("configure arguments: {}", configure_arguments()));
     } else {
         // The place of nginx's own build name.
@@ -52,9 +53,23 @@ fn configure_arguments() -> String {
         format!("--conf-path={}", instance::CONF_PATH),
         format!("--pid-path={}", instance::PID_PATH),
         format!("--error-log-path={}/{}", instance::PREFIX, instance::ERROR_LOG),
+        format!("--http-log-path={}/logs/access.log", instance::PREFIX),
+        format!("--http-client-body-temp-path={}/client_body_temp", instance::PREFIX),
+        // Regular expressions are PCRE2, as in nginx.
+        "--with-pcre".to_owned(),
     ];
     words.extend(WITH.iter().filter(|(_, module)| acts(module)).map(|(word, _)| format!("--with-{word}")));
     words.join(" ")
+}
+
+/// nginx's modules of which a directive takes effect, as nginx names them, without the common beginning.
+fn built_in() -> Vec<&'static str> {
+    let acting = table::all().iter().filter(|row| row.support == Support::Yes);
+    let mut modules: Vec<&str> =
+        acting.filter_map(|row| row.module.0.strip_prefix("ngx_")?.strip_suffix("_module")).collect();
+    modules.sort_unstable();
+    modules.dedup();
+    modules
 }
 
 /// Whether directives of a module take effect. A module of which all is only planned is not claimed.
@@ -92,6 +107,9 @@ mod tests {
         let arguments = configure_arguments();
         assert!(arguments.contains("--with-http_stub_status_module"), "{arguments}");
         assert!(!arguments.contains("--with-mail"), "{arguments}");
+        let modules = built_in();
+        assert!(modules.contains(&"http_proxy") && modules.contains(&"http_limit_req"), "{modules:?}");
+        assert!(!modules.iter().any(|module| module.starts_with("mail")), "{modules:?}");
         for (word, module) in WITH {
             assert!(table::all().iter().any(|row| row.module.0 == module), "{word}: {module} is in no row");
         }

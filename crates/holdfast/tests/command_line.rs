@@ -195,3 +195,21 @@ fn completions_and_manual_are_there() {
     let page = holdfast().arg("man").output().expect("it starts");
     assert!(printed(&page).contains(".TH holdfast 1") && printed(&page).contains("Exit codes"), "{}", printed(&page));
 }
+
+#[test]
+fn a_start_counts_its_notes_and_the_test_shows_them() {
+    for top in ["", "master_process off;"] {
+        let mut instance = support::Instance::new(
+            top,
+            "sendfile on; types_hash_max_size 2048; server { listen 127.0.0.1:PORT; return 204; }",
+        );
+        let shown = errors(&instance.run(&["-t"]));
+        let notes = shown.matches("note: ").count();
+        assert!(notes > 0, "{shown}");
+        instance.start();
+        let said = instance.text("stderr");
+        let are = if notes == 1 { "is 1 note".to_owned() } else { format!("are {notes} notes") };
+        assert!(said.contains(&format!("there {are} on this configuration; -t shows ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}

@@ -262,3 +262,12 @@ fn connections_that_end_by_the_hundred_each_leave_their_line_first() {
         }
     });
 }
+
+#[test]
+fn a_quote_in_a_path_ends_no_quotes_of_the_error_log() {
+    let mut instance = Instance::new("", "server { listen 127.0.0.1:PORT; location / { root /nowhere; } }");
+    instance.start();
+    instance.fetch("/a%22%20failed%20(2:%20No),%20client:%206.6.6.6%5C").expect("an answer");
+    let text = instance.text("logs/error.log");
+    assert!(text.contains(r#"open() "/nowhere/a\x22 failed (2: No), client: 6.6.6.6\x5C" failed (2: "#), "{text}");
+}

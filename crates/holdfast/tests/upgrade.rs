@@ -187,7 +187,10 @@ fn x10_a_program_that_does_not_start_changes_nothing() {
     fs::write(instance.path("nginx.conf"), sound.replace("return 200", "retrun 200")).expect("written");
     tell(old, Signal::SIGUSR2);
     instance.wait_for_line("start new binary process");
-    instance.wait_for_line("has ended: exit status: 1");
+    until("its end is noted in nginx's words", || {
+        let mut lines = instance.text("logs/error.log").lines().map(str::to_owned).collect::<Vec<_>>().into_iter();
+        lines.any(|line| line.contains("new binary process ") && line.ends_with(" exited with code 1"))
+    });
     until("the name is the old one's again", || instance.pid_file() == Some(old));
     assert!(is_alive(&instance));
     // While the workers rest, the end of the other program wakes them.

@@ -5,6 +5,7 @@
 use super::redirect::Redirect;
 use super::reply::Reply;
 use super::{Exchange, Step};
+use crate::error_log::quoted;
 use crate::generation::ProxyPlan;
 use http1::{FieldId, Method};
 use rules::uri::parse_internal;
@@ -33,7 +34,7 @@ impl Exchange {
             return Step::Redirect(Redirect::Named(uri));
         }
         let Some((path, args)) = parse_internal(&uri) else {
-            self.error_log(&format!("unsafe URI \"{}\" was detected in X-Accel-Redirect", uri.escape_ascii()));
+            self.error_log(&format!("unsafe URI \"{}\" was detected in X-Accel-Redirect", quoted(&uri)));
             return Step::Reply(Reply::error(404));
         };
         if self.method != Method::Head {

@@ -3,7 +3,7 @@
 use super::patience::Patience;
 use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
-use crate::error_log::{Level, errno};
+use crate::error_log::{Level, errno, quoted};
 use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
@@ -109,7 +109,7 @@ impl Exchange {
                 template.write(&ExchangeView::of(self), &mut text);
                 let source = parse_source(&text);
                 if source.is_none() && !text.is_empty() {
-                    self.error_log(&format!("invalid local address \"{}\"", text.escape_ascii()));
+                    self.error_log(&format!("invalid local address \"{}\"", quoted(&text)));
                 }
                 sources.push(source);
             }

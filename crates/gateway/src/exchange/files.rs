@@ -6,7 +6,7 @@ use super::redirect::Redirect;
 use super::reply::{Reply, ReplyBody};
 use super::send_file::FileReply;
 use super::{Exchange, ExchangeView, Step};
-use crate::error_log::errno;
+use crate::error_log::{errno, quoted};
 use crate::files::{FilesPlan, entity_tag};
 use http1::encode::{encode_field, encode_number_field};
 use http1::{FieldId, Method};
@@ -27,19 +27,6 @@ enum Index {
     Found,
     Missing,
     Failed(Reply),
-}
-
-/// A path in a log line: what a client has decoded into it must not end the line.
-fn shown(path: &[u8]) -> String {
-    let mut shown = String::with_capacity(path.len());
-    for character in String::from_utf8_lossy(path).chars() {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 impl Exchange {
@@ -63,7 +50,7 @@ impl Exchange {
         if root.holds(&path) {
             return Ok(path);
         }
-        self.error_log(&format!("\"{}\" leaves its root: it is not opened", shown(&path)));
+        self.error_log(&format!("\"{}\" leaves its root: it is not opened", quoted(&path)));
         Err(Reply::error(404))
     }
 
@@ -108,7 +95,7 @@ impl Exchange {
             Ok(path) => path,
             Err(reply) => return Step::Reply(reply),
         };
-        self.error_log(&format!("directory index of \"{}\" is forbidden", shown(&path)));
+        self.error_log(&format!("directory index of \"{}\" is forbidden", quoted(&path)));
         self.request.path = path;
         Step::Reply(Reply::error(403))
     }
@@ -146,7 +133,7 @@ impl Exchange {
 
     fn index_not_found(&self, plan: &FilesPlan, path: &[u8], error: &io::Error) -> Index {
         if plan.log_not_found {
-            self.error_log(&format!("\"{}\" is not found ({})", shown(path), errno(error)));
+            self.error_log(&format!("\"{}\" is not found ({})", quoted(path), errno(error)));
         }
         Index::Failed(Reply::error(404))
     }
@@ -165,7 +152,7 @@ impl Exchange {
             Ok(file) => match file.status.kind {
                 FileKind::Directory => self.directory_redirect(),
                 FileKind::Other => {
-                    self.error_log(&format!("\"{}\" is not a regular file", shown(&path)));
+                    self.error_log(&format!("\"{}\" is not a regular file", quoted(&path)));
                     Reply::error(404)
                 }
                 FileKind::Regular if self.method == Method::Post => Reply::error(405),
@@ -188,7 +175,7 @@ impl Exchange {
             _ => 500,
         };
         if status != 404 || plan.log_not_found {
-            self.error_log(&format!("open() \"{}\" failed ({})", shown(path), errno(error)));
+            self.error_log(&format!("open() \"{}\" failed ({})", quoted(path), errno(error)));
         }
         Reply::error(status)
     }

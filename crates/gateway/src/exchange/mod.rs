@@ -56,6 +56,7 @@ pub(crate) use view::ExchangeView;
 use crate::close::CloseReason;
 use crate::computed::ComputedTarget;
 use crate::connection::Connection;
+use crate::error_log::quoted;
 use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
 use crate::request::{Answer, Request};
 use crate::tunnel::{Tunnel, TunnelStart};
@@ -311,7 +312,7 @@ impl Exchange {
                 Step::Rules => self.server_rules().await,
                 Step::Content => self.content().await,
                 Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
-                    let uri = self.uri().escape_ascii();
+                    let uri = quoted(self.uri());
                     self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
                     self.error_pages_done = true;
                     Step::Reply(Reply::error(500))

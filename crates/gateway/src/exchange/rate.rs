@@ -2,6 +2,7 @@
 //! arithmetic is `rules::pace`'s; who holds bytes back is `downstream`, and `relay` reads no more than it may.
 
 use super::{Exchange, ExchangeView};
+use crate::error_log::quoted;
 use crate::generation::ProxyPlan;
 use conf::value::size::parse_size_text;
 use http1::FieldId;
@@ -66,7 +67,7 @@ impl Exchange {
         let mut text = Vec::new();
         template.write(&ExchangeView::of(self), &mut text);
         parse_size_text(&text).unwrap_or_else(|| {
-            self.error_log(&format!("invalid size \"{}\"", text.escape_ascii()));
+            self.error_log(&format!("invalid size \"{}\"", quoted(&text)));
             0
         })
     }

@@ -5,6 +5,7 @@ use super::reply::{Reply, ReplyBody};
 use super::{Exchange, ExchangeView, Step};
 use crate::added::{drop_fields, fields};
 use crate::close::CloseReason;
+use crate::error_log::quoted;
 use crate::generation::{LocationId, ProxyPlan};
 use http1::encode::encode_field;
 use http1::outgoing::is_field_value;
@@ -147,7 +148,7 @@ impl Exchange {
                     self.enter_location(LocationId(id));
                     return Step::Content;
                 }
-                self.error_log(&format!("could not find named location \"{}\"", name.escape_ascii()));
+                self.error_log(&format!("could not find named location \"{}\"", quoted(&name)));
                 Step::Reply(Reply::error(500))
             }
         }

@@ -6,7 +6,7 @@ use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
 use crate::body_file;
 use crate::close::CloseReason;
-use crate::error_log::errno;
+use crate::error_log::{errno, quoted};
 use crate::generation::ProxyPlan;
 use http1::{BodyFraming, Method};
 use reactor::{Interest, Woken};

@@ -3,7 +3,7 @@
 
 use super::reply::Reply;
 use super::{Exchange, ExchangeView, Step};
-use crate::error_log::{Level, errno};
+use crate::error_log::{Level, errno, quoted};
 use crate::generation::{LocationId, ProgramPlan};
 use conf::value::size::parse_size_text;
 use http1::outgoing::is_field_value;
@@ -85,7 +85,7 @@ impl Exchange {
             Err(error) if error.kind() == ErrorKind::NotFound => return false,
             _ => {}
         }
-        let shown = name.to_string_lossy().into_owned();
+        let shown = quoted(name.to_bytes());
         let status = self.offload(move || metadata(&name)).await.and_then(|status| status);
         match status {
             Ok(status) => match test {
@@ -175,7 +175,7 @@ impl Machine for Rewriting<'_> {
     fn set_rate(&mut self, size: &[u8]) {
         match parse_size_text(size) {
             Some(rate) => self.exchange.limit_rate = Some(rate),
-            None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", size.escape_ascii())),
+            None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", quoted(&size))),
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Exchange, Next, Served};
 use crate::access_log::{AccessLog, LineName};
 use crate::close::{CloseReason, CloseSide};
 use crate::connection::Connection;
-use crate::error_log::{Level, RequestLine};
+use crate::error_log::{Level, RequestLine, quoted};
 use crate::exchange::downstream::Framing;
 use crate::exchange::proxy::AttemptRecord;
 use crate::exchange::view::{ExchangeView, TunnelView, separator};
@@ -235,7 +235,7 @@ impl Exchange {
         let view = ExchangeView::of(self);
         let root = |out: &mut Vec<u8>| self.location().root.write_root(&view, out);
         log.line_name(&view, root).map_err(|path| {
-            self.error_log(&format!("\"{}\" leaves the directory of its log: it is not opened", path.escape_ascii()));
+            self.error_log(&format!("\"{}\" leaves the directory of its log: it is not opened", quoted(&path)));
         })
     }
 

@@ -6,7 +6,7 @@ use super::proxy::AttemptRecord;
 use crate::added;
 use crate::close::CloseSide;
 use crate::computed::PORT_DEFAULT;
-use crate::error_log::{Level, errno};
+use crate::error_log::{Level, errno, quoted};
 use crate::generation::Content;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
 use crate::worker::{Clock, Worker};
@@ -258,7 +258,7 @@ impl ExchangeView<'_> {
         match std::fs::canonicalize(OsStr::from_bytes(if root.is_empty() { b"/" } else { &root })) {
             Ok(path) => bytes(path.as_os_str().as_bytes(), out),
             Err(error) => {
-                let root = root.escape_ascii();
+                let root = quoted(&root);
                 self.exchange.log_at(Level::Crit, &format!("realpath() \"{root}\" failed ({})", errno(&error)));
                 false
             }

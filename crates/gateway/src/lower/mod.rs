@@ -184,7 +184,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         return Err(found);
     }
     let temp_directories = temp_directories(&locations);
-    let generation = Generation {
+    let generation = Arc::new(Generation {
         number,
         listeners,
         servers,
@@ -198,8 +198,7 @@ pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>)
         wants_upstream_local,
         keeps_sent,
         memory_budget: model.main.settings.memory_budget,
-    };
-    let generation = Arc::new(generation);
+    });
     Ok(Lowered { generation, listeners: specs, logs, error_logs, temp_directories, transparent, warnings: found })
 }
 

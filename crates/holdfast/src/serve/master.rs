@@ -94,7 +94,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     let mut lasting = Lasting::without_workers().map_err(|error| format!("eventfd() failed {}", errno(&error)))?;
     let mut loader = Remembering { inner: instance.loader(), texts: Texts::default() };
     let prepared = prepare(instance, &mut loader, &mut lasting);
-    report::diagnostics(&prepared);
+    report::at_start(&prepared);
     let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
         return Err("the configuration is refused".to_owned());
     };

@@ -80,7 +80,7 @@ pub(crate) fn start(instance: &Instance) -> u8 {
         drop(prepared);
         leave_terminal(is_daemon).and_then(|leaving| master::run(instance, || leaving.done(keeps_stderr)))
     } else {
-        report::diagnostics(&prepared);
+        report::at_start(&prepared);
         leave_terminal(is_daemon)
             .and_then(|leaving| single::run(instance, prepared, lasting, || leaving.done(keeps_stderr)))
     };

@@ -112,8 +112,15 @@ impl QueueWatch {
         let before = std::mem::replace(&mut self.tcp_ext, read_tcp_ext());
         drops.listen_overflows = self.tcp_ext.listen_overflows.saturating_sub(before.listen_overflows);
         drops.listen_drops = self.tcp_ext.listen_drops.saturating_sub(before.listen_drops);
+        drops.queue_full = of_full_queues(drops.queue_full, drops.listen_overflows);
         drops
     }
+}
+
+/// How many drops of our sockets a full queue can explain. A listener counts what it drops for any reason (no memory, no route
+/// back, a filter); a full queue shows in `ListenOverflows`, too, which was read later and so has all of them.
+fn of_full_queues(dropped: u64, listen_overflows: u64) -> u64 {
+    dropped.min(listen_overflows)
 }
 
 fn warning(drops: &AcceptDrops, address: &PeerAddress, queue: AcceptQueue) -> String {
@@ -153,6 +160,13 @@ mod tests {
         let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TW\nTcpExt: 7 12 34 5\nIpExt: A\nIpExt: 1\n";
         assert_eq!(parse_tcp_ext(text), TcpExt { listen_overflows: 12, listen_drops: 34 });
         assert_eq!(parse_tcp_ext("IpExt: A\nIpExt: 1\n"), TcpExt::default());
+    }
+
+    #[test]
+    fn drops_for_other_reasons_are_no_full_queue() {
+        assert_eq!(of_full_queues(5, 0), 0);
+        assert_eq!(of_full_queues(5, 3), 3);
+        assert_eq!(of_full_queues(5, 9), 5, "somebody else's queue overflows as well");
     }
 
     #[test]

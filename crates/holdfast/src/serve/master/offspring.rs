@@ -156,11 +156,29 @@ fn add_logs<'f>(files: &'f LogFiles, order: &mut Order, descriptors: &mut Vec<Bo
     }
 }
 
-fn describe(status: ExitStatus) -> (Level, String) {
+/// How a process has ended, as nginx writes it behind its name and pid.
+pub(super) fn describe(status: ExitStatus) -> (Level, String) {
     match (status.signal(), status.code()) {
         (Some(signal), _) if status.core_dumped() => (Level::Alert, format!("exited on signal {signal} (core dumped)")),
         (Some(signal), _) => (Level::Alert, format!("exited on signal {signal}")),
-        (None, Some(0)) => (Level::Notice, "exited with code 0".to_owned()),
-        (None, code) => (Level::Alert, format!("exited with code {}", code.unwrap_or(-1))),
+        (None, code) => (Level::Notice, format!("exited with code {}", code.unwrap_or(-1))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_described_in_nginxs_words_at_its_levels() {
+        // The upper byte is the exit code, the lower one the signal, with 0x80 for a core (wait(2)).
+        for (raw, level, text) in [
+            (0, Level::Notice, "exited with code 0"),
+            (1 << 8, Level::Notice, "exited with code 1"),
+            (9, Level::Alert, "exited on signal 9"),
+            (0x80 | 11, Level::Alert, "exited on signal 11 (core dumped)"),
+        ] {
+            assert_eq!(describe(ExitStatus::from_raw(raw)), (level, text.to_owned()));
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! back, and so does the end of the other one.
 
 use super::Master;
+use super::offspring::describe;
 use crate::report::errno;
 use crate::serve::ROLE;
 use crate::serve::channel::Kind;
@@ -111,8 +112,8 @@ impl Master<'_> {
     pub(super) fn bury_newcomer(&mut self) {
         let Some(newcomer) = &mut self.takeover.newcomer else { return };
         let Ok(Some(status)) = newcomer.try_wait() else { return };
-        let message = format!("new binary process {} has ended: {status}", newcomer.id());
-        self.journal.log(if status.success() { Level::Notice } else { Level::Alert }, &message);
+        let (level, end) = describe(status);
+        self.journal.log(level, &format!("new binary process {} {end}", newcomer.id()));
         // If it was killed, its children go on beside ours.
         tell_left_behind(newcomer.id(), false);
         self.takeover.newcomer = None;
