@@ -3,6 +3,7 @@
 mod accept;
 mod churn_watch;
 mod clock;
+mod displacing;
 pub(crate) mod executor;
 mod greeting;
 mod housekeeping;
@@ -26,7 +27,7 @@ use executor::{Desk, Slot};
 use housekeeping::{Chore, House};
 use linger::Linger;
 pub(crate) use linger::LingerPlan;
-use reactor::{Reactor, Ready, SourceId, TaskId};
+use reactor::{Millis, Reactor, Ready, SourceId, TaskId};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -78,6 +79,8 @@ pub(crate) struct Worker {
     churn: RefCell<churn_watch::ChurnWatch>,
     /// Peers whose floor is not looked after for a while.
     pauses: warm::Pauses,
+    /// When connections without a request last gave way because memory was short.
+    relieved_at: Cell<Millis>,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -108,6 +111,7 @@ pub fn run(
         house: House::new(reactor.create_task()),
         churn: RefCell::default(),
         pauses: warm::Pauses::default(),
+        relieved_at: Cell::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::field::{Client, peers};
-use crate::sides::{Side, Sides, find_nginx};
+use crate::sides::{Side, Sides, find_peer};
 
 /// Groups by name: the method and the servers.
 const GROUPS: [(&str, &str); 17] = [
@@ -69,7 +69,7 @@ fn compare(sides: &Sides, what: &str, ask: impl Fn(SocketAddr) -> String) {
 
 #[test]
 fn peers_are_chosen_in_nginxs_sequence() {
-    let Some(nginx) = find_nginx() else {
+    let Some(nginx) = find_peer("nginx") else {
         let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
         assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
         println!("SKIPPED peers_are_chosen_in_nginxs_sequence: there is no nginx; `cargo xtask peers` provides one");
