@@ -49,13 +49,14 @@ pub enum CloseReason {
     TunnelEnded,
     /// A tunnel was silent for too long.
     TunnelTimeout,
-    /// The idle connection was needed for somebody else: all of `worker_connections`, or all descriptors, were in use.
+    /// It had no complete request, or was idle, and its place was needed for somebody else: all of `worker_connections`, or all
+    /// descriptors, were in use.
     Displaced,
-    /// A new connection for which there was no room: all of `worker_connections` were in use, and none was idle.
+    /// A new connection for which there was no room: all of `worker_connections` were in use, each with a request.
     NoRoom,
     /// A new connection that the kernel had no memory to watch.
     Unwatched,
-    /// `memory_budget` is used up: the connection was idle, or its request was refused.
+    /// `memory_budget` is used up: the connection was idle or had no complete request, or its request was refused.
     MemoryBudget,
     /// A reload has taken away the address on which it was accepted.
     Unlistened,
@@ -168,16 +169,17 @@ impl CloseReason {
                 "the tunnel was silent for too long",
                 "`tunnel_timeout`, `proxy_read_timeout`, and the heartbeats of the clients",
             ),
-            Self::Displaced => {
-                ("it was idle, and needed for somebody else", "`worker_connections` and `worker_rlimit_nofile`")
-            }
+            Self::Displaced => (
+                "it was idle or had no complete request, and its place was needed for somebody else",
+                "`worker_connections` and `worker_rlimit_nofile`; clients that connect and say nothing",
+            ),
             Self::NoRoom => (
-                "new, and all of `worker_connections` were in use, none of them idle",
+                "new, and all of `worker_connections` were in use, each with a request",
                 "`worker_connections`; the error log has one line a minute",
             ),
             Self::Unwatched => ("new, and the kernel had no memory to watch it", "the machine's memory, `dmesg`"),
             Self::MemoryBudget => (
-                "`memory_budget` was used up: it was idle, or its request got 503",
+                "`memory_budget` was used up: it was idle or had no complete request, or its request got 503",
                 "the error log: it names the connections that hold most",
             ),
             Self::Unlistened => ("a reload has taken away the address on which it was accepted", ""),

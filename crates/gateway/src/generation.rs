@@ -59,7 +59,7 @@ pub struct Generation {
     pub(crate) checks: Arc<[GroupChecks]>,
     /// `$hostname`.
     pub(crate) hostname: Box<[u8]>,
-    /// `worker_connections`: client connections and upstream connections of one worker.
+    /// `worker_connections`: client connections of one worker.
     pub(crate) worker_connections: usize,
     /// Somebody asks for `$upstream_local_addr`, which costs a system call per attempt.
     pub(crate) wants_upstream_local: bool,

@@ -131,8 +131,10 @@ pub struct Shared {
 pub(crate) struct Shortages {
     /// `accept4()` found no descriptor or no memory.
     pub(crate) accept: Alarm,
-    /// `worker_connections` were in use, and none was idle.
+    /// `worker_connections` were in use, and none could give way.
     pub(crate) room: Alarm,
+    /// … and some that had no request gave way.
+    pub(crate) displaced: Alarm,
     /// Connections that found the accept queue of one of our listeners full.
     queue_full: AtomicU64,
     /// `ListenOverflows` of the network namespace.

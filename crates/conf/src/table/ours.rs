@@ -43,7 +43,7 @@ directives! {
         "client_half_close on;";
     "memory_budget" (1..=2) "size [shed=all | keepalive | requests | none] | off" = "off"
         in Main, No since "holdfast", Planned =>
-        "One byte budget for the buffers of all connections. Above 80 % of it idle keepalive connections are closed, above \
+        "One byte budget for the buffers of all connections. Above 80 % of it connections without a complete request, then idle ones, are closed, above \
          90 % new requests are answered 503, above 95 % nothing is accepted and buffers stop growing; `shed=` gives up \
          less. Half of the memory that the process may use is a sensible size: the kernel's socket buffers come on top.",
         "memory_budget 2g;";

@@ -8,7 +8,10 @@ directives! {
     "events" (block 0) "" in Main, No, Planned =>
         "Holds the settings of connection handling.", "events { worker_connections 1024; }";
     "worker_connections" (1) "number" = "512" in Events, No since "0.2.0", Planned =>
-        "Most connections that one worker holds at once, those to upstreams included.", "worker_connections 4096;";
+        "Most client connections that one worker holds at once. Where a further one comes, connections without a complete \
+         request give way, the oldest first, then idle ones. Unlike nginx's, it leaves upstream connections out: those belong \
+         to the process, a request uses at most one at a time, and `keepalive` and `max_connections` bound them. So a \
+         configuration that nginx serves is never too small.", "worker_connections 4096;";
     "use" (1) "method" in Events, No, Accepted(EPOLL) =>
         "The method of waiting for events.", "use epoll;";
     "multi_accept" (flag) "on | off" = "off" in Events, No, Accepted(ACCEPT) =>

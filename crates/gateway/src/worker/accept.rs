@@ -5,7 +5,7 @@ use super::{Body, Worker};
 use crate::alarm::and_more;
 use crate::close::CloseReason;
 use crate::connection::Connection;
-use crate::error_log::errno;
+use crate::error_log::{Level, errno};
 use crate::generation::ListenerId;
 use crate::shared::{Message, bump};
 use reactor::{Accepted, Listener, SourceId};
@@ -101,8 +101,8 @@ impl Worker {
         Ok(())
     }
 
-    /// EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. The connection that has been idle for longest makes
-    /// room; where there is none, the next one that closes does, or the end of the pause.
+    /// EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Connections that wait for a request make
+    /// room; where there are none, the next one that closes does, or the end of the pause.
     fn accept_failed(&self, error: &io::Error) {
         if let Some(kept_back) = self.shared.shortages.accept.ring(self.reactor.now()) {
             self.shared.error_log.crit(&format!(
@@ -113,7 +113,7 @@ impl Worker {
         }
         self.pause_accept();
         self.plan_chore(Chore::AcceptAgain, self.reactor.now().after(PAUSE));
-        self.displace_idle();
+        self.displace();
     }
 
     /// Gives a connection to the least loaded worker.
@@ -141,8 +141,7 @@ impl Worker {
         let generation = self.generation();
         let serial = self.shared.next_serial();
         self.memory.name(task, serial);
-        let over_limit = self.connections() > generation.worker_connections;
-        if over_limit && !self.displace_idle() {
+        if !self.has_room(generation.worker_connections) {
             if let Some(kept_back) = self.shared.shortages.room.ring(now) {
                 let (limit, more) = (generation.worker_connections, and_more(kept_back));
                 self.shared
@@ -184,22 +183,19 @@ impl Worker {
         self.put(task, Body::Waiting(connection, false));
     }
 
-    /// Closes the connection that has been idle for longest, to make room; `false` if none is idle.
-    fn displace_idle(&self) -> bool {
-        let mut bodies = self.bodies.borrow_mut();
-        let oldest = bodies
-            .iter_mut()
-            .filter(|body| matches!(body, Body::Waiting(connection, false) if connection.requests > 0))
-            .min_by_key(|body| match body {
-                Body::Waiting(connection, _) => connection.idle_since,
-                _ => reactor::Millis(u64::MAX),
-            });
-        let Some(Body::Waiting(connection, _)) = oldest.map(|body| std::mem::replace(body, Body::Free)) else {
-            return false;
-        };
-        drop(bodies);
-        self.close(connection, CloseReason::Displaced);
-        true
+    /// Whether a new connection, counted already, may stay. Where there are too many, others give way.
+    fn has_room(&self, most: usize) -> bool {
+        if self.connections() <= most {
+            return true;
+        }
+        let displaced = self.displace();
+        if displaced && let Some(kept_back) = self.shared.shortages.displaced.ring(self.reactor.now()) {
+            let more = and_more(kept_back);
+            let message =
+                format!("{most} worker_connections are not enough; connections without a request are closed{more}");
+            self.shared.error_log.log(Level::Warn, &message);
+        }
+        displaced
     }
 
     fn pause_accept(&self) {

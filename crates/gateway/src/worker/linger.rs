@@ -25,6 +25,7 @@ pub(super) struct Linger {
     connection: Box<Connection>,
     reason: CloseReason,
     plan: LingerPlan,
+    began_at: Millis,
     ends: Millis,
     silent_since: Millis,
 }
@@ -33,11 +34,15 @@ impl Linger {
     pub(super) fn new(connection: Box<Connection>, reason: CloseReason, plan: LingerPlan, now: Millis) -> Self {
         // A client that has gone already makes this fail; reading then says so.
         let _ = connection.stream.shutdown_write();
-        Self { connection, reason, plan, ends: now.after(plan.total), silent_since: now }
+        Self { connection, reason, plan, began_at: now, ends: now.after(plan.total), silent_since: now }
     }
 
     pub(super) fn task(&self) -> TaskId {
         self.connection.task
+    }
+
+    pub(super) fn began_at(&self) -> Millis {
+        self.began_at
     }
 
     /// Drops what has come; the time to look again, or `None` when it is over.

@@ -3,6 +3,7 @@
 mod accept;
 mod churn_watch;
 mod clock;
+mod displacing;
 pub(crate) mod executor;
 mod greeting;
 mod held_back;
@@ -87,6 +88,8 @@ pub(crate) struct Worker {
     pauses: warm::Pauses,
     /// Connections that are closed when their log lines are written.
     held_back: RefCell<Vec<TaskId>>,
+    /// When connections without a request last gave way because memory was short.
+    relieved_at: Cell<Millis>,
     draining: Cell<bool>,
     stopped: Cell<bool>,
 }
@@ -118,6 +121,7 @@ pub fn run(
         churn: RefCell::default(),
         pauses: warm::Pauses::default(),
         held_back: RefCell::default(),
+        relieved_at: Cell::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
         reactor,

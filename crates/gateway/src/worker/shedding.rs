@@ -1,18 +1,22 @@
 //! What a worker does about memory: it closes what is idle, refuses what is new, stops to accept, and keeps no buffers for
 //! later. How short memory is, `memory` says; when this is looked at, `housekeeping`.
 
+use super::displacing::{Candidate, Class};
 use super::housekeeping::Chore;
-use super::{Body, SPARES_MAX, Worker};
+use super::{SPARES_MAX, Worker};
 use crate::alarm::and_more;
 use crate::close::CloseReason;
-use crate::connection::Connection;
 use crate::memory::Pressure;
 use crate::request::{Answer, Request};
 use reactor::Millis;
 
 /// Between two looks: pressure goes within two seconds of its cause, and four wake-ups a second cost nothing.
 const LOOK_PERIOD_MS: u64 = 250;
-/// Idle connections closed in one look: a few milliseconds of work. With the period above 16,000 a second.
+/// Between two attempts to make room for a request by closing who has none. That is a walk over all connections, some
+/// nanoseconds each: with so many per millisecond of waiting it takes a hundredth of the time.
+const RELIEF_PERIOD_MS: u64 = 1;
+const RELIEF_WALK: u64 = 1000;
+/// Connections closed in one look: a few milliseconds of work. With the period above 16,000 a second.
 const CLOSES_MAX: usize = 4096;
 /// Connections named in an alert.
 const NAMED_MAX: usize = 3;
@@ -20,7 +24,7 @@ const NAMED_MAX: usize = 3;
 impl Worker {
     /// Whether new requests are answered 503; says so from time to time.
     pub(super) fn refuses_requests(&self) -> bool {
-        if self.memory.pressure() < Pressure::Requests {
+        if self.relieved_pressure() < Pressure::Requests {
             return false;
         }
         if let Some(kept_back) = self.shared.memory.refused.ring(self.reactor.now()) {
@@ -36,7 +40,7 @@ impl Worker {
 
     /// Whether nothing is accepted any more, which is seen to.
     pub(super) fn refuses_connections(&self) -> bool {
-        if self.memory.pressure() < Pressure::Accepts {
+        if self.relieved_pressure() < Pressure::Accepts {
             return false;
         }
         if self.pause_accept_for_memory()
@@ -45,6 +49,11 @@ impl Worker {
             self.alert("nothing is accepted", kept_back);
         }
         true
+    }
+
+    /// Whether connections without a complete request are closed.
+    fn sheds_waiting(&self) -> bool {
+        self.memory.pressure() >= Pressure::Keepalive
     }
 
     /// Whether connections are closed rather than kept for another request.
@@ -58,9 +67,9 @@ impl Worker {
             return self.resume_accept_after_memory();
         };
         self.memory.trim();
-        if self.sheds_keepalive() {
+        if self.sheds_waiting() {
             self.drop_spares();
-            self.close_idle();
+            self.close_waiting(false);
         }
         match self.memory.pressure() {
             // Accepting does not begin again at once, where a single closed connection would be enough.
@@ -70,42 +79,44 @@ impl Worker {
         self.plan_chore(Chore::LookAtMemory, Millis(self.reactor.now().0 + LOOK_PERIOD_MS));
     }
 
-    /// Closes connections that wait for another request, those that have waited longest first.
-    fn close_idle(&self) {
-        let mut idle: Vec<(Millis, usize)> = Vec::new();
-        for (index, body) in self.bodies.borrow().iter().enumerate() {
-            if let Body::Waiting(connection, false) = body
-                && connection.requests > 0
-            {
-                idle.push((connection.idle_since, index));
-            }
+    /// How short memory is, once those that wait for a request have given way: before a request is refused.
+    fn relieved_pressure(&self) -> Pressure {
+        let pressure = self.memory.pressure();
+        let (now, period) = (self.reactor.now(), RELIEF_PERIOD_MS + self.connections() as u64 / RELIEF_WALK);
+        if pressure < Pressure::Requests || now.since(self.relieved_at.get()) < period {
+            return pressure;
         }
-        if idle.is_empty() {
-            return;
-        }
-        idle.sort_unstable();
-        for &(_, index) in idle.iter().take(CLOSES_MAX) {
-            let connection = self.take_idle(index);
-            if let Some(connection) = connection {
-                if let Some(kept_back) = self.shared.memory.closed.ring(self.reactor.now()) {
-                    self.alert("idle connections are closed", kept_back);
-                }
-                self.close(connection, CloseReason::MemoryBudget);
-            }
-            if !self.sheds_keepalive() {
-                return;
-            }
-        }
+        self.relieved_at.set(now);
+        self.close_waiting(true);
+        self.memory.trim();
+        self.memory.pressure()
     }
 
-    fn take_idle(&self, index: usize) -> Option<Box<Connection>> {
-        let mut bodies = self.bodies.borrow_mut();
-        let body = bodies.get_mut(index)?;
-        match std::mem::replace(body, Body::Free) {
-            Body::Waiting(connection, false) => Some(connection),
-            other => {
-                *body = other;
-                None
+    /// Closes connections that wait for a request: those without one first, then the idle ones, each class from the oldest on.
+    /// Who has come since the last look may still be about to send, and is passed over; `urgent`: unless it has sent a part of
+    /// a head.
+    fn close_waiting(&self, urgent: bool) {
+        let last = if self.shared.memory.spares_keepalive() { Class::WithoutRequest } else { Class::Idle };
+        let mut waiting = self.candidates(last);
+        waiting.sort_unstable();
+        let now = self.reactor.now();
+        let mut passed_over = false;
+        for Candidate { class, since, index, is_partial } in waiting.into_iter().take(CLOSES_MAX) {
+            if !self.sheds_waiting() {
+                return;
+            }
+            if class == Class::WithoutRequest && now.since(since) < LOOK_PERIOD_MS && !(urgent && is_partial) {
+                passed_over = true;
+                continue;
+            }
+            if class == Class::Idle && passed_over && !urgent {
+                return;
+            }
+            if let Some(connection) = self.take_waiting(index) {
+                if let Some(kept_back) = self.shared.memory.closed.ring(now) {
+                    self.alert("connections without a request are closed", kept_back);
+                }
+                self.close(connection, CloseReason::MemoryBudget);
             }
         }
     }

@@ -38,6 +38,99 @@ fn l03_at_the_limit_the_oldest_idle_connection_is_closed_first() {
     assert_eq!(gateway.totals().active, 3);
 }
 
+/// Waits until the clock of the worker has gone on, so that who came before is older.
+fn a_later_millisecond() {
+    let begun = Instant::now();
+    until("a later millisecond", move || (begun.elapsed() > Duration::from_millis(5)).then_some(()));
+}
+
+#[test]
+fn l03_connections_without_a_complete_request_give_way_first() {
+    let peer = Peer::saying(HELLO);
+    let gateway = few_connections(4, &peer);
+    let mut idle = gateway.client();
+    idle.send(ALIVE);
+    assert_eq!(idle.response().text(), "alive");
+    a_later_millisecond();
+    let mut half = gateway.client();
+    half.send("GET / HTTP/1.1\r\nHo");
+    gateway.until_totals("half a head", |totals| totals.reading == 1);
+    a_later_millisecond();
+    let silent = gateway.client();
+    gateway.until_totals("three connections", |totals| totals.active == 3);
+    a_later_millisecond();
+    let mut second = gateway.client();
+    second.send("GET / HTTP/1.1\r\nHo");
+    gateway.until_totals("two half heads", |totals| totals.reading == 2);
+    let mut newcomers = Vec::new();
+    for mut displaced in [half, silent, second] {
+        let mut newcomer = gateway.client();
+        newcomer.send(ALIVE);
+        assert_eq!(newcomer.response().text(), "alive");
+        assert_eq!(displaced.end(), End::Fin);
+        newcomers.push(newcomer);
+    }
+    assert_eq!(gateway.totals().reading, 0);
+    let line = gateway.logged("4 worker_connections are not enough; connections without a request are closed");
+    assert!(line.contains(" [warn] "), "{line}");
+    let mut newcomer = gateway.client();
+    newcomer.send(ALIVE);
+    assert_eq!(newcomer.response().text(), "alive");
+    assert_eq!(idle.end(), End::Fin, "and then who is idle for longest");
+}
+
+#[test]
+fn l03_who_says_nothing_keeps_nobody_out() {
+    let peer = Peer::saying(HELLO);
+    let gateway = few_connections(100, &peer);
+    let mut kept = gateway.client();
+    kept.send(ALIVE);
+    assert_eq!(kept.response().text(), "alive");
+    let silent: Vec<_> = (0..150).map(|_| gateway.client()).collect();
+    gateway.until_totals("all are accepted", |totals| totals.accepted == 151);
+    for _ in 0..20 {
+        let mut client = gateway.client();
+        client.send(GET);
+        assert_eq!(client.response().text(), "hello");
+    }
+    kept.send(ALIVE);
+    assert_eq!(kept.response().text(), "alive", "who has asked before stays");
+    assert_eq!(gateway.shared().overload().connections_refused, 0);
+    drop(silent);
+}
+
+#[test]
+fn l03_who_asks_and_leaves_keeps_nobody_out() {
+    let asked = Signal::new();
+    let peer = Peer::script({
+        let asked = asked.clone();
+        move |mut talk| {
+            let Some(request) = talk.request() else { return };
+            if request.target() == "/" {
+                talk.send(HELLO);
+            }
+            asked.raise();
+            talk.request();
+        }
+    });
+    let gateway = few_connections(512, &peer);
+    for leave in [testkit::Talk::close, testkit::Talk::half_close, testkit::Talk::reset] {
+        let mut leavers = Vec::new();
+        for _ in 0..700 {
+            let mut client = gateway.client();
+            client.send("GET /silent HTTP/1.1\r\nHost: a\r\n\r\n");
+            leave(&mut client);
+            leavers.push(client);
+        }
+        let mut client = gateway.client();
+        client.send(GET);
+        assert_eq!(client.response().text(), "hello");
+        client.close();
+        gateway.until_totals("all are gone", |totals| totals.active == 0);
+    }
+    assert_eq!(gateway.shared().overload().connections_refused, 0);
+}
+
 #[test]
 fn l03_where_nobody_is_idle_the_newcomer_is_closed_and_somebody_is_told() {
     let (asked, go) = (Signal::new(), Signal::new());

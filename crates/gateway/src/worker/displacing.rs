@@ -1,0 +1,98 @@
+//! Which connections give way to others when a worker has too many, or memory is short: those without a complete request first,
+//! the oldest ahead; then those that are idle between two requests. It decides and takes them out; `accept` and `shedding` ask.
+
+use super::{Body, Worker};
+use crate::close::CloseReason;
+use crate::connection::Connection;
+use crate::shared::bump;
+use reactor::{Millis, Peeked};
+
+/// Connections that give way at once, as a part of those that could: looking for them takes a walk over all connections, which
+/// somebody who connects without end must not be able to ask for each time. nginx closes as many.
+const SHARE: usize = 8;
+/// … and at most.
+const AT_ONCE_MAX: usize = 32;
+
+/// In which order connections give way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// It has sent nothing, or a part of a head; or it has been answered, and what it still sends is dropped.
+    WithoutRequest,
+    /// It waits for another request.
+    Idle,
+}
+
+/// A connection that could give way. They are sorted by what stands first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
+    pub(super) class: Class,
+    /// Since when it waits.
+    pub(super) since: Millis,
+    pub(super) index: usize,
+    /// It holds a part of a head.
+    pub(super) is_partial: bool,
+}
+
+impl Worker {
+    /// Closes connections to make room for a new one; `false` if there is none that could give way.
+    pub(super) fn displace(&self) -> bool {
+        let mut candidates = self.candidates(Class::Idle);
+        candidates.sort_unstable();
+        let most = (candidates.len() / SHARE).clamp(1, AT_ONCE_MAX);
+        let mut closed = 0;
+        for Candidate { index, .. } in candidates {
+            if let Some(connection) = self.take_waiting(index) {
+                self.close(connection, CloseReason::Displaced);
+                closed += 1;
+            }
+            if closed == most {
+                break;
+            }
+        }
+        closed > 0
+    }
+
+    /// The connections that could give way, up to a class.
+    pub(super) fn candidates(&self, last: Class) -> Vec<Candidate> {
+        let bodies = self.bodies.borrow();
+        let all = bodies.iter().enumerate().filter_map(|(index, body)| {
+            let (class, since) = match body {
+                Body::Waiting(connection, true) => (Class::WithoutRequest, connection.head_since),
+                Body::Waiting(connection, false) if connection.requests == 0 => {
+                    (Class::WithoutRequest, connection.accepted_at)
+                }
+                Body::Waiting(connection, false) => (Class::Idle, connection.idle_since),
+                Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at()),
+                Body::Free | Body::Exchange(_) | Body::Tunnel(_) | Body::Warming(_) => return None,
+            };
+            let is_partial = matches!(body, Body::Waiting(_, true));
+            (class <= last).then_some(Candidate { class, since, index, is_partial })
+        });
+        all.collect()
+    }
+
+    /// Takes a candidate out of its place, unless it has sent something that was not read yet: it may be the rest of its
+    /// request. Asked only of those that are about to be closed, for it is a system call.
+    pub(super) fn take_waiting(&self, index: usize) -> Option<Box<Connection>> {
+        let mut bodies = self.bodies.borrow_mut();
+        let body = bodies.get_mut(index)?;
+        if let Body::Waiting(connection, _) = body
+            && connection.stream.peek() == Peeked::Data
+        {
+            return None;
+        }
+        match std::mem::replace(body, Body::Free) {
+            Body::Waiting(connection, partial) => {
+                if partial {
+                    bump(&self.counters().reading, -1);
+                }
+                Some(connection)
+            }
+            Body::Lingering(linger) => Some(linger.into_parts().0),
+            other => {
+                *body = other;
+                None
+            }
+        }
+    }
+}
