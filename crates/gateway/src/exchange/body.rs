@@ -70,6 +70,11 @@ impl RequestBody {
         }
     }
 
+    /// Whether it came in chunks, all of which have been read.
+    pub(crate) fn is_whole_from_chunks(&self) -> bool {
+        self.framing == BodyFraming::Chunked && self.is_done()
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }

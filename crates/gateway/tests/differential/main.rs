@@ -11,6 +11,7 @@ mod application;
 mod cases;
 mod compare;
 mod log_lines;
+mod retries;
 mod sides;
 mod talk;
 
