@@ -1,72 +1,54 @@
-//! One `resolver` as a stub resolver: UDP first, TCP for what was truncated, several servers. What is sent and what is
-//! believed is hickory's; here stands what is asked for, and what an answer means to the gateway. Nothing is remembered:
-//! the gateway's book does that.
+//! What is asked for a name, and what the answers mean to the gateway: families, aliases, services. Who is asked is
+//! `ask`'s business. Nothing is remembered: the gateway's book does that.
 
+use crate::ask::{Failed, Servers};
 use gateway::names::{Found, NameFailure, Outcome, Question, ResolverPlan};
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::net::{DnsError, NetError};
-use hickory_resolver::proto::op::ResponseCode;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::op::{DnsResponse, Query, ResponseCode};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
-/// A server that has not answered for so long is asked again, or another one is; nginx's time.
-const RESEND: Duration = Duration::from_secs(5);
-/// Further tries after the first. With less than this times [`RESEND`] of `resolver_timeout` each try gets less.
-const RETRIES: u32 = 2;
 /// Targets of a service that are looked up: their addresses are one lookup each.
 const TARGETS_MAX: usize = 64;
 /// Addresses of a name that are used: what fits a message of 64 KB is more than a group can make use of.
 const ADDRESSES_MAX: usize = 512;
+/// Questions that aliases may lead to, one after the other. Answers have whole chains in them; who needs more than this is
+/// going around in circles.
+const ALIASES_MAX: usize = 8;
+/// One family has addresses: so long the other one may come behind. Where a server drops its questions, every new answer
+/// is late by this much.
+const FAMILY_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A resolver with its servers. Cloning shares its connections.
 #[derive(Clone)]
 pub(crate) struct Resolver {
-    /// `None`: its servers are none that hickory takes.
-    stub: Option<TokioResolver>,
+    servers: Servers,
     ipv4: bool,
     ipv6: bool,
+    timeout: Duration,
 }
 
 /// Addresses and their time to live in seconds, or why there are none.
 type Addresses = Result<(Vec<IpAddr>, u32), Failed>;
 
-/// A failure with the time that it holds, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Failed {
-    failure: NameFailure,
-    ttl_s: Option<u32>,
-}
-
 impl Resolver {
     pub(crate) fn new(plan: &ResolverPlan) -> Self {
-        let servers = plan.servers.iter().map(|server| {
-            let (mut udp, mut tcp) = (ConnectionConfig::udp(), ConnectionConfig::tcp());
-            (udp.port, tcp.port) = (server.port(), server.port());
-            // Whether a name exists is the same for all servers of a resolver.
-            NameServerConfig::new(server.ip(), true, vec![udp, tcp])
-        });
-        // No search list: a name of the configuration is whole, as in nginx.
-        let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
-        let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        let options = builder.options_mut();
-        options.cache_size = 0;
-        options.use_hosts_file = ResolveHosts::Never;
-        options.timeout = RESEND.min(Duration::from_millis(plan.timeout_ms) / (RETRIES + 1));
-        options.attempts = RETRIES as usize;
-        Self { stub: builder.build().ok(), ipv4: plan.ipv4, ipv6: plan.ipv6 }
+        let timeout = Duration::from_millis(plan.timeout_ms);
+        Self { servers: Servers::new(plan), ipv4: plan.ipv4, ipv6: plan.ipv6, timeout }
     }
 
-    /// Looks a name up.
+    /// Looks a name up, within the resolver's time.
     pub(crate) async fn look_up(&self, question: &Question) -> Outcome {
+        let until = Instant::now() + self.timeout;
         let found = match &question.service {
-            None => self.addresses(&question.name).await.map(|(addresses, ttl_s)| {
+            None => self.addresses(&question.name, until).await.map(|(addresses, ttl_s)| {
                 let plain = |ip| Found { ip, port: None, priority: 0, weight: 0 };
                 (addresses.into_iter().map(plain).collect::<Vec<_>>(), ttl_s)
             }),
-            Some(service) => self.service(&service_name(service, &question.name)).await,
+            Some(service) => self.service(&service_name(service, &question.name), until).await,
         };
         match found {
             Ok((mut addresses, ttl_s)) => {
@@ -79,53 +61,75 @@ impl Resolver {
         }
     }
 
-    async fn addresses(&self, name: &str) -> Addresses {
+    async fn addresses(&self, name: &str, until: Instant) -> Addresses {
         match (self.ipv4, self.ipv6) {
-            (true, false) => self.addresses_of(name, RecordType::A).await,
-            (false, _) => self.addresses_of(name, RecordType::AAAA).await,
+            (true, false) => self.addresses_of(name, RecordType::A, until).await,
+            (false, _) => self.addresses_of(name, RecordType::AAAA, until).await,
             (true, true) => {
-                let both =
-                    tokio::join!(self.addresses_of(name, RecordType::A), self.addresses_of(name, RecordType::AAAA));
-                join(both.0, both.1)
+                let mut four = pin!(self.addresses_of(name, RecordType::A, until));
+                let mut six = pin!(self.addresses_of(name, RecordType::AAAA, until));
+                let (first, other) = tokio::select! {
+                    first = &mut four => (first, six),
+                    first = &mut six => (first, four),
+                };
+                let patience = if first.is_ok() { until.min(Instant::now() + FAMILY_PATIENCE) } else { until };
+                let second = timeout_at(patience, other).await.unwrap_or(Err(Failed::TIMED_OUT));
+                join(first, second)
             }
         }
     }
 
-    async fn addresses_of(&self, name: &str, kind: RecordType) -> Addresses {
-        let (records, ttl_s) = self.records(name, kind).await?;
+    async fn addresses_of(&self, name: &str, kind: RecordType, until: Instant) -> Addresses {
+        let (records, ttl_s) = self.records(name, kind, until).await?;
         let addresses = records.iter().filter_map(|record| match record {
             RData::A(address) => Some(IpAddr::V4(address.0)),
             RData::AAAA(address) => Some(IpAddr::V6(address.0)),
             _ => None,
         });
-        let addresses: Vec<IpAddr> = addresses.collect();
-        // An alias that leads to nothing.
-        if addresses.is_empty() {
-            Err(Failed { failure: NameFailure::NotFound, ttl_s: Some(ttl_s) })
-        } else {
-            Ok((addresses, ttl_s))
-        }
+        Ok((addresses.collect(), ttl_s))
     }
 
-    /// The records of an answer, aliases included, with their least time to live.
-    async fn records(&self, name: &str, kind: RecordType) -> Result<(Vec<RData>, u32), Failed> {
-        let trouble = Failed { failure: NameFailure::ServerFailure, ttl_s: None };
-        let stub = self.stub.as_ref().ok_or(trouble)?;
+    /// The records of a name, wherever aliases lead, with the least time to live of all that was on the way. At least one.
+    async fn records(&self, name: &str, kind: RecordType, until: Instant) -> Result<(Vec<RData>, u32), Failed> {
         // The dot says that the name is whole.
-        let answer = stub.lookup(format!("{name}."), kind).await.map_err(|error| failed(&error))?;
-        let ttl_s = answer.answers().iter().map(|record| record.ttl).min().unwrap_or(0);
-        Ok((answer.answers().iter().map(|record| record.data.clone()).collect(), ttl_s))
+        let mut name = Name::from_utf8(format!("{name}.")).map_err(|_| Failed::TROUBLE)?;
+        let mut ttl_s = u32::MAX;
+        for _ in 0..ALIASES_MAX {
+            let response = self.servers.ask(&Query::query(name.clone(), kind), until).await?;
+            let end = follow_aliases(&response, &name, &mut ttl_s);
+            let found = response.answers.iter().filter(|record| record.name == end && record.record_type() == kind);
+            let found: Vec<_> = found.collect();
+            if !found.is_empty() {
+                let ttl_s = found.iter().map(|record| record.ttl).fold(ttl_s, u32::min);
+                return Ok((found.into_iter().map(|record| record.data.clone()).collect(), ttl_s));
+            }
+            if end == name || response.response_code == ResponseCode::NXDomain {
+                // An alias that leads to nothing.
+                return Err(Failed { failure: NameFailure::NotFound, ttl_s: response.negative_ttl() });
+            }
+            name = end;
+        }
+        Err(Failed::TROUBLE)
     }
 
-    async fn service(&self, name: &str) -> Result<(Vec<Found>, u32), Failed> {
-        let (records, mut ttl_s) = self.records(name, RecordType::SRV).await?;
+    async fn service(&self, name: &str, until: Instant) -> Result<(Vec<Found>, u32), Failed> {
+        let (records, mut ttl_s) = self.records(name, RecordType::SRV, until).await?;
+        let services = records
+            .into_iter()
+            .filter_map(|record| if let RData::SRV(service) = record { Some(service) } else { None });
+        // A target that is the root says that there is no such service (RFC 2782).
+        let services: Vec<_> = services.filter(|service| !service.target.is_root()).take(TARGETS_MAX).collect();
+        let mut lookups = JoinSet::new();
+        for (place, service) in services.iter().enumerate() {
+            let (resolver, target) = (self.clone(), service.target.to_utf8());
+            lookups.spawn(async move { (place, resolver.addresses(target.trim_end_matches('.'), until).await) });
+        }
         let mut found = Vec::new();
         let mut trouble = Failed { failure: NameFailure::NotFound, ttl_s: Some(ttl_s) };
-        let services =
-            records.iter().filter_map(|record| if let RData::SRV(service) = record { Some(service) } else { None });
-        for service in services.take(TARGETS_MAX) {
-            let target = service.target.to_utf8();
-            match self.addresses(target.trim_end_matches('.')).await {
+        while let Some(ended) = lookups.join_next().await {
+            let Ok((place, addresses)) = ended else { continue };
+            let Some(service) = services.get(place) else { continue };
+            match addresses {
                 Ok((addresses, target_ttl_s)) => {
                     ttl_s = ttl_s.min(target_ttl_s);
                     found.extend(addresses.into_iter().map(|ip| Found {
@@ -141,6 +145,22 @@ impl Resolver {
         }
         if found.is_empty() { Err(trouble) } else { Ok((found, ttl_s)) }
     }
+}
+
+/// Where the aliases in an answer lead, as far as they are in it.
+fn follow_aliases(response: &DnsResponse, name: &Name, ttl_s: &mut u32) -> Name {
+    let mut end = name.clone();
+    // Each of them is followed once at most, so circles end.
+    for _ in 0..response.answers.len() {
+        let next = response.answers.iter().find_map(|record| match &record.data {
+            RData::CNAME(alias) if record.name == end => Some((alias.0.clone(), record.ttl)),
+            _ => None,
+        });
+        let Some((target, alias_ttl_s)) = next else { break };
+        *ttl_s = (*ttl_s).min(alias_ttl_s);
+        end = target;
+    }
+    end
 }
 
 /// The name of a service's records: `http` is `_http._tcp`, and what has a dot is put before the name as it is.
@@ -162,29 +182,6 @@ fn join(one: Addresses, other: Addresses) -> Addresses {
             _ => other,
         }),
         (Err(one), Err(_)) => Err(one),
-    }
-}
-
-fn failed(error: &NetError) -> Failed {
-    let of = |failure| Failed { failure, ttl_s: None };
-    match error {
-        NetError::Dns(DnsError::NoRecordsFound(none)) => match none.response_code {
-            ResponseCode::NoError => Failed { failure: NameFailure::NotFound, ttl_s: none.negative_ttl },
-            code => Failed { ttl_s: none.negative_ttl, ..of(failure_of(code)) },
-        },
-        NetError::Dns(DnsError::ResponseCode(code)) => of(failure_of(*code)),
-        NetError::Timeout => of(NameFailure::TimedOut),
-        _ => of(NameFailure::ServerFailure),
-    }
-}
-
-fn failure_of(code: ResponseCode) -> NameFailure {
-    match code {
-        ResponseCode::FormErr => NameFailure::FormatError,
-        ResponseCode::NXDomain => NameFailure::NotFound,
-        ResponseCode::NotImp => NameFailure::Unimplemented,
-        ResponseCode::Refused => NameFailure::Refused,
-        _ => NameFailure::ServerFailure,
     }
 }
 

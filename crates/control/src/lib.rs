@@ -2,6 +2,7 @@
 //! It looks names up and checks peers. It serves no request; what it finds out it tells the gateway's registry, and the workers find
 //! it there. The binary starts it in the process that has the workers, and stops it with them.
 
+mod ask;
 mod checks;
 mod dns;
 mod names;

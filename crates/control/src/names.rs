@@ -59,9 +59,8 @@ struct Lookup {
 impl Lookup {
     async fn run(mut self, resolver: dns::Resolver) {
         let Some(question) = self.question.clone() else { return };
-        let at_most = Duration::from_millis(question.resolver.timeout_ms);
-        let outcome = tokio::time::timeout(at_most, resolver.look_up(&question)).await;
-        self.settle(outcome.unwrap_or(Outcome::Failed { failure: NameFailure::TimedOut, ttl_ms: None }));
+        let outcome = resolver.look_up(&question).await;
+        self.settle(outcome);
     }
 
     fn settle(&mut self, outcome: Outcome) {

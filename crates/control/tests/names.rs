@@ -2,50 +2,16 @@
 //! silent, truncate and lie.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-use control::Control;
+mod scene;
+
+use scene::{Site, peer};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use testkit::name_server::{A, AAAA, DnsCode, DnsQuestion, SRV};
-use testkit::{Gateway, NameServer, Peer, Response, Signal, Talk, peer_program, until};
-
-/// A gateway with its control plane, which ends first.
-struct Site {
-    _control: Control,
-    gateway: Gateway,
-}
-
-impl Site {
-    /// `{dns}` in the text is the name server.
-    fn start(text: &str, server: &NameServer, upstreams: &[SocketAddr]) -> Self {
-        let text = text.replace("{dns}", &server.address().to_string());
-        let text = format!(
-            "events {{}} http {{ log_format line '$status $upstream_addr'; access_log access.log line;
-             {text} }}"
-        );
-        let gateway = Gateway::start(&text, upstreams);
-        let control = Control::start(gateway.shared()).unwrap();
-        Self { _control: control, gateway }
-    }
-
-    #[track_caller]
-    fn ask(&self, target: &str) -> Response {
-        ask(&mut self.gateway.client(), target)
-    }
-}
-
-#[track_caller]
-fn ask(client: &mut Talk, target: &str) -> Response {
-    client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    client.response()
-}
-
-/// Says who it is.
-fn peer(name: &str) -> Peer {
-    Peer::saying(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()))
-}
+use testkit::{NameServer, Peer, Signal, Talk, peer_program, until};
 
 /// A group whose peers are the targets of a service, and its status.
 const SERVICE: &str = "
@@ -289,6 +255,37 @@ fn a_variable_may_name_a_group_an_address_and_a_uri() {
     assert!(server.questions().is_empty());
     let lines = site.gateway.access_lines(3);
     assert!(lines.iter().all(|line| *line == format!("200 {}", one.address())), "{lines:?}");
+}
+
+#[test]
+fn peers_of_a_name_in_a_variable_are_not_remembered_as_failed() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let peer = Peer::script({
+        let fails = Arc::clone(&fails);
+        move |mut talk| {
+            while talk.request().is_some() {
+                if fails.load(Ordering::Relaxed) {
+                    return talk.close();
+                }
+                talk.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwell");
+            }
+        }
+    });
+    // Nobody listens at the second address.
+    let server = NameServer::script(|question| vec![question.addresses(30, &["127.0.0.1", "127.0.0.9"])]);
+    let site = Site::start(VARIABLE, &server, &[peer.address()]);
+    let port = peer.address().port();
+    for _ in 0..3 {
+        assert_eq!(site.ask(&format!("/?to=one.test:{port}")).status(), 502);
+    }
+    fails.store(false, Ordering::Relaxed);
+    for _ in 0..4 {
+        for name in ["one.test", "other.test"] {
+            assert_eq!(site.ask(&format!("/?to={name}:{port}")).text(), "well");
+        }
+    }
+    let log = site.gateway.error_log();
+    assert!(!log.contains("no live upstreams") && !log.contains("temporarily disabled"), "{log}");
 }
 
 #[test]

@@ -4,8 +4,7 @@
 use crate::error_log::quoted;
 use crate::generation::ProxyPlan;
 use crate::group::PeerSet;
-use crate::names::{Found, KeyHold, MadeSet, Recipe, ResolverPlan, Use, make_passing};
-use crate::status::PeerCells;
+use crate::names::{Found, Passing, ResolverPlan};
 use conf::value::Host;
 use conf::value::address::parse_url;
 use reactor::PeerAddress;
@@ -14,9 +13,12 @@ use rustc_hash::FxHashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sets of peers that one `proxy_pass` keeps for what requests have named; beyond it the one that nobody has used for
-/// longest goes, with its idle connections. As many keys of the pool it may use at least.
+/// Sets of peers that one `proxy_pass` keeps for what requests have named; beyond it, and where the pool has no number for
+/// another peer, the one that nobody has used for longest goes, with its idle connections.
 const SETS_MAX: usize = 1024;
+/// Sets that go for one that finds no number in the pool. Those that exchanges use give nothing back; without a number it
+/// works, too, but its connections are not kept.
+const LOOKS_MAX: usize = 4;
 
 /// `proxy_pass` with variables.
 pub(crate) struct ComputedPlan {
@@ -25,10 +27,7 @@ pub(crate) struct ComputedPlan {
     pub(crate) other: ProxyPlan,
     pub(crate) known: Vec<KnownGroup>,
     pub(crate) resolver: Option<Arc<ResolverPlan>>,
-    pub(crate) recipe: Recipe,
-    /// Whose connections are used.
-    pub(crate) of: Use,
-    pub(crate) cells: Arc<PeerCells>,
+    pub(crate) passing: Passing,
     pub(crate) sets: Mutex<PassingSets>,
 }
 
@@ -110,7 +109,7 @@ impl ComputedPlan {
         &self,
         key: (Box<str>, u16),
         found: &Arc<[Found]>,
-        addresses: impl Iterator<Item = PeerAddress>,
+        addresses: impl Iterator<Item = PeerAddress> + Clone,
         now_ms: u64,
     ) -> Arc<PeerSet> {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,15 +117,17 @@ impl ComputedPlan {
             kept.used_at_ms = now_ms;
             return Arc::clone(&kept.set);
         }
-        if sets.0.len() >= SETS_MAX
-            && let Some(oldest) = sets.0.iter().min_by_key(|(_, kept)| kept.used_at_ms).map(|(key, _)| key.clone())
-        {
-            sets.0.remove(&oldest);
+        if sets.0.len() >= SETS_MAX {
+            sets.forget_oldest();
         }
-        let MadeSet { set, holds } = make_passing(&self.recipe, &self.cells, addresses, &self.of);
+        let mut set = self.passing.set(addresses.clone());
+        let mut looks = 0;
+        while looks < LOOKS_MAX && set.peers.iter().any(|peer| !peer.is_pooled) && sets.forget_oldest() {
+            set = self.passing.set(addresses.clone());
+            looks += 1;
+        }
         let set = Arc::new(set);
-        let kept = PassingSet { found: Arc::clone(found), set: Arc::clone(&set), used_at_ms: now_ms, _holds: holds };
-        sets.0.insert(key, kept);
+        sets.0.insert(key, PassingSet { found: Arc::clone(found), set: Arc::clone(&set), used_at_ms: now_ms });
         set
     }
 }
@@ -140,12 +141,18 @@ fn is_same(one: &Arc<[Found]>, other: &Arc<[Found]>) -> bool {
 #[derive(Default)]
 pub(crate) struct PassingSets(FxHashMap<(Box<str>, u16), PassingSet>);
 
+impl PassingSets {
+    /// `false`: there is none.
+    fn forget_oldest(&mut self) -> bool {
+        let oldest = self.0.iter().min_by_key(|(_, kept)| kept.used_at_ms).map(|(key, _)| key.clone());
+        oldest.is_some_and(|oldest| self.0.remove(&oldest).is_some())
+    }
+}
+
 struct PassingSet {
     found: Arc<[Found]>,
     set: Arc<PeerSet>,
     used_at_ms: u64,
-    /// Peers that leave with the set are retired.
-    _holds: Vec<KeyHold>,
 }
 
 #[cfg(test)]

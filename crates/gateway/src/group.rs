@@ -24,8 +24,6 @@ pub(crate) struct GroupPlan {
     pub(crate) queue_timeout: Duration,
     /// What is counted about it.
     pub(crate) cells: Arc<GroupCells>,
-    /// The keys of peers that stay: they are not retired as long as this generation lives.
-    pub(crate) _holds: Vec<KeyHold>,
     /// Who makes the peers of names anew.
     pub(crate) moving: Option<Arc<MovingGroup>>,
 }
@@ -36,6 +34,16 @@ pub(crate) struct PeerSet {
     pub(crate) peers: Vec<PeerPlan>,
     /// Whose turn it is: the same for all proxies that use the group.
     pub(crate) balance: Arc<Group>,
+    /// On the peers' keys: they are not retired as long as anybody has these peers, a generation or an exchange.
+    pub(crate) _holds: Vec<KeyHold>,
+}
+
+impl PeerSet {
+    /// The peers without those that have the address of one before them, whose connections they share.
+    pub(crate) fn distinct(&self) -> impl Iterator<Item = &PeerPlan> {
+        let is_first = |place: usize| self.balance.health(place).is_none_or(|health| health.ordinal() == 0);
+        self.peers.iter().enumerate().filter(move |(place, _)| is_first(*place)).map(|(_, peer)| peer)
+    }
 }
 
 /// A server of a group.
@@ -45,6 +53,9 @@ pub(crate) struct PeerPlan {
     /// `$upstream_addr`.
     pub(crate) name: Box<[u8]>,
     pub(crate) key: KeyId,
+    /// Its connections are kept for others. Not so where requests have named more addresses than the pool has numbers for:
+    /// these share a key.
+    pub(crate) is_pooled: bool,
     /// What is counted about it.
     pub(crate) cells: Arc<PeerCells>,
 }
@@ -80,7 +91,9 @@ impl Members {
     /// Exchanges that begin from now on use these peers. Nothing happens to a group that stays.
     pub(crate) fn replace(&self, peers: Arc<PeerSet>) {
         if let Self::Moving(present) = self {
-            *present.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+            // Those before are dropped without the lock: their connections may have to be closed.
+            let before = std::mem::replace(&mut *present.lock().unwrap_or_else(PoisonError::into_inner), peers);
+            drop(before);
         }
     }
 }

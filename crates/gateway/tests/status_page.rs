@@ -97,6 +97,32 @@ fn the_numbers_are_those_of_what_happened() {
 }
 
 #[test]
+fn equal_servers_are_shown_apart_and_their_connections_once() {
+    let peer = Peer::saying(HELLO);
+    let gateway = Gateway::start(
+        "events {} http {
+            upstream twice { server {upstream:0}; server {upstream:0}; keepalive 4; }
+            server { listen {listen}; location / { proxy_pass http://twice; } location /status { status_page; } }
+        }",
+        &[peer.address()],
+    );
+    let mut client = gateway.client();
+    for _ in 0..4 {
+        assert_eq!(ask(&mut client, "/", "").status(), 200);
+    }
+    let seen = until("an idle connection", || {
+        let seen = status(&gateway);
+        (seen["groups"][0]["idle"] == 1).then_some(seen)
+    });
+    let peers = seen["groups"][0]["peers"].as_array().unwrap();
+    let shown: Vec<_> = peers.iter().map(|peer| (peer["address"].as_str(), &peer["attempts"], &peer["idle"])).collect();
+    let (first, second) = (peer.address().to_string(), format!("{}#2", peer.address()));
+    assert_eq!(shown, [(Some(&*first), &2.into(), &1.into()), (Some(&*second), &2.into(), &0.into())]);
+    let metrics = ask(&mut client, "/status", "").text();
+    assert_metrics_are_sound(&metrics);
+}
+
+#[test]
 fn a_reload_keeps_the_counters_of_groups_that_stay_and_forgets_those_that_go() {
     let peer = Peer::saying(HELLO);
     let text = |name: &str| {

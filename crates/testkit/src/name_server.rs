@@ -20,6 +20,8 @@ const PORTS_TRIED_MAX: usize = 100;
 pub const A: u16 = 1;
 /// Record type of IPv6 addresses.
 pub const AAAA: u16 = 28;
+/// Record type of aliases.
+const CNAME: u16 = 5;
 /// Record type of services.
 pub const SRV: u16 = 33;
 
@@ -95,15 +97,21 @@ impl DnsQuestion {
 
     /// The targets of a service: priority, weight, port, name.
     pub fn services(&self, ttl: u32, targets: &[(u16, u16, u16, &str)]) -> Vec<u8> {
-        let records = targets.iter().map(|(priority, weight, port, target)| {
-            let mut data = Vec::new();
-            for number in [priority, weight, port] {
-                data.extend_from_slice(&number.to_be_bytes());
-            }
-            data.extend_from_slice(&encode_name(target));
-            record(SRV, ttl, &data)
-        });
-        self.message(DnsCode::NoError, false, &records.collect::<Vec<_>>(), &[])
+        let records: Vec<_> = targets.iter().map(|target| service(&ASKED, ttl, target)).collect();
+        self.message(DnsCode::NoError, false, &records, &[])
+    }
+
+    /// The name is an alias, and the answer says no more than that.
+    pub fn alias(&self, ttl: u32, of: &str) -> Vec<u8> {
+        self.message(DnsCode::NoError, false, &[record(CNAME, ttl, &encode_name(of))], &[])
+    }
+
+    /// The name is an alias, and the targets of the service that it stands for are in the same answer.
+    pub fn alias_of_services(&self, ttl: u32, of: &str, targets: &[(u16, u16, u16, &str)]) -> Vec<u8> {
+        let owner = encode_name(of);
+        let mut records = vec![record(CNAME, ttl, &owner)];
+        records.extend(targets.iter().map(|target| service(&owner, ttl, target)));
+        self.message(DnsCode::NoError, false, &records, &[])
     }
 
     /// Nothing but a code.
@@ -133,10 +141,26 @@ impl DnsQuestion {
     }
 }
 
+/// Points at the question's name.
+const ASKED: [u8; 2] = [0xc0, 0x0c];
+
+/// A target of a service: priority, weight, port, name.
+fn service(owner: &[u8], ttl: u32, (priority, weight, port, target): &(u16, u16, u16, &str)) -> Vec<u8> {
+    let mut data = Vec::new();
+    for number in [priority, weight, port] {
+        data.extend_from_slice(&number.to_be_bytes());
+    }
+    data.extend_from_slice(&encode_name(target));
+    record_of(owner, SRV, ttl, &data)
+}
+
 /// A record about the name that was asked for.
 fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
-    // 0xc00c points at the question's name.
-    let mut record = vec![0xc0, 0x0c];
+    record_of(&ASKED, kind, ttl, data)
+}
+
+fn record_of(owner: &[u8], kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
+    let mut record = owner.to_vec();
     record.extend_from_slice(&kind.to_be_bytes());
     record.extend_from_slice(&1u16.to_be_bytes());
     record.extend_from_slice(&ttl.to_be_bytes());

@@ -29,7 +29,7 @@ fn explore(conversation: impl Fn(&Scene, Seat) + Sync + Send + 'static) {
         let line = Arc::new(SeatLine::new(Box::new(move |token| noted.lock().unwrap().push(token))));
         line.set_waiting_max(2);
         let health =
-            HealthRegistry::default().health("app", &PeerAddress::Ip(([127, 0, 0, 1], 80).into()), Checked::Healthy);
+            HealthRegistry::default().health("app", &PeerAddress::Ip(([127, 0, 0, 1], 80).into()), 0, Checked::Healthy);
         let spec = PeerSpec { max_conns: Some(1), ..PeerSpec::default() };
         let member = Member { spec, server: "a".into(), sid: Arc::default(), health };
         let group = Arc::new(Group::new(Method::RoundRobin, vec![member]).with_line(&line));

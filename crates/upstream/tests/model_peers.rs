@@ -271,3 +271,28 @@ fn what_was_learned_of_a_peer_is_there_when_it_comes_back_soon() {
     let back = pool.intern_key(&key_of(group, 1)).unwrap();
     assert_eq!(pool.learned(back), learned);
 }
+
+#[test]
+fn requests_that_name_addresses_leave_half_of_the_numbers_to_written_groups() {
+    let scene = Scene::new(1, &ROOMY);
+    let (pool, written) = (&scene.pool, scene.group);
+    let guests = pool.intern_group("guests", &ROOMY).unwrap();
+    let take = |number| {
+        pool.intern_guest(guests, &address(number)).ok()?;
+        pool.intern_key(&key_of(guests, number)).ok()
+    };
+    let mut keys: Vec<KeyId> = (0..70_000).map_while(take).collect();
+    assert_eq!(keys.len(), 32_768, "half of the numbers");
+    assert!(take(0).is_some(), "who is known is known");
+    // One with a connection keeps its number; the others' go to the next ones.
+    let Open::Connect { permit, .. } = pool.open(W0, keys[0]) else { panic!("there is no limit") };
+    let mut removed = Vec::new();
+    keys.drain(..2).for_each(|key| pool.retire_key(key, &mut removed));
+    assert!(take(100_000).is_some());
+    assert!(take(100_001).is_none(), "the other one has a connection");
+    drop(permit);
+    assert!(take(100_001).is_some());
+    for number in 200_000..232_767 {
+        pool.intern_peer(written, &address(number), &PeerLimits::default()).unwrap();
+    }
+}

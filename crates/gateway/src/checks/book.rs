@@ -1,5 +1,5 @@
 //! The book of checks: the peers that the present configuration wants checked, when each is due, and what came of it. A
-//! peer is known by its group's name and its address, as its health is, so a reload or a name that moves changes nothing
+//! peer is known by its group's name, its address and its ordinal among equals, as its health is, so a reload or a name that moves changes nothing
 //! about those that stay. One that is checked no longer is taken to be well.
 
 use super::{CheckPlan, CheckResult, Finding};
@@ -62,6 +62,8 @@ pub struct CheckDue {
 pub(crate) struct Standing {
     pub(crate) group: Box<str>,
     pub(crate) address: PeerAddress,
+    /// Its number among the peers of the group that have the same address.
+    pub(crate) ordinal: u32,
     pub(crate) state: Checked,
     pub(crate) since: Millis,
     /// Results in a row that are alike, and whether they passed.
@@ -80,7 +82,7 @@ struct Entry {
     last: Option<(CheckResult, Millis)>,
 }
 
-type Identity = (Box<str>, PeerAddress);
+type Identity = (Box<str>, PeerAddress, u32);
 
 #[derive(Default)]
 struct Book {
@@ -213,6 +215,7 @@ impl Checks {
         let standing = |entry: &Entry| Standing {
             group: entry.plan.group.clone(),
             address: entry.peer.address.clone(),
+            ordinal: entry.peer.health.ordinal(),
             state: entry.checkup.standing(),
             since: entry.checkup.since(),
             run: entry.checkup.run(),
@@ -234,7 +237,7 @@ impl Book {
         let mut seen = FxHashSet::default();
         for (plan, peers) in present {
             for peer in peers {
-                let identity = (plan.group.clone(), peer.address.clone());
+                let identity = (plan.group.clone(), peer.address.clone(), peer.health.ordinal());
                 let known = self.serials.get(&identity).copied();
                 let known = known.and_then(|serial| Some((serial, self.entries.get_mut(&serial)?)));
                 let serial = match known {
@@ -397,6 +400,27 @@ mod tests {
             checks.settle(probe, result(Finding::Passed), (0, 0), &log(), 10_000);
         }
         assert_eq!(checks.due(10_000, || 0).probes.len(), 10);
+    }
+
+    #[test]
+    fn equal_peers_are_asked_one_by_one_and_fall_ill_together_or_alone() {
+        let (checks, log) = (Checks::default(), log());
+        let registry = upstream::balance::HealthRegistry::default();
+        let address = peer(1).address;
+        let equal = |ordinal| CheckedPeer {
+            address: address.clone(),
+            health: registry.health("app", &crate::names::pool_address(&address), ordinal, Checked::Healthy),
+        };
+        let peers = [equal(0), equal(1)];
+        apply(&checks, 1, &plan(1), &peers);
+        let probes = checks.due(10_000, || 0).probes;
+        assert_eq!(probes.len(), 2);
+        checks.settle(&probes[1], result(Finding::Connect), (0, 0), &log, 10_000);
+        let ill = |peer: &CheckedPeer| peer.health.checked() == Checked::Unhealthy;
+        assert_eq!(peers.iter().filter(|peer| ill(peer)).count(), 1);
+        let mut ordinals: Vec<u32> = checks.standings().iter().map(|standing| standing.ordinal).collect();
+        ordinals.sort_unstable();
+        assert_eq!(ordinals, [0, 1]);
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Exchange {
     /// A connection to the peer: an idle one, or a new one.
     async fn lease(&mut self, plan: &ProxyPlan, peer: &PeerPlan, tries: &Tries) -> Result<Leased, Failure> {
         let must_prove = plan.retry_unsent && !tries.idempotent;
-        let may_reuse = !tries.fresh_used && !matches!(plan.source, SourcePlan::Template(_));
+        let may_reuse = !tries.fresh_used && peer.is_pooled && !matches!(plan.source, SourcePlan::Template(_));
         if may_reuse && let Some(up) = self.lease_idle(peer, must_prove) {
             return Ok(up);
         }

@@ -66,6 +66,11 @@ impl RequestBody {
         matches!(self.state, State::Length(left) if left >= bytes)
     }
 
+    /// Whether it came in chunks, all of which have been read.
+    pub(crate) fn is_whole_from_chunks(&self) -> bool {
+        self.framing == BodyFraming::Chunked && self.is_done()
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }

@@ -23,6 +23,9 @@ enum NoAddress {
     ClientLeft,
 }
 
+/// What an exchange waits for longer than a lookup may take: the way from one thread to another on a busy machine.
+const SETTLING: Duration = Duration::from_millis(250);
+
 impl Exchange {
     /// `proxy_pass` with variables.
     pub(super) async fn proxy_computed(&mut self, plan: &ComputedPlan) -> Step {
@@ -91,7 +94,8 @@ impl Exchange {
     async fn look_up(&self, question: &Arc<Question>) -> Result<Arc<[Found]>, NoAddress> {
         let names = &self.worker.shared.names;
         let token = wake_token(self.worker.index, self.task());
-        let at_most = Duration::from_millis(question.resolver.timeout_ms);
+        // The control plane ends a lookup in time, with whatever has come by then: that is to be seen here, too.
+        let at_most = Duration::from_millis(question.resolver.timeout_ms).saturating_add(SETTLING);
         let began = self.worker.reactor.now();
         loop {
             let now = self.worker.reactor.now();

@@ -50,7 +50,7 @@ impl Exchange {
         if let Some(record) = self.attempts.last_mut() {
             record.connect_ms = Some(now.since(began));
         }
-        let is_own = matches!(plan.source, SourcePlan::Template(_));
+        let is_own = !peer.is_pooled || matches!(plan.source, SourcePlan::Template(_));
         Ok(Leased::fresh(permit, stream, port, is_own, self.worker.pool_now()))
     }
 

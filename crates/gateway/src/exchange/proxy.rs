@@ -341,8 +341,16 @@ impl Exchange {
 
     /// What the retry policy says about a failed attempt, or about a status that may be listed.
     pub(super) fn judge(&self, plan: &ProxyPlan, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
-        let group_tries = tries.set(plan).map_or(0, |set| u32::try_from(set.peers.len()).unwrap_or(u32::MAX));
-        let tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
+        let balance = tries.set(plan).map(|set| &set.balance);
+        let group_tries = balance.map_or(0, |balance| balance.tries_max());
+        let mut tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
+        // What the application says is worth more than the news that nobody else can be asked.
+        if matches!(failure, Failure::Status(_))
+            && balance
+                .is_some_and(|balance| !balance.has_another(&tries.selection, &tries.bound, self.worker.pool_now()))
+        {
+            tries_max = tries.made;
+        }
         let attempt = Attempt {
             reused: sent.reused,
             sent: sent.some,

@@ -6,7 +6,7 @@ use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
 use crate::body_file;
 use crate::close::CloseReason;
-use crate::error_log::{errno, quoted};
+use crate::error_log::errno;
 use crate::generation::ProxyPlan;
 use http1::{BodyFraming, Method};
 use reactor::{Interest, Woken};
@@ -33,22 +33,23 @@ pub(crate) enum ReplayBody {
     Memory(Rc<Vec<u8>>),
     /// All of it, in a temporary file of this length.
     File(Arc<File>, u64),
-    /// It goes to the upstream as it comes from the client.
-    Streaming,
+    /// It goes to the upstream as it comes from the client. This much of it had come before the first attempt.
+    Streaming(Rc<Vec<u8>>),
 }
 
 impl ReplayBody {
     /// Bytes of memory that it holds.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
-            Self::Memory(bytes) => bytes.capacity(),
-            Self::None | Self::File(..) | Self::Streaming => 0,
+            Self::Memory(bytes) | Self::Streaming(bytes) => bytes.capacity(),
+            Self::None | Self::File(..) => 0,
         }
     }
 
-    /// Whether it can be sent (again), when this many bytes of it have been taken from the client.
+    /// Whether it can be sent again, when this many bytes of it have been taken from the client. As in nginx a body that
+    /// has only begun to arrive is sent once.
     pub(super) fn can_replay(&self, received: u64) -> bool {
-        !matches!(self, Self::Streaming) || received == 0
+        !matches!(self, Self::Streaming(_)) || received == 0
     }
 
     /// `$request_body`: a body that was read into memory, unless it is empty.
@@ -86,7 +87,7 @@ impl OutgoingBody {
         let length = match &replay {
             ReplayBody::Memory(bytes) => bytes.len() as u64,
             ReplayBody::File(_, length) => *length,
-            ReplayBody::None | ReplayBody::Streaming => 0,
+            ReplayBody::None | ReplayBody::Streaming(_) => 0,
         };
         Self { replay, length: Some(length), present: true }
     }
@@ -99,7 +100,7 @@ impl OutgoingBody {
     /// What goes out with the head.
     pub(super) fn bytes(&self) -> &[u8] {
         match &self.replay {
-            ReplayBody::Memory(bytes) => bytes,
+            ReplayBody::Memory(bytes) | ReplayBody::Streaming(bytes) => bytes,
             _ => &[],
         }
     }
@@ -113,7 +114,7 @@ impl OutgoingBody {
     }
 
     pub(super) fn is_streamed(&self) -> bool {
-        matches!(self.replay, ReplayBody::Streaming)
+        matches!(self.replay, ReplayBody::Streaming(_))
     }
 
     /// It is sent in chunks, because its length is not known.
@@ -144,23 +145,25 @@ impl Exchange {
         if !wanted || framing == BodyFraming::None || self.body_refused {
             return Ok(OutgoingBody::ABSENT);
         }
-        match &self.replay {
+        let begun = match &self.replay {
             // An internal redirect has led from one proxy to another.
             kept @ (ReplayBody::Memory(_) | ReplayBody::File(..)) => return Ok(OutgoingBody::complete(kept.clone())),
             ReplayBody::None if self.body.is_done() => return Ok(OutgoingBody::complete(ReplayBody::None)),
-            replay if replay.can_replay(self.body.received) => {}
+            // Nothing was passed on but what is still there.
+            ReplayBody::Streaming(begun) if self.body.received == begun.len() as u64 => Some(Rc::clone(begun)),
+            ReplayBody::None => None,
             // The first proxy has passed a part of it on: an error page does without, another request cannot.
             _ if self.method == Method::Get || self.method == Method::Head => return Ok(OutgoingBody::ABSENT),
             _ => {
                 self.error_log("the request body was streamed to an upstream and cannot be sent again");
                 return Err(Reply::error(500));
             }
-        }
+        };
+        let begun = begun.map(Rc::unwrap_or_clone).unwrap_or_default();
         self.send_continue()?;
         // An upstream of version 1.0 knows no chunks and must be told the length, so all of such a body is read first.
         if !plan.request_buffering && plan.set_body.is_none() && (plan.http_1_1 || length.is_some()) {
-            self.replay = ReplayBody::Streaming;
-            return Ok(OutgoingBody { replay: ReplayBody::Streaming, length, present: true });
+            return self.begin_streaming(begun, length);
         }
         let limit = self.client_plan().body_buffer_bytes;
         // Where memory is short the disk takes what would fit the buffer otherwise.
@@ -169,7 +172,8 @@ impl Exchange {
         let to_file = self.client_plan().body_files.always || length.is_some_and(|length| length > limit as u64);
         // In one piece from the beginning: a buffer that doubles would hold twice as much for a moment.
         let expected = length.filter(|_| !to_file).and_then(|length| usize::try_from(length).ok());
-        let mut bytes = Vec::with_capacity(expected.unwrap_or_default());
+        let mut bytes = begun;
+        bytes.reserve_exact(expected.unwrap_or_default().saturating_sub(bytes.len()));
         if !to_file {
             // One byte more than fits tells a chunked body that does from one that does not.
             self.collect_body(&mut bytes, limit + 1).await?;
@@ -180,6 +184,35 @@ impl Exchange {
             ReplayBody::Memory(Rc::new(bytes))
         };
         Ok(OutgoingBody::complete(self.replay.clone()))
+    }
+
+    /// Takes what has arrived of a body that is to be streamed. One that has arrived completely is like any other: it can be
+    /// sent again, and has a length. Nothing is waited for.
+    fn begin_streaming(&mut self, mut bytes: Vec<u8>, length: Option<u64>) -> Result<OutgoingBody, Reply> {
+        let limit = self.client_plan().body_buffer_bytes;
+        let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
+        let limit = self.worker.memory.room_for_body(wanted);
+        if length.is_none_or(|length| length <= limit as u64) {
+            while !self.body.is_done() && bytes.len() < limit {
+                let room = (limit - bytes.len()).min(READ_BYTES);
+                match self.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
+                    Ok(BodyRead::Data | BodyRead::Done) => {
+                        if let Some(reply) = self.check_received_size() {
+                            return Err(reply);
+                        }
+                    }
+                    Ok(BodyRead::NotReady) => break,
+                    Err(error) => return Err(self.refuse_body(&error)),
+                }
+            }
+        }
+        let bytes = Rc::new(bytes);
+        if self.body.is_done() {
+            self.replay = ReplayBody::Memory(bytes);
+            return Ok(OutgoingBody::complete(self.replay.clone()));
+        }
+        self.replay = ReplayBody::Streaming(bytes);
+        Ok(OutgoingBody { replay: self.replay.clone(), length, present: true })
     }
 
     /// Reads until the body is complete or this many bytes of it are there. So many count as held from the beginning: other

@@ -117,6 +117,8 @@ impl View for ExchangeView<'_> {
                 out,
             ),
             Variable::RequestLength => number(exchange.request.bytes.len() as u64 + exchange.body.received, out),
+            // As in nginx a chunked body has a length once it has been read.
+            Variable::ContentLength if exchange.body.is_whole_from_chunks() => number(exchange.body.received, out),
             Variable::ContentLength => self.known_request_field(FieldId::ContentLength, out),
             Variable::ContentType => self.joined(FieldId::ContentType, b", ", out),
             Variable::Http(name) => self.request_field(name, out),

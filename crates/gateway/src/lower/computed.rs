@@ -5,7 +5,7 @@ use super::group::GroupUse;
 use crate::computed::{ComputedPlan, KnownGroup, PassingSets};
 use crate::generation::{Content, PassUriPlan};
 use crate::group::{GroupPlan, Members, PeerSet};
-use crate::names::{AddressSource, MadeSet, MovingGroup, Question, Recipe, ResolverPlan, ServerRecipe, Use};
+use crate::names::{AddressSource, KeyHold, MovingGroup, Passing, Question, Recipe, ResolverPlan, ServerRecipe, Use};
 use conf::diagnostic::Diagnostic;
 use conf::model::{LocationSettings, Resolver, Upstream, UpstreamId, UpstreamServer};
 use conf::source::Span;
@@ -127,19 +127,20 @@ impl Lowering<'_> {
     ) -> Content {
         let binding = self.connect_options(settings, span);
         let of = Use { source: binding.0.source, location: self.pool_of(None, name, &binding.1).map(Into::into) };
-        let Some(group) = self.passing_group(span) else { return Content::Nothing };
-        let cells = self.options.shared.status.group(PASSING, group);
+        let shared = self.options.shared;
+        let Some((group, spare)) = self.passing_group(span, &of) else { return Content::Nothing };
+        let cells = shared.status.group(PASSING, group);
         let other = Arc::new(GroupPlan {
             host: Box::default(),
             members: Members::Moving(Mutex::new(Arc::new(PeerSet {
                 peers: Vec::new(),
                 balance: Arc::new(Group::new(Method::RoundRobin, Vec::new())),
+                _holds: Vec::new(),
             }))),
             hash_key: None,
             sticky: None,
             queue_timeout: Duration::ZERO,
             cells,
-            _holds: Vec::new(),
             moving: None,
         });
         let other = self.plan_with(other, binding.clone(), PassUriPlan::Computed, None, settings, name);
@@ -171,18 +172,19 @@ impl Lowering<'_> {
             other,
             known,
             resolver,
-            recipe: self.recipe(PASSING, group, Method::RoundRobin, Vec::new()),
-            of,
-            cells: self.options.shared.status.unlisted_peer(),
+            passing: Passing { shared, id: group, of, cells: shared.status.unlisted_peer(), spare },
             sets: Mutex::new(PassingSets::default()),
         }))
     }
 
-    fn passing_group(&mut self, span: Span) -> Option<GroupId> {
+    /// The group, and the key that is for all addresses that find no number.
+    fn passing_group(&mut self, span: Span, of: &Use) -> Option<(GroupId, KeyHold)> {
         // What nginx keeps for a group by default.
         let limits = GroupLimits::keepalive(32, false, self.options.workers);
-        match self.options.shared.pool.intern_group(PASSING, &limits) {
-            Ok(group) => Some(group),
+        let shared = self.options.shared;
+        let group = shared.pool.intern_group(PASSING, &limits);
+        match group.and_then(|group| Ok((group, Passing::spare(shared, group, of)?))) {
+            Ok(found) => Some(found),
             Err(error) => {
                 self.found.push(Diagnostic::error(span, error.to_string()));
                 None
@@ -198,10 +200,9 @@ pub(super) fn moving_plan(
     plan: impl FnOnce(Members) -> GroupPlan,
 ) -> Arc<GroupPlan> {
     let of = Use { source: used.source, location: used.location.as_deref().map(Into::into) };
-    let MadeSet { set, holds } = moving.made_for(&of);
-    let mut plan = plan(Members::Moving(Mutex::new(Arc::new(set))));
+    let mut plan = plan(Members::Moving(Mutex::new(Arc::new(moving.made_for(&of)))));
     plan.moving = Some(Arc::clone(moving));
     let plan = Arc::new(plan);
-    moving.join(&plan, of, holds);
+    moving.join(&plan, of);
     plan
 }

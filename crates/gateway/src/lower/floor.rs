@@ -26,7 +26,7 @@ impl Lowering<'_> {
         }
         let warming = WarmingPlan { connect: connect.clone(), connect_timeout, floor: keepalive.floor };
         let peers = match &group.members {
-            Members::Fixed(set) => &set.peers,
+            Members::Fixed(set) => set.distinct().collect::<Vec<_>>(),
             Members::Moving(_) => {
                 // How many peers there will be is not known, so that nothing can be held against the pool's size.
                 if !self.moving_floors.iter().any(|floor| Arc::ptr_eq(&floor.group, group)) {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use upstream::balance::{Checked, Group, Measure, Member, Method, PeerSpec, SeatLine, Sessions};
+use upstream::balance::{Checked, Group, Measure, Member, Method, Ordinals, PeerSpec, SeatLine, Sessions};
 use upstream::shared::{GroupId, GroupLimits, PoolKey};
 
 /// What makes two proxies use the same connections of a group.
@@ -62,19 +62,10 @@ impl Lowering<'_> {
             cells.show_line(line);
         }
         let host = used.host.as_slice().into();
-        let plan = |members, holds| GroupPlan {
-            host,
-            members,
-            hash_key,
-            sticky,
-            queue_timeout,
-            cells,
-            _holds: holds,
-            moving: None,
-        };
+        let plan = |members| GroupPlan { host, members, hash_key, sticky, queue_timeout, cells, moving: None };
         let plan = if let Some(moving) = self.moving(used.upstream, group, method, line.clone()) {
             self.check(upstream, || CheckedPeers::Moving(Arc::clone(&moving)));
-            super::computed::moving_plan(&moving, &used, |members| plan(members, Vec::new()))
+            super::computed::moving_plan(&moving, &used, plan)
         } else {
             let (peers, members, holds) = self.fixed_peers(upstream, group, &used);
             self.check(upstream, || CheckedPeers::Fixed(checked_peers(&peers, &members)));
@@ -83,7 +74,7 @@ impl Lowering<'_> {
                 let group = Group::new(method, members);
                 Arc::new(if let Some(line) = &line { group.with_line(line) } else { group })
             }));
-            Arc::new(plan(Members::Fixed(PeerSet { peers, balance }), holds))
+            Arc::new(plan(Members::Fixed(PeerSet { peers, balance, _holds: holds })))
         };
         self.groups.plans.insert(used, Arc::clone(&plan));
         Some(plan)
@@ -107,13 +98,15 @@ impl Lowering<'_> {
     ) -> (Vec<PeerPlan>, Vec<Member>, Vec<KeyHold>) {
         let status = &self.options.shared.status;
         let (mut peers, mut members, mut holds) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ordinals = Ordinals::default();
         for server in &upstream.servers {
             for address in self.addresses(&server.address.address, Some(server.span)) {
                 let Some(hold) = self.intern_peer(group, used, server, &address) else { continue };
-                members.push(self.member(upstream, server, &address));
+                let ordinal = ordinals.next(&pool_address(&address));
+                members.push(self.member(upstream, server, &address, ordinal));
                 let name = address.to_string();
-                let cells = status.peer(&upstream.name, &name, hold.peer);
-                peers.push(PeerPlan { name: name.into_bytes().into(), address, key: hold.key, cells });
+                let cells = status.peer(&upstream.name, &name, ordinal, hold.peer);
+                peers.push(PeerPlan { name: name.into_bytes().into(), address, key: hold.key, is_pooled: true, cells });
                 holds.push(hold);
             }
         }
@@ -179,8 +172,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// What the balancer knows of an address.
-    fn member(&mut self, upstream: &Upstream, server: &UpstreamServer, address: &PeerAddress) -> Member {
+    /// What the balancer knows of an address. `ordinal`: its number among those of the group that are equal.
+    fn member(&mut self, upstream: &Upstream, server: &UpstreamServer, address: &PeerAddress, ordinal: u32) -> Member {
         let sid = match upstream.settings.sticky {
             Some(_) => sid(server.route.as_deref(), address),
             None => Vec::new(),
@@ -190,7 +183,7 @@ impl Lowering<'_> {
             spec: peer_spec(server),
             server: server.address.text.as_str().into(),
             sid: sid.into(),
-            health: self.registry.health.health(&upstream.name, &pool_address(address), newcomer),
+            health: self.registry.health.health(&upstream.name, &pool_address(address), ordinal, newcomer),
         }
     }
 

@@ -9,7 +9,7 @@ mod moving;
 pub(crate) use book::{Asked, Watcher};
 pub use book::{Due, Names};
 pub(crate) use keys::{KeyBook, KeyHold};
-pub(crate) use moving::{AddressSource, MadeSet, MovingGroup, Recipe, ServerRecipe, Use, make_passing, pool_address};
+pub(crate) use moving::{AddressSource, MovingGroup, Passing, Recipe, ServerRecipe, Use, pool_address};
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use upstream::balance::{Checked, Group, HealthRegistry, Member, Method, PeerSpec, SeatLine};
-use upstream::shared::{GroupId, PoolKey};
+use upstream::balance::{Checked, Group, HealthRegistry, Member, Method, Ordinals, PeerHealth, PeerSpec, SeatLine};
+use upstream::shared::{GroupId, PoolKey, TableFull};
 
 /// What the peers of a group are made of.
 pub(crate) struct Recipe {
@@ -65,12 +65,6 @@ struct Candidate {
     member: Member,
 }
 
-/// A set of peers with the holds on its keys.
-pub(crate) struct MadeSet {
-    pub(crate) set: PeerSet,
-    pub(crate) holds: Vec<KeyHold>,
-}
-
 /// A group that follows names.
 pub(crate) struct MovingGroup {
     recipe: Recipe,
@@ -89,16 +83,15 @@ struct State {
 struct User {
     plan: Weak<GroupPlan>,
     of: Use,
-    /// On the keys of the present peers.
-    holds: Vec<KeyHold>,
 }
 
 impl Recipe {
     fn candidates(&self, found: &[Option<Arc<[Found]>>]) -> Vec<Candidate> {
-        let mut candidates = Vec::new();
+        let (mut candidates, mut ordinals) = (Vec::new(), Ordinals::default());
         let mut add = |server: &ServerRecipe, address: PeerAddress, spec: PeerSpec| {
             let newcomer = self.checked.unwrap_or_default();
-            let health = self.health.health(&self.name, &pool_address(&address), newcomer);
+            let pooled = pool_address(&address);
+            let health = self.health.health(&self.name, &pooled, ordinals.next(&pooled), newcomer);
             let sid = if self.sticky { sid(server.route.as_deref(), &address) } else { Vec::new() };
             let member = Member { spec, server: Arc::clone(&server.text), sid: sid.into(), health };
             candidates.push(Candidate { address, member });
@@ -128,17 +121,18 @@ impl Recipe {
     }
 
     /// The peers as one use has them. One that the pool has no room for is left out, and said.
-    fn peers(&self, candidates: &[Candidate], of: &Use) -> (Vec<PeerPlan>, Vec<KeyHold>) {
+    fn set(&self, candidates: &[Candidate], of: &Use, balance: Arc<Group>) -> PeerSet {
         let (mut peers, mut holds) = (Vec::new(), Vec::new());
-        for Candidate { address, .. } in candidates {
+        for Candidate { address, member } in candidates {
             let name = address.to_string();
             match KeyHold::take(self.shared, &pool_key(self.id, address, of)) {
                 Ok(hold) => {
-                    let cells = self.shared.status.peer(&self.name, &name, hold.peer);
+                    let cells = self.shared.status.peer(&self.name, &name, member.health.ordinal(), hold.peer);
                     peers.push(PeerPlan {
                         address: address.clone(),
                         name: name.into_bytes().into(),
                         key: hold.key,
+                        is_pooled: true,
                         cells,
                     });
                     holds.push(hold);
@@ -148,7 +142,7 @@ impl Recipe {
                 }
             }
         }
-        (peers, holds)
+        PeerSet { peers, balance, _holds: holds }
     }
 
     /// Who is chosen among them, going on from where the group stood before.
@@ -203,13 +197,12 @@ impl MovingGroup {
         names.collect()
     }
 
-    /// The present peers for a plan that is about to be made, with the holds that [`Self::join`] takes.
-    pub(crate) fn made_for(&self, of: &Use) -> MadeSet {
+    /// The present peers for a plan that is about to be made; it is to [`Self::join`] then.
+    pub(crate) fn made_for(&self, of: &Use) -> PeerSet {
         let mut state = self.lock();
         let candidates = self.recipe.candidates(&state.found);
-        let (peers, holds) = self.recipe.peers(&candidates, of);
         let balance = state.balance.get_or_insert_with(|| self.recipe.group(&candidates, None));
-        MadeSet { set: PeerSet { peers, balance: Arc::clone(balance) }, holds }
+        self.recipe.set(&candidates, of, Arc::clone(balance))
     }
 
     /// The present peers that a health check asks.
@@ -221,14 +214,14 @@ impl MovingGroup {
     }
 
     /// Keeps a plan's peers up to date from now on. A name that has moved since [`Self::made_for`] told nobody of this plan.
-    pub(crate) fn join(&self, plan: &Arc<GroupPlan>, of: Use, holds: Vec<KeyHold>) {
+    pub(crate) fn join(&self, plan: &Arc<GroupPlan>, of: Use) {
         let mut state = self.lock();
-        let mut user = User { plan: Arc::downgrade(plan), of, holds };
+        let user = User { plan: Arc::downgrade(plan), of };
         if let (Some(held), Some(balance)) = (plan.members.hold(), &state.balance)
             && !Arc::ptr_eq(&held.balance, balance)
         {
             let balance = Arc::clone(balance);
-            self.renew_one(plan, &mut user, &self.recipe.candidates(&state.found), balance);
+            self.renew_one(plan, &user, &self.recipe.candidates(&state.found), balance);
         }
         state.users.push(user);
     }
@@ -238,7 +231,7 @@ impl MovingGroup {
         let candidates = self.recipe.candidates(&state.found);
         let balance = self.recipe.group(&candidates, state.balance.as_deref());
         state.balance = Some(Arc::clone(&balance));
-        state.users.retain_mut(|user| {
+        state.users.retain(|user| {
             let Some(plan) = user.plan.upgrade() else { return false };
             self.renew_one(&plan, user, &candidates, Arc::clone(&balance));
             true
@@ -248,11 +241,9 @@ impl MovingGroup {
         }
     }
 
-    fn renew_one(&self, plan: &GroupPlan, user: &mut User, candidates: &[Candidate], balance: Arc<Group>) {
-        let (peers, holds) = self.recipe.peers(candidates, &user.of);
-        plan.members.replace(Arc::new(PeerSet { peers, balance }));
-        // The holds on the peers before end here: those that left are retired.
-        user.holds = holds;
+    fn renew_one(&self, plan: &GroupPlan, user: &User, candidates: &[Candidate], balance: Arc<Group>) {
+        // Peers that left are retired when the last exchange that began with them is over.
+        plan.members.replace(Arc::new(self.recipe.set(candidates, &user.of, balance)));
     }
 }
 
@@ -261,7 +252,6 @@ impl Watcher for MovingGroup {
         // Servers rotate their answers; the order of peers is ours.
         let mut sorted = addresses.to_vec();
         sorted.sort_by_key(|found| (found.priority, found.ip, found.port, found.weight));
-        sorted.dedup();
         let mut state = self.lock();
         let mut before = BTreeSet::new();
         let mut is_new = false;
@@ -308,29 +298,51 @@ fn place(found: &Found) -> Place {
 /// Addresses that came or went in one line of the error log.
 const ADDRESSES_TOLD_MAX: usize = 8;
 
-/// A set of peers for addresses that a request named. Their counters are not shown one by one, since requests must not
-/// decide how many labels the metrics have.
-pub(crate) fn make_passing(
-    recipe: &Recipe,
-    cells: &Arc<PeerCells>,
-    addresses: impl Iterator<Item = PeerAddress>,
-    of: &Use,
-) -> MadeSet {
-    let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
-    for address in addresses {
-        let Ok(hold) = KeyHold::take(recipe.shared, &pool_key(recipe.id, &address, of)) else { continue };
-        let name = address.to_string();
-        members.push(Member {
-            spec: PeerSpec::default(),
-            server: name.as_str().into(),
-            sid: Arc::default(),
-            health: recipe.health.health(&recipe.name, &pool_address(&address), Checked::Healthy),
-        });
-        let name = name.into_bytes().into();
-        peers.push(PeerPlan { address, name, key: hold.key, cells: Arc::clone(cells) });
-        holds.push(hold);
+/// What peers are made of that only requests have named.
+pub(crate) struct Passing {
+    pub(crate) shared: &'static Shared,
+    pub(crate) id: GroupId,
+    /// Whose connections they use.
+    pub(crate) of: Use,
+    /// Their counters are not shown one by one, since requests must not decide how many labels the metrics have.
+    pub(crate) cells: Arc<PeerCells>,
+    /// The key of those for which the pool has no number left.
+    pub(crate) spare: KeyHold,
+}
+
+impl Passing {
+    /// The key that peers share for which the pool has no number left.
+    pub(crate) fn spare(shared: &'static Shared, id: GroupId, of: &Use) -> Result<KeyHold, TableFull> {
+        // No peer has this address.
+        let nowhere = PeerAddress::Ip(SocketAddr::from(([0, 0, 0, 0], 0)));
+        KeyHold::take(shared, &pool_key(id, &nowhere, of))
     }
-    MadeSet { set: PeerSet { peers, balance: Arc::new(Group::new(recipe.method, members)) }, holds }
+
+    /// A set of peers for addresses that a request named. As in nginx nothing is remembered of them from request to
+    /// request but their connections: a name that an attacker, or a mistake, has pointed at somebody else's address must
+    /// not eject that address for others.
+    pub(crate) fn set(&self, addresses: impl Iterator<Item = PeerAddress>) -> PeerSet {
+        let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
+        for address in addresses {
+            let hold = KeyHold::take_guest(self.shared, &pool_key(self.id, &address, &self.of));
+            let name = address.to_string();
+            members.push(Member {
+                spec: PeerSpec { max_fails: 0, ..PeerSpec::default() },
+                server: name.as_str().into(),
+                sid: Arc::default(),
+                health: Arc::<PeerHealth>::default(),
+            });
+            peers.push(PeerPlan {
+                address,
+                name: name.into_bytes().into(),
+                key: hold.as_ref().map_or(self.spare.key, |hold| hold.key),
+                is_pooled: hold.is_some(),
+                cells: Arc::clone(&self.cells),
+            });
+            holds.extend(hold);
+        }
+        PeerSet { peers, balance: Arc::new(Group::new(Method::RoundRobin, members)), _holds: holds }
+    }
 }
 
 fn pool_key(group: GroupId, address: &PeerAddress, of: &Use) -> PoolKey {
@@ -408,7 +420,6 @@ mod tests {
                 sticky: None,
                 queue_timeout: Duration::ZERO,
                 cells: shared.status.group("app", self.moving.recipe.id),
-                _holds: Vec::new(),
                 moving: None,
             })
         }
@@ -424,11 +435,10 @@ mod tests {
     fn a_name_that_moves_while_a_generation_is_made_has_moved_for_it_too() {
         let scene = scene();
         scene.moves_to(&[1]);
-        let MadeSet { set, holds } = scene.moving.made_for(&Use::default());
-        let plan = scene.plan_of(set);
+        let plan = scene.plan_of(scene.moving.made_for(&Use::default()));
         scene.moves_to(&[2, 3]);
         assert_eq!(names(&plan), ["192.0.2.1:80"]);
-        scene.moving.join(&plan, Use::default(), holds);
+        scene.moving.join(&plan, Use::default());
         assert_eq!(names(&plan), ["192.0.2.2:80", "192.0.2.3:80"]);
         scene.moves_to(&[3]);
         assert_eq!(names(&plan), ["192.0.2.3:80"]);
@@ -442,9 +452,8 @@ mod tests {
             threads.spawn(|| (1..=MOVES).for_each(|last| scene.moves_to(&[last])));
             let joining = || {
                 let make = |_| {
-                    let MadeSet { set, holds } = scene.moving.made_for(&Use::default());
-                    let plan = scene.plan_of(set);
-                    scene.moving.join(&plan, Use::default(), holds);
+                    let plan = scene.plan_of(scene.moving.made_for(&Use::default()));
+                    scene.moving.join(&plan, Use::default());
                     plan
                 };
                 (0..100).map(make).collect::<Vec<_>>()
@@ -463,5 +472,28 @@ mod tests {
         drop((held, plans));
         scene.moves_to(&[1]);
         assert!(pool.open_spare(upstream::WorkerId(0), before).is_none());
+    }
+
+    #[test]
+    fn addresses_that_requests_name_never_run_out_and_leave_numbers_to_written_groups() {
+        let scene = scene();
+        let shared = scene.moving.recipe.shared;
+        let id = shared.pool.intern_group("guests", &GroupLimits::keepalive(4, false, 1)).unwrap();
+        let of = Use::default();
+        let spare = Passing::spare(shared, id, &of).unwrap();
+        let passing = Passing { shared, id, of, cells: shared.status.unlisted_peer(), spare };
+        let address = |number: u32| SocketAddr::from((std::net::Ipv4Addr::from(0x0a00_0000 + number), 80));
+        // Exchanges use all of them at the same time.
+        let sets: Vec<PeerSet> = (0..40_000).map(|number| passing.set([address(number).into()].into_iter())).collect();
+        let pooled = sets.iter().filter(|set| set.peers[0].is_pooled).count();
+        assert_eq!(pooled, 32_767, "all but the one that the others share");
+        assert!(sets.iter().all(|set| shared.pool.open_spare(upstream::WorkerId(0), set.peers[0].key).is_some()));
+        // A written group may have as many addresses again.
+        for number in 0..30_000 {
+            let key = pool_key(scene.moving.recipe.id, &PeerAddress::Ip(address(number)), &Use::default());
+            assert!(KeyHold::take(shared, &key).is_ok());
+        }
+        drop(sets);
+        assert!(passing.set([address(50_000).into()].into_iter()).peers[0].is_pooled);
     }
 }

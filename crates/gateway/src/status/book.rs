@@ -28,6 +28,7 @@ struct GroupEntry {
 #[derive(Debug)]
 struct PeerEntry {
     id: PeerId,
+    ordinal: u32,
     cells: Weak<PeerCells>,
 }
 
@@ -36,7 +37,20 @@ pub(super) struct ListedGroup {
     pub(super) name: Box<str>,
     pub(super) id: GroupId,
     pub(super) cells: Arc<GroupCells>,
-    pub(super) peers: Vec<(Box<str>, PeerId, Arc<PeerCells>)>,
+    pub(super) peers: Vec<ListedPeer>,
+}
+
+/// A peer that a configuration uses.
+pub(super) struct ListedPeer {
+    pub(super) label: Box<str>,
+    /// Connections are pooled by address: of equal peers the first one shows them.
+    pub(super) id: Option<PeerId>,
+    pub(super) cells: Arc<PeerCells>,
+}
+
+/// What a peer is called where names must differ: its address, and its number where the group has that address before.
+pub(super) fn peer_label(address: &str, ordinal: u32) -> String {
+    if ordinal == 0 { address.to_owned() } else { format!("{address}#{}", u64::from(ordinal) + 1) }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,16 +77,17 @@ impl StatusBook {
         cells
     }
 
-    /// The counters of a peer of a group that is in the book, by the peer's address as text.
-    pub(crate) fn peer(&self, group: &str, name: &str, id: PeerId) -> Arc<PeerCells> {
+    /// The counters of a peer of a group that is in the book, by the peer's address as text and its number among equals.
+    pub(crate) fn peer(&self, group: &str, address: &str, ordinal: u32, id: PeerId) -> Arc<PeerCells> {
         let mut groups = lock(&self.groups);
         let Some(entry) = groups.get_mut(group) else { return Arc::new(PeerCells::new(self.workers)) };
         entry.peers.retain(|_, peer| peer.cells.strong_count() > 0);
-        if let Some(cells) = entry.peers.get(name).and_then(|peer| peer.cells.upgrade()) {
+        let label = peer_label(address, ordinal);
+        if let Some(cells) = entry.peers.get(&*label).and_then(|peer| peer.cells.upgrade()) {
             return cells;
         }
         let cells = Arc::new(PeerCells::new(self.workers));
-        entry.peers.insert(name.into(), PeerEntry { id, cells: Arc::downgrade(&cells) });
+        entry.peers.insert(label.into(), PeerEntry { id, ordinal, cells: Arc::downgrade(&cells) });
         cells
     }
 
@@ -98,7 +113,12 @@ impl StatusBook {
                 name: name.clone(),
                 id: entry.id,
                 cells: entry.cells.upgrade()?,
-                peers: peers.filter_map(|(name, peer)| Some((name.clone(), peer.id, peer.cells.upgrade()?))).collect(),
+                peers: peers
+                    .filter_map(|(label, peer)| {
+                        let id = Some(peer.id).filter(|_| peer.ordinal == 0);
+                        Some(ListedPeer { label: label.clone(), id, cells: peer.cells.upgrade()? })
+                    })
+                    .collect(),
             })
         });
         listed.collect()

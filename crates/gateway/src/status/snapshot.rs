@@ -23,6 +23,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use upstream::shared::PeerSnapshot;
 use upstream::{DiscardReason, Millis};
 
 /// Counters by their label; every label is there, 0 or not, so that a rate can be taken from the first event on.
@@ -126,6 +127,7 @@ pub(super) struct GroupStatus {
 /// A peer of a group.
 #[derive(Debug, Serialize)]
 pub(super) struct PeerStatus {
+    /// With `#2` and so on behind it where the group has the address before.
     pub(super) address: String,
     pub(super) idle: u64,
     pub(super) leased: u64,
@@ -283,17 +285,16 @@ fn group_status(shared: &Shared, group: &ListedGroup, check: impl Fn(&str) -> Op
         peers: group
             .peers
             .iter()
-            .map(|(name, id, cells)| peer_status(name, shared.pool.peer_snapshot(*id), &cells.sums(), check(name)))
+            .map(|peer| {
+                let none = PeerSnapshot { idle: 0, connections: 0, connecting: 0 };
+                let pooled = peer.id.map_or(none, |id| shared.pool.peer_snapshot(id));
+                peer_status(&peer.label, pooled, &peer.cells.sums(), check(&peer.label))
+            })
             .collect(),
     }
 }
 
-fn peer_status(
-    name: &str,
-    pooled: upstream::shared::PeerSnapshot,
-    sums: &PeerSums,
-    check: Option<CheckStatus>,
-) -> PeerStatus {
+fn peer_status(name: &str, pooled: PeerSnapshot, sums: &PeerSums, check: Option<CheckStatus>) -> PeerStatus {
     PeerStatus {
         address: name.to_owned(),
         idle: pooled.idle.into(),

@@ -5,6 +5,7 @@
 use super::housekeeping::Chore;
 use super::{Body, Worker};
 use crate::generation::WarmingPlan;
+use crate::group::PeerSet;
 use crate::pool::{IdleSocket, pool_before_use};
 use crate::ports::PortUse;
 use reactor::{Millis, PeerAddress, Stream, TaskId};
@@ -83,8 +84,8 @@ impl Worker {
         for floor in &generation.moving_floors {
             // Those of a name as they are now: who has left is drained, and who is new is warm within a look or two.
             let held = floor.group.members.hold();
-            let peers = floor.group.members.of(&held).map_or(&[][..], |set| &set.peers);
-            for peer in peers.iter().skip(usize::from(self.index)).step_by(workers) {
+            let peers = floor.group.members.of(&held).into_iter().flat_map(PeerSet::distinct);
+            for peer in peers.skip(usize::from(self.index)).step_by(workers) {
                 self.warm_peer(peer.key, &peer.address, &floor.warming);
             }
         }

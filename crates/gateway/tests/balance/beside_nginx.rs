@@ -8,7 +8,7 @@ use crate::field::{Client, peers};
 use crate::sides::{Nginx, Side, Sides, nginx_or_skip};
 
 /// Groups by name: the method and the servers.
-const GROUPS: [(&str, &str); 17] = [
+const GROUPS: [(&str, &str); 21] = [
     ("equal", "server {0}; server {1}; server {2};"),
     ("weighted", "server {0} weight=5; server {1}; server {2} weight=2;"),
     ("down", "server {0} weight=3; server {1} down; server {2};"),
@@ -32,6 +32,13 @@ const GROUPS: [(&str, &str); 17] = [
     ("ring-prefix", "hash a$arg_key$uri consistent; server {0}; server {1}; server {2}; server {3};"),
     ("single", "server {0} max_fails=1;"),
     ("nobody", "server {0} down; server {1} down;"),
+    ("twice", "server {0}; server {0} weight=2; server {1};"),
+    ("twice-dead", "server {dead} fail_timeout=1000s; server {1}; server {dead} fail_timeout=1000s;"),
+    (
+        "dead-backup",
+        "server {dead} fail_timeout=1000s; server {dead} backup fail_timeout=1000s; server {1} backup; server {1} backup;",
+    ),
+    ("dead-patient", "server {dead} max_fails=0; server {dead} max_fails=0; server {2} backup;"),
 ];
 
 /// The configuration of both sides: a location for each group.
@@ -84,6 +91,8 @@ fn compare_sequences(nginx: &Path) {
 
     for name in
         ["equal", "weighted", "down", "failing", "backup", "patient", "least", "least-failing", "single", "nobody"]
+            .into_iter()
+            .chain(["twice", "twice-dead", "dead-backup", "dead-patient"])
     {
         compare(&sides, name, |address| Client::connect(address).sequence(&format!("/{name}"), 40));
     }

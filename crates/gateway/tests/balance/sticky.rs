@@ -1,6 +1,8 @@
 //! `sticky`, over real sockets.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use testkit::{Gateway, Peer};
 
@@ -184,4 +186,48 @@ fn two_upstreams_cannot_have_one_zone() {
     let refused = std::panic::catch_unwind(|| Gateway::start(&conf, &addresses)).err().expect("refused");
     let message = refused.downcast_ref::<String>().expect("a message");
     assert!(message.contains("the zone \"same\" of \"sticky learn\" belongs to another upstream"), "{message}");
+}
+
+#[test]
+fn a_session_that_names_a_backup_goes_to_the_primaries_when_they_are_well() {
+    let (_peers, addresses) = peers(2);
+    let servers = "server {upstream:0} route=one; server {upstream:1} route=two backup;";
+    for (sticky, field) in [
+        ("cookie srv", "Cookie: srv=two\r\n"),
+        ("route $cookie_srv", "Cookie: srv=two\r\n"),
+        ("header X-Server", "X-Server: two\r\n"),
+    ] {
+        let gateway = start(&format!("sticky {sticky}; {servers}"), &addresses);
+        let mut client = Client::connect(gateway.address());
+        assert_eq!((0..3).map(|_| client.get("/app", field).peer()).collect::<String>(), "aaa", "{sticky}");
+    }
+}
+
+#[test]
+fn a_learned_session_returns_from_the_backup() {
+    let is_ill = Arc::new(AtomicBool::new(true));
+    let primary = Peer::script({
+        let is_ill = Arc::clone(&is_ill);
+        move |mut talk| {
+            while talk.request().is_some() {
+                if is_ill.load(Ordering::Relaxed) {
+                    return talk.close();
+                }
+                talk.send("HTTP/1.1 200 OK\r\nX-Peer: primary\r\nContent-Length: 0\r\n\r\n");
+            }
+        }
+    });
+    let (_peers, backups) = logins(2);
+    let gateway = start(
+        "sticky learn create=$upstream_cookie_sid lookup=$cookie_sid zone=back:64k timeout=1h;
+         server {upstream:0} fail_timeout=1s; server {upstream:1} backup; server {upstream:2} backup;",
+        &[primary.address(), backups[0], backups[1]],
+    );
+    let mut client = Client::connect(gateway.address());
+    let ask = |client: &mut Client| client.get("/app", "Cookie: sid=me\r\n").peer();
+    let home = client.get("/app?login=me", "").peer();
+    assert_eq!((0..3).map(|_| ask(&mut client)).collect::<String>(), home.repeat(3), "bound among the backups");
+    is_ill.store(false, Ordering::Relaxed);
+    testkit::until("the session to return", || (ask(&mut client) == "primary").then_some(()));
+    assert_eq!(ask(&mut client), "primary");
 }

@@ -12,6 +12,7 @@ mod cases;
 mod compare;
 mod leaving;
 mod log_lines;
+mod retries;
 mod sides;
 mod talk;
 mod words;

@@ -259,11 +259,46 @@ fn u10_the_time_for_tries_is_honoured() {
 }
 
 #[test]
-fn u10_a_streamed_body_is_not_sent_twice() {
-    // What was passed on is gone: the next peer would get half of a request.
+fn u10_a_body_that_has_begun_to_arrive_is_not_sent_twice() {
+    // What is passed on next is gone: the next peer would get half of a request.
+    let (first, second) = (Peer::script(|mut talk| drop(talk.read(40))), Peer::saying(HELLO));
+    let text = text(2, "", "proxy_request_buffering off;");
+    let gateway = Gateway::start(&text, &[first.address(), second.address()]);
+    let mut client = gateway.client();
+    client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nwor");
+    assert_eq!(client.response().status(), 502);
+    assert_eq!((first.connections(), second.connections()), (1, 0));
+    is_alive(&gateway);
+}
+
+#[test]
+fn u10_a_body_that_has_arrived_is_sent_again_although_it_may_be_streamed() {
     let location = "proxy_request_buffering off;";
-    let request = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nworld";
-    one_attempt(fin_before_the_head, location, request, 502, "upstream prematurely closed connection");
+    for body in ["Content-Length: 5\r\n\r\nworld", "Transfer-Encoding: chunked\r\n\r\n5\r\nworld\r\n0\r\n\r\n"] {
+        let request = format!("PUT / HTTP/1.1\r\nHost: a\r\n{body}");
+        next_peer(fin_before_the_head, location, &request, "upstream prematurely closed connection");
+    }
+}
+
+#[test]
+fn u07_the_last_answer_is_passed_on_when_nobody_else_can_be_asked() {
+    // The second server is down, or drained, or was ejected by the first request.
+    for (second, before) in [("down", 0), ("drain", 0), ("max_fails=1 fail_timeout=1000s", 1)] {
+        let (first, other) = (Peer::script(unavailable), Refusing::new());
+        let conf = text(2, "", "proxy_next_upstream error http_503;")
+            .replace("{upstream:0};", "{upstream:0} max_fails=0;")
+            .replace("{upstream:1};", &format!("{{upstream:1}} {second};"));
+        let gateway = Gateway::start(&conf, &[first.address(), other.address()]);
+        for _ in 0..before {
+            let mut client = gateway.client();
+            client.send(GET);
+            client.response();
+        }
+        let mut client = gateway.client();
+        client.send(GET);
+        let response = client.response();
+        assert_eq!((response.status(), response.text().as_str()), (503, "busy"), "{second}");
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub enum Checked {
 /// order among each other; the exchange count is exact.
 #[derive(Debug, Default)]
 pub struct PeerHealth {
+    /// Its number among the peers of its group that have the same address.
+    ordinal: u32,
     fails: AtomicU32,
     /// When it failed last, in milliseconds.
     accessed_ms: AtomicU64,
@@ -44,6 +46,11 @@ pub struct PeerHealth {
 }
 
 impl PeerHealth {
+    /// Its number among the peers of its group that have the same address: 0 for the first of them.
+    pub fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
     /// Exchanges under way, as far as they are counted.
     pub fn active(&self) -> u32 {
         self.active.load(Relaxed)
@@ -213,9 +220,22 @@ impl Drop for Counted {
     }
 }
 
-type Identity = (Box<str>, PeerAddress);
+/// Numbers the peers of one group that have the same address, in the order of the list: `server a; server a;` are two peers.
+#[derive(Debug, Default)]
+pub struct Ordinals(FxHashMap<PeerAddress, u32>);
 
-/// Every peer's health by group name and address. Holds a peer only as long as a generation does.
+impl Ordinals {
+    /// The number of the next peer with this address.
+    pub fn next(&mut self, address: &PeerAddress) -> u32 {
+        let next = self.0.entry(address.clone()).or_default();
+        *next += 1;
+        *next - 1
+    }
+}
+
+type Identity = (Box<str>, PeerAddress, u32);
+
+/// Every peer's health by group name, address and ordinal among equals. Holds a peer only as long as a generation does.
 #[derive(Debug, Default)]
 pub struct HealthRegistry {
     peers: PlainMutex<FxHashMap<Identity, Weak<PeerHealth>>>,
@@ -223,15 +243,16 @@ pub struct HealthRegistry {
 
 impl HealthRegistry {
     /// The health of a peer: that of the generation before, where it had the same peer; a newcomer begins as it is told.
-    pub fn health(&self, group: &str, address: &PeerAddress, newcomer: Checked) -> Arc<PeerHealth> {
+    /// `ordinal` is that of [`Ordinals`].
+    pub fn health(&self, group: &str, address: &PeerAddress, ordinal: u32, newcomer: Checked) -> Arc<PeerHealth> {
         let mut peers = lock_plain(&self.peers);
-        let identity = (group.into(), address.clone());
+        let identity = (group.into(), address.clone(), ordinal);
         if let Some(health) = peers.get(&identity).and_then(Weak::upgrade) {
             return health;
         }
         // Names that moved away leave an entry each; they are swept when something new comes.
         peers.retain(|_, health| health.strong_count() > 0);
-        let health = PeerHealth { active_checks: AtomicU8::new(newcomer as u8), ..PeerHealth::default() };
+        let health = PeerHealth { ordinal, active_checks: AtomicU8::new(newcomer as u8), ..PeerHealth::default() };
         let health = Arc::new(health);
         peers.insert(identity, Arc::downgrade(&health));
         health

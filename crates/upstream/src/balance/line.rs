@@ -292,7 +292,7 @@ mod tests {
             spec: PeerSpec { max_conns: Some(*seats).filter(|&seats| seats > 0), ..PeerSpec::default() },
             server: "a".into(),
             sid: Arc::default(),
-            health: registry.health("a", &PeerAddress::Ip(([127, 0, 0, last as u8], 80).into()), Checked::Healthy),
+            health: registry.health("a", &PeerAddress::Ip(([127, 0, 0, last as u8], 80).into()), 0, Checked::Healthy),
         };
         seats.iter().enumerate().map(member).collect()
     }

@@ -3,8 +3,8 @@
 //! attempt is `retry`'s.
 //!
 //! A [`Group`] belongs to one generation of the configuration, or to one answer of the resolver, and holds the weights;
-//! what must survive both, and be exact over all workers, is each peer's [`PeerHealth`], found by group name and address
-//! in [`HealthRegistry`]. [`Group::succeed`] carries the weights over to the peers that stay. A group of one peer has
+//! what must survive both, and be exact over all workers, is each peer's [`PeerHealth`], found by group name, address
+//! and ordinal among equals in [`HealthRegistry`]. [`Group::succeed`] carries the weights over to the peers that stay. A group of one peer has
 //! nothing to choose: it takes no lock and counts nothing unless `max_conns` is set.
 
 mod health;
@@ -19,7 +19,7 @@ mod timing;
 use std::sync::Arc;
 
 use health::SHARE_WHOLE;
-pub use health::{Checked, Counted, HealthRegistry, PeerHealth, Seat};
+pub use health::{Checked, Counted, HealthRegistry, Ordinals, PeerHealth, Seat};
 pub use line::{Granted, LineFull, SeatLine, SeatWaiter};
 pub use methods::Method;
 use methods::Weights;
@@ -191,6 +191,8 @@ pub struct Group {
     method: Method,
     /// For each peer in the order given: whether it is a backup, and its place in its tier.
     places: Vec<(bool, usize)>,
+    /// Peers that are neither `down` nor `drain`.
+    tries_max: u32,
     /// Where requests wait for which no peer can be chosen (`queue`).
     line: Option<Arc<SeatLine>>,
 }
@@ -210,7 +212,9 @@ impl Group {
 
     fn following(before: Option<&Self>, method: Method, members: Vec<Member>) -> Self {
         let (mut primary, mut backup, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut tries_max: u32 = 0;
         for (index, Member { spec, server, sid, health }) in members.into_iter().enumerate() {
+            tries_max = tries_max.saturating_add(u32::from(!spec.down && !spec.drain));
             let tier = if spec.backup { &mut backup } else { &mut primary };
             places.push((spec.backup, tier.len()));
             tier.push(Peer { index, spec, server, sid, health });
@@ -220,6 +224,7 @@ impl Group {
             backup: Tier::new(method, backup, before.map(|before| &before.backup)),
             method,
             places,
+            tries_max,
             line: None,
         }
         .in_line(before.and_then(|before| before.line.as_ref()))
@@ -253,6 +258,21 @@ impl Group {
             !peer.spec.down && !is_drained && !selection.has_tried(peer.index)
         };
         self.primary.peers.iter().chain(&self.backup.peers).any(may_come)
+    }
+
+    /// How many attempts a request may make at most: one at each peer that is neither `down` nor `drain`, as nginx counts
+    /// them.
+    pub fn tries_max(&self) -> u32 {
+        self.tries_max
+    }
+
+    /// Whether [`Self::pick`] would find another peer for the request now. `bound` is that of [`Inputs`].
+    pub fn has_another(&self, selection: &Selection, bound: &[u8], now: Millis) -> bool {
+        let may_go = |peer: &Peer| {
+            let is_drained = peer.spec.drain && (bound.is_empty() || *bound != *peer.sid);
+            !is_drained && peer.is_usable(selection, now)
+        };
+        self.only_peer().is_none() && self.primary.peers.iter().chain(&self.backup.peers).any(may_go)
     }
 
     /// Whether any peer would take another exchange.
@@ -299,17 +319,15 @@ impl Group {
         if let Some(only) = self.only_peer() {
             return only.pick_unchosen(inputs);
         }
-        let tiers = [&self.primary, &self.backup];
-        if !inputs.bound.is_empty() {
-            for tier in tiers {
+        for tier in [&self.primary, &self.backup] {
+            // A session that was bound to a backup returns as soon as a primary takes requests again.
+            if !inputs.bound.is_empty() {
                 let choose =
                     |selection: &mut Selection| methods::choose_bound(self.method, tier, selection, inputs.bound, now);
                 if let Some((index, seat)) = tier.seat(self.method, selection, now, choose) {
                     return Pick::Peer { index, seat };
                 }
             }
-        }
-        for tier in tiers {
             let choose = |selection: &mut Selection| methods::choose(self.method, tier, selection, inputs, now);
             if let Some((index, seat)) = tier.seat(self.method, selection, now, choose) {
                 return Pick::Peer { index, seat };

@@ -148,7 +148,10 @@ fn max_conns_is_shared_by_generations_and_health_survives_a_reload() {
         Group::new(
             Method::RoundRobin,
             order
-                .map(|address| Member { health: registry.health("app", address, Checked::Healthy), ..member(0, spec) })
+                .map(|address| Member {
+                    health: registry.health("app", address, 0, Checked::Healthy),
+                    ..member(0, spec)
+                })
                 .into(),
         )
     };
@@ -289,11 +292,11 @@ fn active_checks_take_a_peer_out_even_the_only_one_and_let_it_back_slowly() {
 fn a_newcomer_begins_as_it_is_told_and_who_is_known_stays_as_it_is() {
     let registry = HealthRegistry::default();
     let [known, new] = [1, 2].map(|port| PeerAddress::Ip(std::net::SocketAddr::from(([192, 0, 2, 1], port))));
-    let held = registry.health("app", &known, Checked::Healthy);
-    let again = registry.health("app", &known, Checked::Pending);
+    let held = registry.health("app", &known, 0, Checked::Healthy);
+    let again = registry.health("app", &known, 0, Checked::Pending);
     assert!(Arc::ptr_eq(&held, &again));
     assert_eq!(again.checked(), Checked::Healthy);
-    let new = registry.health("app", &new, Checked::Pending);
+    let new = registry.health("app", &new, 0, Checked::Pending);
     assert_eq!(new.checked(), Checked::Pending);
     // It came back from nowhere: there is nothing to begin slowly after.
     new.set_checked(Checked::Healthy, START);
@@ -397,4 +400,69 @@ fn with_inflight_a_peer_that_hangs_loses_before_it_has_answered() {
     group.head_came(seat);
     drop(hanging);
     assert!((0..4).any(|_| one(&group, later) == Some(0)));
+}
+
+/// A group of one address that stands so often in it.
+fn equals(registry: &HealthRegistry, specs: &[PeerSpec]) -> Group {
+    let address = PeerAddress::Ip(([10, 0, 0, 1], 80).into());
+    let mut ordinals = Ordinals::default();
+    let mut equal = |spec: &PeerSpec| {
+        let health = registry.health("app", &address, ordinals.next(&address), Checked::Healthy);
+        Member { health, ..member(0, *spec) }
+    };
+    Group::new(Method::RoundRobin, specs.iter().map(&mut equal).collect())
+}
+
+#[test]
+fn equal_lines_are_peers_with_failures_and_seats_of_their_own() {
+    let (registry, spec) = (HealthRegistry::default(), PeerSpec::default());
+    let group = equals(&registry, &[spec, spec, PeerSpec { backup: true, ..spec }]);
+    assert_eq!([0, 1, 2].map(|index| group.health(index).map(PeerHealth::ordinal)), [Some(0), Some(1), Some(2)]);
+    let ask = |group: &Group| one(group, START);
+    group.report(0, Outcome::Failed, START);
+    assert_eq!((ask(&group), ask(&group)), (Some(1), Some(1)));
+    group.report(1, Outcome::Failed, START);
+    assert_eq!(ask(&group), Some(2));
+    // A generation after it has the same peers, and one that is new.
+    let after = equals(&registry, &[spec; 4]);
+    assert_eq!((ask(&after), ask(&after), ask(&after)), (Some(2), Some(3), Some(2)));
+
+    let full = PeerSpec { max_conns: Some(1), ..spec };
+    let group = equals(&HealthRegistry::default(), &[full, full]);
+    let held = [0, 1].map(|_| group.pick(&mut Selection::default(), &Inputs::default(), START));
+    assert_eq!(held.each_ref().map(picked), [Some(0), Some(1)]);
+    assert_eq!(ask(&group), None);
+}
+
+#[test]
+fn a_session_on_a_backup_returns_when_a_primary_is_back() {
+    let spec = PeerSpec::default();
+    for method in [Method::RoundRobin, Method::LeastConn, Method::IpHash] {
+        let group = of(method, &[spec, PeerSpec { backup: true, ..spec }, PeerSpec { backup: true, ..spec }]);
+        group.report(0, Outcome::Failed, START);
+        assert!((0..4).all(|_| bound(&group, b"c", START) == Some(2)), "the backups are the tier in use");
+        let later = START.plus(10_001);
+        assert_eq!(bound(&group, b"c", later), Some(0), "{method:?}");
+        group.report(0, Outcome::Succeeded, later);
+        assert_eq!(bound(&group, b"c", later), Some(0), "{method:?}");
+    }
+}
+
+#[test]
+fn attempts_are_counted_without_peers_that_are_down_or_drained() {
+    let spec = PeerSpec::default();
+    let (down, drain) = (PeerSpec { down: true, ..spec }, PeerSpec { drain: true, ..spec });
+    let group = of(Method::RoundRobin, &[spec, down, drain, PeerSpec { backup: true, ..spec }]);
+    assert_eq!(group.tries_max(), 2);
+    let mut selection = Selection::default();
+    assert!(group.has_another(&selection, b"", START));
+    assert_eq!(picked(&group.pick(&mut selection, &Inputs::default(), START)), Some(0));
+    assert!(group.has_another(&selection, b"", START), "the backup");
+    assert_eq!(picked(&group.pick(&mut selection, &Inputs::default(), START)), Some(3));
+    assert!(!group.has_another(&selection, b"", START));
+    assert!(group.has_another(&selection, b"c", START), "the session's peer is drained, but not for it");
+    let busy = of(Method::RoundRobin, &[spec, PeerSpec { max_conns: Some(1), ..spec }]);
+    let held = busy.pick(&mut Selection { tried: 1, ..Selection::default() }, &Inputs::default(), START);
+    assert_eq!(picked(&held), Some(1));
+    assert!(!busy.has_another(&Selection { tried: 1, ..Selection::default() }, b"", START), "it is busy");
 }

@@ -69,15 +69,17 @@ impl Timing {
     }
 
     /// The time that the peer is expected to need with one more exchange: its average time, or the age of what it has not
-    /// answered where that is longer, times its load. A peer that was not asked for `rest_ms` (its `fail_timeout`) is
-    /// believed to be twice as fast as it was, and so on, so that one that was slow gets another chance.
+    /// answered where that is longer, times its load. A peer that was not asked for longer than `rest_ms` (its
+    /// `fail_timeout`) is believed to be twice as fast as it was, and so on, so that one that was slow gets another chance.
+    /// Rests are counted in whole seconds, as nginx counts them: with `fail_timeout=0` one second is one rest.
     pub(super) fn estimate(&self, measure: Measure, active: u32, silent_ms: u64, rest_ms: u64, now: Millis) -> u64 {
         let average = match measure {
             Measure::Header => &self.header,
             Measure::LastByte => &self.last_byte,
         };
         let average_ms = average.load(Relaxed) >> FRACTION_BITS;
-        let rests = if silent_ms > rest_ms { silent_ms / (rest_ms + 1) } else { 0 };
+        let (silent_s, rest_s) = (silent_ms / 1000, rest_ms / 1000);
+        let rests = if silent_s > rest_s { silent_s / (rest_s + 1) } else { 0 };
         let rested = u32::try_from(rests).ok().and_then(|rests| average_ms.checked_shr(rests)).unwrap_or(0);
         let time = rested.max(self.inflight_age_ms(now));
         let stepped = if time > TIME_MS_MAX { TIME_MS_MAX } else { time + STEP_MS - time % STEP_MS };
@@ -123,8 +125,18 @@ mod tests {
     fn a_peer_that_rests_gets_another_chance() {
         let timing = Timing::default();
         timing.took(800, 0);
-        assert_eq!([0, 10_001, 20_002, 700_000].map(|silent| estimate(&timing, 0, silent)), [820, 420, 220, 20]);
+        let silences = [0, 10_999, 11_000, 21_999, 22_000, 700_000];
+        assert_eq!(silences.map(|silent| estimate(&timing, 0, silent)), [820, 820, 420, 420, 220, 20]);
         assert_eq!(timing.estimate(Measure::Header, 0, u64::MAX, 0, NOW), 20, "whatever the clock says");
+    }
+
+    #[test]
+    fn without_a_fail_timeout_a_rest_is_a_second() {
+        let timing = Timing::default();
+        timing.took(800, 0);
+        let silences = [0, 3, 999, 1000, 1999, 2000];
+        let estimates = silences.map(|silent| timing.estimate(Measure::Header, 0, silent, 0, NOW));
+        assert_eq!(estimates, [820, 820, 820, 420, 420, 220]);
     }
 
     #[test]

@@ -167,6 +167,13 @@ const PEERS_REMEMBERED: usize = 0;
 /// Peers that one search for a free number looks at, under the lock. Those that have connections still, such as tunnels, go
 /// to the end, so that the next search looks at others.
 const PEER_LOOKS_MAX: usize = 64;
+/// Peers of other groups that a search among one group's passes over on the way: those that are remembered, and some that
+/// have connections.
+const OTHERS_MAX: usize = 4 * 1024;
+
+/// Numbers that peers of one group may have which only requests have named: half of all, so that written groups find some
+/// however many names requests bring.
+pub(crate) const GUESTS_MAX: usize = (TABLE_INDEX_MAX as usize).div_ceil(2);
 
 /// Who has a peer's number.
 struct Tenant {
@@ -184,9 +191,13 @@ pub(crate) struct Names {
     peers: FxHashMap<(GroupId, PeerAddress), u16>,
     /// By the peer's number.
     tenants: Vec<Tenant>,
+    /// How many of the numbers each group has.
+    numbers: FxHashMap<GroupId, usize>,
     /// Peers whose last key was retired, the longest gone first.
     leaving: VecDeque<u16>,
     keys: FxHashMap<PoolKey, u32>,
+    /// The other way round: retiring one of many must not look at all of them.
+    keys_by_index: FxHashMap<u32, PoolKey>,
     keys_free: Vec<u32>,
     keys_made: u32,
 }
@@ -201,12 +212,14 @@ impl Names {
         Ok(GroupId(number))
     }
 
-    /// The peer's number: its own, a new one, or that of a peer that is gone. `vacate` makes a number ready for another
-    /// peer, and says whether that is possible.
+    /// The peer's number: its own, a new one, or that of a peer that is gone. A group that has `most` numbers gets only
+    /// those of its own peers that are gone. `vacate` makes a number ready for another peer, and says whether that is
+    /// possible.
     pub(crate) fn peer(
         &mut self,
         group: GroupId,
         address: &PeerAddress,
+        most: usize,
         vacate: impl FnMut(u16) -> bool,
     ) -> Result<u16, TableFull> {
         let name = (group, address.clone());
@@ -214,32 +227,45 @@ impl Names {
             return Ok(number);
         }
         let tenant = Tenant { name: name.clone(), keys: 0, is_leaving: false };
-        let number = if let Some(number) = self.vacant_peer(vacate) {
+        let has_most = self.numbers.get(&group).is_some_and(|&numbers| numbers >= most);
+        let number = if let Some(number) = self.vacant_peer(has_most.then_some(group), vacate) {
             if let Some(former) = self.tenants.get_mut(usize::from(number)) {
                 self.peers.remove(&former.name);
+                if let Some(numbers) = self.numbers.get_mut(&former.name.0) {
+                    *numbers -= 1;
+                }
                 *former = tenant;
             }
             number
+        } else if has_most {
+            return Err(TableFull);
         } else {
             let number = u16::try_from(self.tenants.len()).map_err(|_| TableFull)?;
             self.tenants.push(tenant);
             number
         };
         self.peers.insert(name, number);
+        *self.numbers.entry(group).or_default() += 1;
         Ok(number)
     }
 
-    fn vacant_peer(&mut self, mut vacate: impl FnMut(u16) -> bool) -> Option<u16> {
-        let is_full = self.tenants.len() > TABLE_INDEX_MAX as usize;
+    /// The number of a peer that is gone; `of` this group, where it is given.
+    fn vacant_peer(&mut self, of: Option<GroupId>, mut vacate: impl FnMut(u16) -> bool) -> Option<u16> {
+        let is_full = of.is_some() || self.tenants.len() > TABLE_INDEX_MAX as usize;
         let remembered = if is_full { 0 } else { PEERS_REMEMBERED };
-        let looks = self.leaving.len().saturating_sub(remembered).min(PEER_LOOKS_MAX);
-        for _ in 0..looks {
+        let (mut looks, mut others) = (0, 0);
+        for _ in 0..self.leaving.len().saturating_sub(remembered) {
+            if looks == PEER_LOOKS_MAX || others == OTHERS_MAX {
+                break;
+            }
             let number = self.leaving.pop_front()?;
             let tenant = self.tenants.get_mut(usize::from(number))?;
             // It came back meanwhile.
             let is_gone = tenant.keys == 0;
             tenant.is_leaving = is_gone;
-            if is_gone && vacate(number) {
+            let is_wanted = of.is_none_or(|group| tenant.name.0 == group);
+            *(if is_wanted { &mut looks } else { &mut others }) += 1;
+            if is_gone && is_wanted && vacate(number) {
                 return Some(number);
             }
             if is_gone {
@@ -288,6 +314,7 @@ impl Names {
             None => return Err(TableFull),
         };
         self.keys.insert(key.clone(), index);
+        self.keys_by_index.insert(index, key.clone());
         if let Some(tenant) = self.tenants.get_mut(usize::from(peer)) {
             tenant.keys += 1;
         }
@@ -296,9 +323,7 @@ impl Names {
 
     /// Forgets a key; its place must be empty before [`Self::vacate`] gives it to another.
     pub(crate) fn forget(&mut self, index: u32) -> bool {
-        let before = self.keys.len();
-        self.keys.retain(|_, held| *held != index);
-        self.keys.len() != before
+        self.keys_by_index.remove(&index).is_some_and(|key| self.keys.remove(&key).is_some())
     }
 
     pub(crate) fn vacate(&mut self, index: u32) {

@@ -43,7 +43,7 @@ pub use table::WORKERS_MAX;
 use crate::sync::{Mutex, Ordering, PlainMutex, lock};
 use crate::{DiscardReason, WorkerId};
 use group::{GroupSlot, PeerSlot};
-use key::{KeySlot, Names};
+use key::{GUESTS_MAX, KeySlot, Names};
 use shard::Shard;
 use table::{Padded, Table};
 
@@ -100,22 +100,44 @@ impl<C: Send> Pool<C> {
 
     /// The peer of that address in the group, with these limits from now on.
     pub fn intern_peer(&self, group: GroupId, address: &PeerAddress, limits: &PeerLimits) -> Result<PeerId, TableFull> {
-        let number = self.peer_number(&mut self.names(), group, address)?;
+        self.intern_one(group, address, limits, usize::MAX)
+    }
+
+    /// The peer of an address that a request has named. Such peers of a group have at most half of all numbers; beyond
+    /// that each needs the number of one that is gone.
+    pub fn intern_guest(&self, group: GroupId, address: &PeerAddress) -> Result<PeerId, TableFull> {
+        self.intern_one(group, address, &PeerLimits::default(), GUESTS_MAX)
+    }
+
+    fn intern_one(
+        &self,
+        group: GroupId,
+        address: &PeerAddress,
+        limits: &PeerLimits,
+        most: usize,
+    ) -> Result<PeerId, TableFull> {
+        let number = self.peer_number(&mut self.names(), group, address, most)?;
         let slot = self.peers.slot_or_new(u32::from(number)).ok_or(TableFull)?;
         slot.apply(limits);
         self.serve_line(group.0);
         Ok(slot.id(number))
     }
 
-    fn peer_number(&self, names: &mut Names, group: GroupId, address: &PeerAddress) -> Result<u16, TableFull> {
-        names.peer(group, address, |number| self.peers.slot(u32::from(number)).is_none_or(PeerSlot::vacate))
+    fn peer_number(
+        &self,
+        names: &mut Names,
+        group: GroupId,
+        address: &PeerAddress,
+        most: usize,
+    ) -> Result<u16, TableFull> {
+        names.peer(group, address, most, |number| self.peers.slot(u32::from(number)).is_none_or(PeerSlot::vacate))
     }
 
     /// The number of a key; the same key has the same number until it is retired. Its peer is interned on the way,
     /// without limits where it is new.
     pub fn intern_key(&self, key: &PoolKey) -> Result<KeyId, TableFull> {
         let mut names = self.names();
-        let peer = self.peer_number(&mut names, key.group, &key.peer)?;
+        let peer = self.peer_number(&mut names, key.group, &key.peer, usize::MAX)?;
         self.peers.slot_or_new(u32::from(peer)).ok_or(TableFull)?;
         let (index, is_new) = names.key(key, peer)?;
         let slot = self.keys.slot_or_new(index).ok_or(TableFull)?;

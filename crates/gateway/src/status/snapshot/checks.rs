@@ -2,6 +2,7 @@
 
 use super::Labelled;
 use crate::checks::{Checks, Finding, Standing};
+use crate::status::book::peer_label;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use upstream::Millis;
@@ -43,10 +44,11 @@ fn state(checked: Checked) -> &'static str {
     }
 }
 
-/// Checked peers by their group's name and their address as text.
+/// Checked peers by their group's name and what they are called there.
 pub(super) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), Standing> {
     let standings = checks.standings().into_iter();
-    standings.map(|standing| ((standing.group.to_string(), standing.address.to_string()), standing)).collect()
+    let name = |standing: &Standing| peer_label(&standing.address.to_string(), standing.ordinal);
+    standings.map(|standing| ((standing.group.to_string(), name(&standing)), standing)).collect()
 }
 
 impl CheckStatus {

@@ -2,6 +2,7 @@
 //! table becomes bytes stands here.
 
 mod applications;
+mod arrived;
 mod choosing;
 mod clients;
 mod files;
@@ -45,6 +46,7 @@ pub(crate) struct Suite {
 /// Every suite.
 pub(crate) fn suites() -> Vec<Suite> {
     vec![
+        Suite { name: "arrived", text: include_str!("arrived.conf"), cases: arrived::cases(), files: Vec::new() },
         Suite { name: "heads", text: include_str!("heads.conf"), cases: heads::cases(), files: Vec::new() },
         Suite { name: "proxying", text: include_str!("proxying.conf"), cases: proxying::cases(), files: Vec::new() },
         Suite { name: "choosing", text: include_str!("choosing.conf"), cases: choosing::cases(), files: Vec::new() },

@@ -1,0 +1,182 @@
+//! One question to the name servers of a `resolver`: which of them is asked when, and whose answer counts. Messages, the
+//! sockets that they travel over, and what is believed of an answer are hickory's. Called by `dns`.
+
+use gateway::names::{NameFailure, ResolverPlan};
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverOpts};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::udp::UdpClientStream;
+use hickory_resolver::net::xfer::{DnsHandle as _, DnsRequestSender as _, FirstAnswer as _};
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::{DnsRequest, DnsRequestOptions, DnsResponse, Query, ResponseCode};
+use hickory_resolver::{NameServerPool, PoolContext, TlsConfig};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+/// Servers that are asked at once: with one that is dead the other's answer comes without delay.
+const AT_ONCE: usize = 2;
+
+/// Without an answer for so long the next servers are asked, or the same ones again; nginx's time. Who was asked before may
+/// still answer.
+const RESEND: Duration = Duration::from_secs(5);
+
+/// Times that servers are asked: six in the default `resolver_timeout`. Each open question is a socket.
+const ROUNDS_MAX: usize = 6;
+
+/// A server says that there is no such name: so long the others have to know better.
+const ABSENCE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A failure with the time that it holds, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) failure: NameFailure,
+    pub(crate) ttl_s: Option<u32>,
+}
+
+impl Failed {
+    pub(crate) const TIMED_OUT: Self = Self { failure: NameFailure::TimedOut, ttl_s: None };
+    pub(crate) const TROUBLE: Self = Self { failure: NameFailure::ServerFailure, ttl_s: None };
+
+    /// That a name does not exist is an answer; with trouble at one server and an answer of another, the answer counts.
+    fn or(self, other: Self) -> Self {
+        if other.failure == NameFailure::NotFound { other } else { self }
+    }
+}
+
+/// The servers of a `resolver`. Cloning shares them.
+#[derive(Clone)]
+pub(crate) struct Servers {
+    all: Arc<[Server]>,
+    /// Whose turn it is.
+    turn: Arc<AtomicUsize>,
+}
+
+struct Server {
+    address: SocketAddr,
+    /// For answers that do not fit a datagram. `None`: hickory does not take the server.
+    tcp: Option<NameServerPool<TokioRuntimeProvider>>,
+}
+
+impl Servers {
+    pub(crate) fn new(plan: &ResolverPlan) -> Self {
+        let all = plan.servers.iter().map(|&address| Server { address, tcp: tcp(address, plan.timeout_ms) });
+        Self { all: all.collect(), turn: Arc::default() }
+    }
+
+    /// Asks until there is an answer with records (or aliases), until nobody is left who could have one, or until the time
+    /// is over. An answer to an earlier try counts as much as one to the last.
+    pub(crate) async fn ask(&self, query: &Query, until: Instant) -> Result<DnsResponse, Failed> {
+        let mut race = Race { servers: self, query, until, tries: JoinSet::new(), begun: 0, first: 0 };
+        race.first = self.turn.fetch_add(1, Ordering::Relaxed);
+        race.begin(AT_ONCE.min(self.all.len()));
+        let (mut failed, mut patience) = (None::<Failed>, until);
+        let (mut again, mut rounds) = (Instant::now() + RESEND, 1);
+        loop {
+            tokio::select! {
+                ended = race.tries.join_next() => match ended {
+                    Some(Ok(Ok(response))) => return Ok(response),
+                    Some(Ok(Err(other))) => {
+                        if other.failure == NameFailure::NotFound {
+                            patience = patience.min(Instant::now() + ABSENCE_PATIENCE);
+                        }
+                        failed = Some(failed.map_or(other, |failed| failed.or(other)));
+                        race.begin_new();
+                    }
+                    // A panic of hickory's.
+                    Some(Err(_)) => race.begin_new(),
+                    None => return Err(failed.unwrap_or(Failed::TROUBLE)),
+                },
+                () = sleep_until(again), if rounds < ROUNDS_MAX => {
+                    race.begin(AT_ONCE.min(self.all.len()));
+                    again += RESEND;
+                    rounds += 1;
+                }
+                () = sleep_until(patience) => return Err(failed.unwrap_or(Failed::TIMED_OUT)),
+            }
+        }
+    }
+}
+
+/// The tries of one question.
+struct Race<'a> {
+    servers: &'a Servers,
+    query: &'a Query,
+    until: Instant,
+    tries: JoinSet<Result<DnsResponse, Failed>>,
+    begun: usize,
+    first: usize,
+}
+
+impl Race<'_> {
+    fn begin(&mut self, count: usize) {
+        for _ in 0..count {
+            let servers = Arc::clone(&self.servers.all);
+            let place = (self.first + self.begun) % servers.len().max(1);
+            let (query, until) = (self.query.clone(), self.until);
+            self.begun += 1;
+            self.tries.spawn(async move {
+                let Some(server) = servers.get(place) else { return Err(Failed::TROUBLE) };
+                server.ask(query, until).await.map_err(|error| failed(&error))
+            });
+        }
+    }
+
+    /// Asks a server that was not asked yet, where there is one.
+    fn begin_new(&mut self) {
+        if self.begun < self.servers.all.len() {
+            self.begin(1);
+        }
+    }
+}
+
+impl Server {
+    async fn ask(&self, query: Query, until: Instant) -> Result<DnsResponse, NetError> {
+        let left = until.saturating_duration_since(Instant::now());
+        // Each try has a socket, a port and a number of its own; it is sent once.
+        let udp = UdpClientStream::builder(self.address, TokioRuntimeProvider::new());
+        let mut udp = udp.with_timeout(Some(left)).with_max_retries(1).build();
+        let options = DnsRequestOptions::default();
+        let mut response = udp.send_message(DnsRequest::from_query(query.clone(), options)).first_answer().await?;
+        if response.truncation {
+            let tcp = self.tcp.as_ref().ok_or(NetError::NoConnections)?;
+            response = tcp.lookup(query, options).first_answer().await?;
+        }
+        Ok(DnsError::from_response(response)?)
+    }
+}
+
+fn tcp(address: SocketAddr, timeout_ms: u64) -> Option<NameServerPool<TokioRuntimeProvider>> {
+    let mut connection = ConnectionConfig::tcp();
+    connection.port = address.port();
+    let server = NameServerConfig::new(address.ip(), true, vec![connection]);
+    let mut options = ResolverOpts::default();
+    options.timeout = Duration::from_millis(timeout_ms);
+    let context = Arc::new(PoolContext::new(options, TlsConfig::new().ok()?));
+    Some(NameServerPool::from_config([server], context, TokioRuntimeProvider::new()))
+}
+
+fn failed(error: &NetError) -> Failed {
+    let of = |failure| Failed { failure, ttl_s: None };
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(none)) => match none.response_code {
+            ResponseCode::NoError => Failed { failure: NameFailure::NotFound, ttl_s: none.negative_ttl },
+            code => Failed { ttl_s: none.negative_ttl, ..of(failure_of(code)) },
+        },
+        NetError::Dns(DnsError::ResponseCode(code)) => of(failure_of(*code)),
+        NetError::Timeout => Failed::TIMED_OUT,
+        _ => Failed::TROUBLE,
+    }
+}
+
+fn failure_of(code: ResponseCode) -> NameFailure {
+    match code {
+        ResponseCode::FormErr => NameFailure::FormatError,
+        ResponseCode::NXDomain => NameFailure::NotFound,
+        ResponseCode::NotImp => NameFailure::Unimplemented,
+        ResponseCode::Refused => NameFailure::Refused,
+        _ => NameFailure::ServerFailure,
+    }
+}
