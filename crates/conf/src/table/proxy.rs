@@ -46,7 +46,7 @@ directives! {
         "proxy_intercept_errors on;";
     "proxy_set_header" (2) "field value" = "Host $proxy_host"
         in Http | Server | Location, ListReplaced + REPEATABLE since "0.1.29", Planned =>
-        "Sets a field of requests to the upstream; an empty value leaves it out.", "proxy_set_header Host $host;";
+        "Sets a field of requests to the upstream; an empty value leaves it out, but Host is `$proxy_host` then.", "proxy_set_header Host $host;";
     "proxy_headers_hash_max_size" (1) "size" = "512"
         in Http | Server | Location, Value since "0.5.19", Accepted(HASH) =>
         "Largest size of the hash tables behind `proxy_hide_header` and `proxy_set_header`.",

@@ -276,6 +276,7 @@ mod tests {
         let request = String::from_utf8(HttpCheck::new(b"/healthz", b"app", &[]).request.to_vec()).unwrap();
         assert!(request.starts_with("GET /healthz HTTP/1.1\r\nHost: app\r\nConnection: close\r\n"), "{request}");
         assert!(request.ends_with(" (health check)\r\n\r\n"), "{request}");
+        assert!(request.ends_with(" (health check)\r\n\r\n"), "{request}");
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub use book::{CheckDue, Checks, Probe};
 pub(crate) use book::{CheckedPeer, CheckedPeers, GroupChecks, Standing};
 
 use conf::model::{CheckCondition, CheckKind, HealthCheck, TextTest};
+use http1::Version;
+use http1::outgoing::{FieldLine, FieldToken, HeadWriter, OutgoingHead};
 use std::time::Duration;
 use upstream::check::{CheckPolicy, Verdict};
 
@@ -64,18 +66,9 @@ impl CheckPlan {
 
 impl HttpCheck {
     fn new(uri: &[u8], host: &[u8], conditions: &[CheckCondition]) -> Self {
-        let version = env!("CARGO_PKG_VERSION");
-        let request = [
-            b"GET ",
-            uri,
-            b" HTTP/1.1\r\nHost: ",
-            host,
-            // The peer closes first, so that TIME_WAIT does not hold one of our ports for each check.
-            b"\r\nConnection: close\r\nAccept: */*\r\nUser-Agent: holdfast/",
-            version.as_bytes(),
-            b" (health check)\r\n\r\n",
-        ];
-        let mut check = Self { request: request.concat().into(), head_conditions: vec![], body_conditions: vec![] };
+        // What cannot be sent is not checked either: the peer fails its checks, and says so.
+        let request = encode(uri, host).unwrap_or_default();
+        let mut check = Self { request: request.as_bytes().into(), head_conditions: vec![], body_conditions: vec![] };
         for condition in conditions {
             match condition {
                 CheckCondition::Body(test) => check.body_conditions.push(test.clone()),
@@ -84,6 +77,23 @@ impl HttpCheck {
         }
         check
     }
+}
+
+fn encode(uri: &[u8], host: &[u8]) -> Option<OutgoingHead> {
+    let mut head = HeadWriter::begin(OutgoingHead::default(), |out| out.extend_from_slice(b"GET")).ok()?;
+    head.target(Version::Http11, |out| out.extend_from_slice(uri)).ok()?;
+    let agent = concat!("holdfast/", env!("CARGO_PKG_VERSION"), " (health check)");
+    let fields: [(&[u8], &[u8]); 4] = [
+        (b"Host", host),
+        // The peer closes first, so that TIME_WAIT does not hold one of our ports for each check.
+        (b"Connection", b"close"),
+        (b"Accept", b"*/*"),
+        (b"User-Agent", agent.as_bytes()),
+    ];
+    for (name, value) in fields {
+        head.line(&FieldLine::new(&FieldToken::new(name)?, value)?);
+    }
+    Some(head.finish())
 }
 
 /// What kind of end a check came to.
