@@ -359,7 +359,7 @@ impl Exchange {
             if !written.is_empty() && written.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) {
                 return;
             }
-            self.error_log(&format!("\"proxy_method\" gives \"{}\", which is no method", quoted(&written)));
+            self.error_log(&format!("\"proxy_method\" gives \"{}\", which is no method", quoted(written)));
             out.truncate(start);
         }
         out.extend_from_slice(self.method_name());
