@@ -199,10 +199,8 @@ fn completions_and_manual_are_there() {
 #[test]
 fn a_start_counts_its_notes_and_the_test_shows_them() {
     for top in ["", "master_process off;"] {
-        let mut instance = support::Instance::new(
-            top,
-            "sendfile on; types_hash_max_size 2048; server { listen 127.0.0.1:PORT; return 204; }",
-        );
+        let mut instance =
+            Instance::new(top, "sendfile on; types_hash_max_size 2048; server { listen 127.0.0.1:PORT; return 204; }");
         let shown = errors(&instance.run(&["-t"]));
         let notes = shown.matches("note: ").count();
         assert!(notes > 0, "{shown}");
