@@ -175,7 +175,7 @@ impl Machine for Rewriting<'_> {
     fn set_rate(&mut self, size: &[u8]) {
         match parse_size_text(size) {
             Some(rate) => self.exchange.limit_rate = Some(rate),
-            None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", quoted(&size))),
+            None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", quoted(size))),
         }
     }
 
