@@ -96,6 +96,8 @@ pub(crate) struct Memory {
     /// Taken by workers, spent or not.
     claimed: AtomicU64,
     claimed_most: AtomicU64,
+    /// The same since memory was last returned to the system.
+    claimed_lately: AtomicU64,
     /// Requests answered 503.
     pub(crate) refused: Alarm,
     /// Pauses of accepting.
@@ -137,6 +139,7 @@ impl Default for Memory {
             shed: AtomicU8::new(Shed::InOrder as u8),
             claimed: AtomicU64::new(0),
             claimed_most: AtomicU64::new(0),
+            claimed_lately: AtomicU64::new(0),
             refused: Alarm::default(),
             paused: Alarm::default(),
             closed: Alarm::default(),
@@ -191,7 +194,7 @@ impl Memory {
         let fits = self.claimed.load(Ordering::Relaxed).saturating_add(whole) <= mark;
         let bytes = if fits { whole } else { need };
         let claimed = self.claimed.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.claimed_most.fetch_max(claimed, Ordering::Relaxed);
+        self.note_claimed(claimed);
         bytes
     }
 
@@ -201,11 +204,28 @@ impl Memory {
         let grow = |claimed: u64| Some(claimed + room(claimed)).filter(|_| room(claimed) > 0);
         match self.claimed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow) {
             Ok(before) => {
-                self.claimed_most.fetch_max(before + room(before), Ordering::Relaxed);
+                self.note_claimed(before + room(before));
                 room(before)
             }
             Err(_) => 0,
         }
+    }
+
+    fn note_claimed(&self, claimed: u64) {
+        self.claimed_most.fetch_max(claimed, Ordering::Relaxed);
+        self.claimed_lately.fetch_max(claimed, Ordering::Relaxed);
+    }
+
+    /// How far what is claimed has fallen below its most since this was last answered with enough to be acted upon. What is
+    /// little is left to grow.
+    pub(crate) fn take_fall(&self, enough: u64) -> Option<u64> {
+        let claimed = self.claimed.load(Ordering::Relaxed);
+        let fall = self.claimed_lately.load(Ordering::Relaxed).saturating_sub(claimed);
+        if fall < enough {
+            return None;
+        }
+        self.claimed_lately.store(claimed, Ordering::Relaxed);
+        Some(fall)
     }
 
     fn give_back(&self, bytes: u64) {
@@ -501,6 +521,17 @@ mod tests {
         }
         assert_eq!(grown as u64, percent(MB, 95));
         assert!(memory.claimed_most.load(Ordering::Relaxed) <= percent(MB, 95) + 20_000);
+    }
+
+    #[test]
+    fn a_fall_is_told_once_it_is_large_enough_and_then_from_there() {
+        let (memory, ledger) = ledger(None);
+        ledger.name(task(0), 1);
+        for (held, fall) in [(50 * MB, false), (45 * MB, false), (30 * MB, true), (30 * MB, false), (10 * MB, true)] {
+            ledger.hold(task(0), HeldFor::Exchange, held as usize);
+            ledger.trim();
+            assert_eq!(memory.take_fall(10 * MB).is_some(), fall, "{held}");
+        }
     }
 
     #[test]

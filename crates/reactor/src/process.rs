@@ -34,8 +34,43 @@ pub fn set_descriptor_limit(wanted: u64) -> io::Result<u64> {
     raise_descriptor_limit(wanted)
 }
 
+/// Gives memory that was freed, and that the allocator has kept, back to the system. It walks the allocator's whole heap while
+/// others wait for it, so it is for a quiet moment after a burst, on a thread that may block. Nothing where the allocator is not
+/// glibc's.
+pub fn return_free_memory() {
+    sys::trim_heap();
+}
+
 /// Whether a call failed because this process or the machine has no descriptor, or no memory, for another socket. That is
 /// nobody's fault but ours: a peer is not to blame, and trying again at once is in vain.
 pub fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of this process that are in memory.
+    fn resident_bytes() -> usize {
+        let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+        let pages: usize = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("the second number");
+        pages * 4096
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn what_was_freed_below_something_that_is_kept_is_returned() {
+        const BLOCK: usize = 4096;
+        let (all, mut blocks) = (64 << 20, Vec::new());
+        blocks.resize_with(all / BLOCK, || vec![1_u8; BLOCK].into_boxed_slice());
+        // The last one keeps the heap from shrinking by itself.
+        let last = blocks.pop();
+        drop(blocks);
+        let before = resident_bytes();
+        return_free_memory();
+        let after = resident_bytes();
+        assert!(before.saturating_sub(after) > all / 2, "{before} -> {after}");
+        drop(last);
+    }
 }

@@ -351,3 +351,12 @@ impl Drop for SharedWords {
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.count * size_of::<AtomicU32>()) };
     }
 }
+
+/// Returns free memory of all of glibc's arenas to the system; see `malloc_trim(3)`.
+pub(crate) fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes a number, locks what it touches, and leaves every live allocation where it is.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

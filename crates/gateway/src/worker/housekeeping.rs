@@ -22,10 +22,13 @@ pub(super) enum Chore {
     WatchChurn,
     /// Open connections ahead of demand.
     WarmPool,
+    /// Give back what a burst has left.
+    ReturnMemory,
 }
 
 impl Chore {
-    const ALL: [Self; 5] = [Self::ExpirePool, Self::AcceptAgain, Self::LookAtMemory, Self::WatchChurn, Self::WarmPool];
+    const ALL: [Self; 6] =
+        [Self::ExpirePool, Self::AcceptAgain, Self::LookAtMemory, Self::WatchChurn, Self::WarmPool, Self::ReturnMemory];
 }
 
 /// The chores of a worker.
@@ -76,6 +79,7 @@ impl Worker {
                 Chore::LookAtMemory => self.look_at_memory(),
                 Chore::WatchChurn => self.watch_churn(),
                 Chore::WarmPool => self.warm_pool(),
+                Chore::ReturnMemory => self.return_memory(),
             }
         }
         self.reactor.set_deadline(self.house.task, self.house.first());

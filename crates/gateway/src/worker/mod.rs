@@ -131,6 +131,7 @@ pub fn run(
         worker.listen(id, listener)?;
     }
     worker.begin_watching();
+    worker.begin_returning();
     worker.begin_warming();
     worker.work()
 }

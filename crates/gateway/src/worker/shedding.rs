@@ -18,6 +18,13 @@ const RELIEF_PERIOD_MS: u64 = 1;
 const RELIEF_WALK: u64 = 1000;
 /// Connections closed in one look: a few milliseconds of work. With the period above 16,000 a second.
 const CLOSES_MAX: usize = 4096;
+/// Between two times at which spares are freed: of 256 four are left after 15 s.
+const RETURN_PERIOD_MS: u64 = 5000;
+/// One of so many is kept.
+const SPARES_KEPT: usize = 4;
+/// Memory that connections held and hold no more, above which the allocator is asked to return it: less is soon used again, and
+/// returning it costs more than having it.
+const FALL_BYTES: u64 = 8 << 20;
 /// Connections named in an alert.
 const NAMED_MAX: usize = 3;
 
@@ -177,12 +184,40 @@ impl Worker {
     }
 
     fn drop_spares(&self) {
-        for answer in self.answers.borrow_mut().drain(..) {
+        self.keep_spares(|_| 0);
+    }
+
+    /// Frees spare buffers and futures down to as many as the closure says for each kind.
+    fn keep_spares(&self, kept: impl Fn(usize) -> usize) {
+        let mut answers = self.answers.borrow_mut();
+        let count = kept(answers.len());
+        for answer in answers.drain(count..) {
             self.memory.regain(answer.held_bytes() as u64);
         }
-        for request in self.requests.borrow_mut().drain(..) {
+        let mut requests = self.requests.borrow_mut();
+        let count = kept(requests.len());
+        for request in requests.drain(count..) {
             self.memory.regain(request.held_bytes() as u64);
         }
-        self.slots.borrow_mut().clear();
+        let mut slots = self.slots.borrow_mut();
+        let count = kept(slots.len());
+        slots.truncate(count);
+    }
+
+    /// Begins to look after what bursts leave behind.
+    pub(super) fn begin_returning(&self) {
+        self.plan_chore(Chore::ReturnMemory, Millis(self.reactor.now().0 + RETURN_PERIOD_MS));
+    }
+
+    /// The chore: most of the spares are freed again and again. Who goes on needing them makes them anew, a few allocations
+    /// each time; what a burst has left is gone after some times. One worker returns what the allocator has kept of it.
+    pub(super) fn return_memory(&self) {
+        self.keep_spares(|count| count / SPARES_KEPT);
+        self.memory.trim();
+        if self.index == 0 && self.shared.memory.take_fall(FALL_BYTES).is_some() {
+            // Without room in the line of jobs the next look does it.
+            let _ = self.shared.offload.submit(reactor::return_free_memory, || ());
+        }
+        self.begin_returning();
     }
 }

@@ -145,6 +145,39 @@ fn l11_what_is_held_returns_to_what_is_kept_for_the_next() {
 }
 
 #[test]
+fn l11_what_a_burst_leaves_is_given_back() {
+    let go = Signal::new();
+    let peer = Peer::script({
+        let go = go.clone();
+        move |mut talk| {
+            while talk.request().is_some() {
+                talk.wait(&go);
+                talk.send(HELLO);
+            }
+        }
+    });
+    let site = with_budget("off", peer, "");
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", format!("X: {}\r\n", "y".repeat(4000)).repeat(7));
+    let mut clients: Vec<Talk> = (0..200)
+        .map(|_| {
+            let mut client = site.client();
+            client.send(&head);
+            client
+        })
+        .collect();
+    site.gateway.until_totals("the burst", |totals| totals.writing == 200);
+    go.raise();
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "hello");
+    }
+    drop(clients);
+    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+    assert!(site.gateway.shared().memory().held > 8 * MB, "it is kept for the next burst");
+    until("it is given back", || (site.gateway.shared().memory().held < MB).then_some(()));
+    is_alive(&site.gateway);
+}
+
+#[test]
 fn l11_bodies_go_to_the_disk_when_memory_is_short() {
     let site = with_budget("2m", Peer::saying(HELLO), "client_body_buffer_size 1m;");
     let body = "b".repeat(900_000);
