@@ -7,6 +7,7 @@ use super::sockets::account::Looks;
 use super::table;
 use super::units::{self, grouped, time};
 use load::{Cause, Interval, Options, Pace, Plan, Prepared, Record, Row, Schedule, Sparse, Summary, Tally};
+use report::prometheus::Kind;
 use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
@@ -81,14 +82,14 @@ impl Load for Options {
 
     fn metrics(interval: &Interval, whole: &Record, page: &mut Page) {
         let (now, all) = (interval.record.together(), whole.together());
-        page.one("requests_total", "counter", "Requests begun.", all.begun);
+        page.one("requests_total", Kind::Counter, "Requests begun.", all.begun);
         let statuses = all.statuses.iter().map(|(status, count)| (status.to_string(), *count));
         page.by("responses_total", "Complete responses.", "status", statuses);
         let failures = Cause::ALL.iter().map(|cause| (cause.key(), all.failed_by(*cause)));
         page.by("failures_total", "Requests without a complete response.", "cause", failures);
-        page.one("received_bytes_total", "counter", "Bytes received.", all.bytes_received);
-        page.one("sent_bytes_total", "counter", "Bytes sent.", all.bytes_sent);
-        page.one("connections_opened_total", "counter", "Connections opened.", whole.opened);
+        page.one("received_bytes_total", Kind::Counter, "Bytes received.", all.bytes_received);
+        page.one("sent_bytes_total", Kind::Counter, "Bytes sent.", all.bytes_sent);
+        page.one("connections_opened_total", Kind::Counter, "Connections opened.", whole.opened);
         page.times("latency_seconds", "Latencies; quantiles of the last interval.", &now.latency, &all.latency);
         let last = &interval.record;
         let (lag, own) = ([&last.lag, &whole.lag], [&last.lag_own, &whole.lag_own]);

@@ -6,6 +6,7 @@ use crate::load::protocol::{Begun, Load};
 use crate::load::units::{grouped, time};
 use load::websocket::{Ending, Options, Prepared, Record, Row, Summary};
 use load::{Cause, Interval, Plan};
+use report::prometheus::Kind;
 use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
@@ -77,22 +78,22 @@ impl Load for Options {
 
     fn metrics(interval: &Interval<Record>, whole: &Record, page: &mut Page) {
         let now = &interval.record;
-        page.one("websockets_open", "gauge", "WebSockets open at the end of the last interval.", now.open);
-        page.one("connections_opened_total", "counter", "Connections begun.", whole.begun);
-        page.one("websockets_established_total", "counter", "Handshakes that succeeded.", whole.established);
+        page.one("websockets_open", Kind::Gauge, "WebSockets open at the end of the last interval.", now.open);
+        page.one("connections_opened_total", Kind::Counter, "Connections begun.", whole.begun);
+        page.one("websockets_established_total", Kind::Counter, "Handshakes that succeeded.", whole.established);
         let failures = Cause::ALL.iter().map(|cause| (cause.key().to_owned(), whole.failed_by(*cause)));
         let statuses = whole.statuses.iter().map(|(status, count)| (format!("status_{status}"), *count));
         let failures = failures.chain(statuses).chain([("bad_handshake".to_owned(), whole.bad_handshakes)]);
         page.by("failures_total", "Connections that became no WebSocket.", "cause", failures);
         let endings = Ending::ALL.iter().map(|ending| (ending.key(), whole.ended_by(*ending)));
         page.by("websockets_ended_total", "Open WebSockets that ended.", "by", endings);
-        page.one("messages_sent_total", "counter", "Messages sent.", whole.sent);
-        page.one("messages_delivered_total", "counter", "Messages that reached a receiver.", whole.delivered);
-        page.one("messages_lost_total", "counter", "Deliveries that did not come.", whole.lost);
-        page.one("pings_total", "counter", "Pings sent.", whole.pings);
-        page.one("pongs_total", "counter", "Pongs to them.", whole.pongs);
-        page.one("received_bytes_total", "counter", "Bytes received.", whole.bytes_received);
-        page.one("sent_bytes_total", "counter", "Bytes sent.", whole.bytes_sent);
+        page.one("messages_sent_total", Kind::Counter, "Messages sent.", whole.sent);
+        page.one("messages_delivered_total", Kind::Counter, "Messages that reached a receiver.", whole.delivered);
+        page.one("messages_lost_total", Kind::Counter, "Deliveries that did not come.", whole.lost);
+        page.one("pings_total", Kind::Counter, "Pings sent.", whole.pings);
+        page.one("pongs_total", Kind::Counter, "Pongs to them.", whole.pongs);
+        page.one("received_bytes_total", Kind::Counter, "Bytes received.", whole.bytes_received);
+        page.one("sent_bytes_total", Kind::Counter, "Bytes sent.", whole.bytes_sent);
         page.times(
             "handshake_seconds",
             "From due to 101; quantiles of the last interval.",

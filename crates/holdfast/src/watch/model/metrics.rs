@@ -1,12 +1,14 @@
-//! A look as Prometheus metrics (text format 0.0.4). They complement `node_exporter`, which has the counters of /proc: what is
-//! here needs every socket looked at. Every set of labels is bounded, and the series of a metric stand together, as the format wants. Pure.
+//! A look as Prometheus metrics; the format itself is `report::prometheus`. They complement `node_exporter`, which has the counters
+//! of /proc: what is here needs every socket looked at. Every set of labels is bounded. Pure.
 
-use super::closers::Peer;
+use super::closers::{Closes, Peer};
 use super::destinations::Destination;
 use super::listeners::Listener;
 use super::picture::Picture;
+use super::tally::Histogram;
+use ::report::prometheus::{Kind, Page};
 use sockdiag::State;
-use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 /// Time series with an address in their labels, per metric: the listeners in the greatest need, the destinations that use the
 /// most ports, the peers with the most closes. What is beyond is in the sums.
@@ -14,149 +16,118 @@ const LABELLED_MAX: usize = 32;
 
 /// The page.
 pub(crate) fn encode(picture: &Picture) -> String {
-    let mut page = Page(String::new());
-    page.states(picture);
-    page.listeners(picture);
-    page.destinations(picture);
-    page.queues(picture);
-    page.closes(picture);
-    page.missed(picture);
-    page.metric("holdfast_look_seconds", "gauge", "What the last look took.");
-    page.value("holdfast_look_seconds", "", picture.took_ms / 1e3);
-    page.0
+    let mut page = Page::default();
+    states(&mut page, picture);
+    listeners(&mut page, picture);
+    destinations(&mut page, picture);
+    queues(&mut page, picture);
+    closes(&mut page, picture);
+    missed(&mut page, picture);
+    page.one("holdfast_look_seconds", Kind::Gauge, "What the last look took.", picture.took_ms / 1e3);
+    page.into_text()
 }
 
-struct Page(String);
-
-impl Page {
-    fn metric(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+fn states(page: &mut Page, picture: &Picture) {
+    let of = |histogram: Histogram| State::ALL.map(|state| (state.name(), histogram.of(state)));
+    page.family("holdfast_sockets", Kind::Gauge, "TCP sockets by state.").samples(&[], "state", of(picture.tally.all));
+    let help = "TCP sockets with a chosen port at either end, by state.";
+    let mut family = page.family("holdfast_port_sockets", Kind::Gauge, help);
+    for (port, histogram) in &picture.tally.ports {
+        family.samples(&[("port", &port.to_string())], "state", of(*histogram));
     }
+}
 
-    /// `labels` without braces; addresses and names of states need no escaping.
-    fn value(&mut self, name: &str, labels: &str, value: f64) {
-        let _ = if labels.is_empty() {
-            writeln!(self.0, "{name} {value}")
-        } else {
-            writeln!(self.0, "{name}{{{labels}}} {value}")
+fn listeners(page: &mut Page, picture: &Picture) {
+    // Listeners with SO_REUSEPORT share an address, wherever their need puts them, and series must differ.
+    let mut named: Vec<SocketAddr> = Vec::new();
+    for listener in &picture.listeners {
+        if named.len() < LABELLED_MAX && !named.contains(&listener.address) {
+            named.push(listener.address);
+        }
+    }
+    type Value = fn(&Listener) -> Option<u32>;
+    let metrics: [(&str, Kind, &str, Value); 3] = [
+        ("queue", Kind::Gauge, "Connections that wait for accept().", |listener| Some(listener.queue)),
+        ("backlog", Kind::Gauge, "Accept queue that the kernel granted.", |listener| listener.granted),
+        ("drops_total", Kind::Counter, "SYNs and connections that a listener dropped.", |listener| listener.drops),
+    ];
+    for (name, kind, help, value) in metrics {
+        let name = format!("holdfast_listener_{name}");
+        let mut family = page.family(&name, kind, help);
+        for address in &named {
+            let same = picture.listeners.iter().filter(|listener| listener.address == *address);
+            let known: Vec<u64> = same.filter_map(value).map(u64::from).collect();
+            // What /proc does not tell is no zero.
+            if !known.is_empty() {
+                family.sample(&[("address", &address.to_string())], known.iter().sum::<u64>());
+            }
+        }
+    }
+}
+
+fn destinations(page: &mut Page, picture: &Picture) {
+    let ends = |destination: &Destination| (destination.local.to_string(), destination.remote.to_string());
+    let shown = || picture.destinations.iter().take(LABELLED_MAX);
+    let help = "Local ports towards a destination: used, time_wait, free.";
+    let mut family = page.family("holdfast_destination_ports", Kind::Gauge, help);
+    for destination in shown() {
+        let (local, remote) = ends(destination);
+        let ports =
+            [("used", Some(destination.used)), ("time_wait", Some(destination.time_wait)), ("free", destination.free)];
+        let known = ports.into_iter().filter_map(|(kind, ports)| Some((kind, ports?)));
+        family.samples(&[("local", &local), ("remote", &remote)], "kind", known);
+    }
+    let help = "Until no port is left, at the present pace.";
+    let mut family = page.family("holdfast_destination_exhausted_seconds", Kind::Gauge, help);
+    for destination in shown() {
+        if let Some(seconds) = destination.exhausted_in_s {
+            let (local, remote) = ends(destination);
+            family.sample(&[("local", &local), ("remote", &remote)], seconds);
+        }
+    }
+}
+
+fn queues(page: &mut Page, picture: &Picture) {
+    let sockets = picture.causes.iter().map(|(cause, sockets, _)| (cause.label(), sockets));
+    let help = "Sockets with bytes in a queue, by cause.";
+    page.family("holdfast_queued_sockets", Kind::Gauge, help).samples(&[], "cause", sockets);
+    let bytes = picture.causes.iter().map(|(cause, _, bytes)| (cause.label(), bytes));
+    let help = "Bytes in their longer queues, by cause.";
+    page.family("holdfast_queued_bytes", Kind::Gauge, help).samples(&[], "cause", bytes);
+}
+
+fn closes(page: &mut Page, picture: &Picture) {
+    let each = |closes: Closes| [("this_side", closes.this_side), ("peer", closes.peer), ("unknown", closes.unknown)];
+    let help = "Connections closed, by who closed first.";
+    page.family("holdfast_closes_total", Kind::Counter, help).samples(&[], "first", each(picture.closes));
+    let help = "The same for the peers with the most closes.";
+    let mut family = page.family("holdfast_peer_closes_total", Kind::Counter, help);
+    for (peer, closes) in picture.closers.iter().take(LABELLED_MAX) {
+        let (direction, name, port) = match peer {
+            Peer::To(address) => ("to", address.to_string(), None),
+            Peer::From(address, port) => ("from", address.to_string(), Some(port.to_string())),
+            Peer::Others => ("", "others".to_owned(), None),
+            Peer::Forgotten => ("", "forgotten".to_owned(), None),
         };
+        let mut labels = vec![("direction", direction), ("peer", &name)];
+        labels.extend(port.as_deref().map(|port| ("port", port)));
+        family.samples(&labels, "first", each(*closes));
     }
+}
 
-    fn states(&mut self, picture: &Picture) {
-        self.metric("holdfast_sockets", "gauge", "TCP sockets by state.");
-        for state in State::ALL {
-            self.value("holdfast_sockets", &format!("state=\"{state}\""), picture.tally.all.of(state) as f64);
-        }
-        self.metric("holdfast_port_sockets", "gauge", "TCP sockets with a chosen port at either end, by state.");
-        for (port, histogram) in &picture.tally.ports {
-            for state in State::ALL {
-                let labels = format!("port=\"{port}\",state=\"{state}\"");
-                self.value("holdfast_port_sockets", &labels, histogram.of(state) as f64);
-            }
-        }
+fn missed(page: &mut Page, picture: &Picture) {
+    let Some((_, sum)) = &picture.missed else { return };
+    for (name, what, counted, seen) in [
+        ("holdfast_opens_total", "opened", sum.opened, sum.opens_seen + sum.opens_seen_dying),
+        ("holdfast_ends_total", "ended", sum.closed, sum.closes_seen),
+    ] {
+        let help = format!("Connections {what}, by the kernel's counters and as seen.");
+        page.family(name, Kind::Counter, &help).samples(&[], "by", [("counters", counted), ("seen", seen)]);
     }
-
-    fn listeners(&mut self, picture: &Picture) {
-        // Listeners with SO_REUSEPORT share an address, wherever their need puts them, and series must differ.
-        let mut named = Vec::new();
-        for listener in &picture.listeners {
-            if named.len() < LABELLED_MAX && !named.contains(&listener.address) {
-                named.push(listener.address);
-            }
-        }
-        type Value = fn(&Listener) -> Option<u32>;
-        let metrics: [(&str, &str, &str, Value); 3] = [
-            ("queue", "gauge", "Connections that wait for accept().", |listener| Some(listener.queue)),
-            ("backlog", "gauge", "Accept queue that the kernel granted.", |listener| listener.granted),
-            ("drops_total", "counter", "SYNs and connections that a listener dropped.", |listener| listener.drops),
-        ];
-        for (name, kind, help, value) in metrics {
-            let name = format!("holdfast_listener_{name}");
-            self.metric(&name, kind, help);
-            for address in &named {
-                let same = picture.listeners.iter().filter(|listener| listener.address == *address);
-                let known: Vec<f64> = same.filter_map(value).map(f64::from).collect();
-                // What /proc does not tell is no zero.
-                if !known.is_empty() {
-                    self.value(&name, &format!("address=\"{address}\""), known.iter().sum());
-                }
-            }
-        }
-    }
-
-    fn destinations(&mut self, picture: &Picture) {
-        self.metric("holdfast_destination_ports", "gauge", "Local ports towards a destination: used, time_wait, free.");
-        let labels =
-            |destination: &Destination| format!("local=\"{}\",remote=\"{}\"", destination.local, destination.remote);
-        let shown = || picture.destinations.iter().take(LABELLED_MAX);
-        for destination in shown() {
-            for (kind, ports) in [
-                ("used", Some(destination.used)),
-                ("time_wait", Some(destination.time_wait)),
-                ("free", destination.free),
-            ] {
-                if let Some(ports) = ports {
-                    let labels = format!("{},kind=\"{kind}\"", labels(destination));
-                    self.value("holdfast_destination_ports", &labels, f64::from(ports));
-                }
-            }
-        }
-        self.metric("holdfast_destination_exhausted_seconds", "gauge", "Until no port is left, at the present pace.");
-        for destination in shown() {
-            if let Some(seconds) = destination.exhausted_in_s {
-                self.value("holdfast_destination_exhausted_seconds", &labels(destination), seconds);
-            }
-        }
-    }
-
-    fn queues(&mut self, picture: &Picture) {
-        self.metric("holdfast_queued_sockets", "gauge", "Sockets with bytes in a queue, by cause.");
-        for (cause, sockets, _) in &picture.causes {
-            self.value("holdfast_queued_sockets", &format!("cause=\"{}\"", cause.label()), *sockets as f64);
-        }
-        self.metric("holdfast_queued_bytes", "gauge", "Bytes in their longer queues, by cause.");
-        for (cause, _, bytes) in &picture.causes {
-            self.value("holdfast_queued_bytes", &format!("cause=\"{}\"", cause.label()), *bytes as f64);
-        }
-    }
-
-    fn closes(&mut self, picture: &Picture) {
-        self.metric("holdfast_closes_total", "counter", "Connections closed, by who closed first.");
-        let each = |closes: super::closers::Closes| {
-            [("this_side", closes.this_side), ("peer", closes.peer), ("unknown", closes.unknown)]
-        };
-        for (first, count) in each(picture.closes) {
-            self.value("holdfast_closes_total", &format!("first=\"{first}\""), count as f64);
-        }
-        self.metric("holdfast_peer_closes_total", "counter", "The same for the peers with the most closes.");
-        for (peer, closes) in picture.closers.iter().take(LABELLED_MAX) {
-            let peer = match peer {
-                Peer::To(address) => format!("direction=\"to\",peer=\"{address}\""),
-                Peer::From(address, port) => format!("direction=\"from\",peer=\"{address}\",port=\"{port}\""),
-                Peer::Others => "direction=\"\",peer=\"others\"".to_owned(),
-                Peer::Forgotten => "direction=\"\",peer=\"forgotten\"".to_owned(),
-            };
-            for (first, count) in each(*closes) {
-                self.value("holdfast_peer_closes_total", &format!("{peer},first=\"{first}\""), count as f64);
-            }
-        }
-    }
-
-    fn missed(&mut self, picture: &Picture) {
-        let Some((_, sum)) = &picture.missed else { return };
-        for (name, what, counted, seen) in [
-            ("holdfast_opens_total", "opened", sum.opened, sum.opens_seen + sum.opens_seen_dying),
-            ("holdfast_ends_total", "ended", sum.closed, sum.closes_seen),
-        ] {
-            self.metric(name, "counter", &format!("Connections {what}, by the kernel's counters and as seen."));
-            self.value(name, "by=\"counters\"", counted as f64);
-            self.value(name, "by=\"seen\"", seen as f64);
-        }
-        self.metric("holdfast_passed_over_total", "counter", "Connections that a look missed and those beside it saw.");
-        self.value("holdfast_passed_over_total", "", sum.passed_over as f64);
-        self.metric("holdfast_event_overruns_total", "counter", "Times that the kernel's queue of events was full.");
-        self.value("holdfast_event_overruns_total", "", sum.overruns as f64);
-    }
+    let help = "Connections that a look missed and those beside it saw.";
+    page.one("holdfast_passed_over_total", Kind::Counter, help, sum.passed_over);
+    let help = "Times that the kernel's queue of events was full.";
+    page.one("holdfast_event_overruns_total", Kind::Counter, help, sum.overruns);
 }
 
 #[cfg(test)]
