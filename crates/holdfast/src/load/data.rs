@@ -5,11 +5,11 @@ use super::files::Reports;
 use super::sockets::Sockets;
 use super::sockets::account::Look;
 use super::{http, page};
-use crate::watch::model::tally::Histogram;
 use load::{Cause, Health, Latencies, Need, Pace, Row, Sparse, Summary, Verdict};
 use report::Document;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use watch::model::tally::Histogram;
 
 /// Everything that is known after a run.
 #[derive(Debug)]

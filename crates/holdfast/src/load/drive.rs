@@ -10,8 +10,6 @@ use super::sockets::{self, Closes, Shared, Sockets};
 use super::style;
 use crate::report;
 use crate::signals::{Ask, Signals};
-use crate::terminal::Terminal;
-use crate::watch::exporter::{Bound, Exporter};
 use load::{Interval, Series, Stopper, Ticks};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::IsTerminal as _;
@@ -20,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use terminal::Terminal;
+use watch::{Bound, Exporter};
 
 /// How often the thread that waits for signals looks whether the run is over.
 const SIGNAL_LOOK_MS: u16 = 50;

@@ -23,13 +23,13 @@ mod websocket;
 
 pub(crate) use args::Args;
 
-use crate::terminal::Terminal;
 use crate::{exit, report};
 use data::Results;
 use drive::Progress;
 use files::Files;
 use load::{Cause, Expectation, Options, Tally, Verdict};
 use style::Style;
+use terminal::Terminal;
 use units::grouped;
 
 /// What can stand in place of a URL.

@@ -1,7 +1,7 @@
 //! Times, rates and amounts as they are typed, and as they are shown.
 
-pub(super) use crate::watch::model::table::grouped;
 use load::Stage;
+pub(super) use report::text::grouped;
 use std::time::Duration;
 
 /// Tables and spectra are in milliseconds, as people and tools expect.

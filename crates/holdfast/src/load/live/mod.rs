@@ -3,12 +3,12 @@
 
 mod screen;
 
-use crate::terminal::Terminal;
 use load::Stopper;
 use screen::Asks;
 pub(super) use screen::{Cell, Picture, Screen, quantiles};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use terminal::Terminal;
 
 /// Shows the screen until the run is over. The terminal is given back then, whatever happens.
 pub(super) fn show(

@@ -3,7 +3,6 @@
 
 use super::super::sockets::account::Look;
 use super::super::units::{grouped, time};
-use crate::watch::model::series::sparkline;
 use load::Latencies;
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
@@ -11,6 +10,7 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
+use report::text::sparkline;
 use sockdiag::State;
 use std::collections::VecDeque;
 

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::load::protocol::Load as _;
-use crate::watch::model::closers::Closes;
 use load::{Cause, Interval, Options, Pace, Record, Tally, Target, Ticks};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
+use watch::model::closers::Closes;
 
 /// The screen of a run in one thread, with what its intervals add up to.
 struct Run {

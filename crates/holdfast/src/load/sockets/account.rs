@@ -2,13 +2,13 @@
 //! windows that are closed, and what the load itself has not read. Pure: sockets come in, looks go out. The evidence of who
 //! closed first is `watch`'s.
 
-use crate::watch::model::closers::{Closers, Closes};
-use crate::watch::model::piles::{Cause, Pile};
-use crate::watch::model::tally::Histogram;
 use sockdiag::{Families, Filter, Side, Socket, State, Test};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
+use watch::model::closers::{Closers, Closes};
+use watch::model::piles::{Cause, Pile};
+use watch::model::tally::Histogram;
 
 /// Looks that are kept: as many as a series has rows. When there are more, every second one is let go.
 const LOOKS_MAX: usize = 1024;
@@ -213,7 +213,12 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::model::tests::socket;
+
+    /// A socket of which only state and ends matter.
+    fn socket(state: State, local: &str, remote: &str) -> Socket {
+        let ends = Socket::between(local.parse().expect("an address"), remote.parse().expect("an address"));
+        Socket { state, ..ends }
+    }
     use sockdiag::{TcpInfo, Timer, Traffic};
 
     const TARGET: &str = "10.0.0.2:80";

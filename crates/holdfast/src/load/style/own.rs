@@ -4,9 +4,9 @@
 use super::super::data::Results;
 use super::super::sockets::Sockets;
 use super::super::units::{bytes, grouped, time};
-use crate::watch::model::tally::Histogram;
 use load::{Cause, Latencies, Machine, Pace, Spacing, Tally};
 use std::fmt::Write as _;
+use watch::model::tally::Histogram;
 
 /// Quantiles shown.
 const QUANTILES: [(&str, f64); 7] =

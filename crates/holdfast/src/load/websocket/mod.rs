@@ -14,11 +14,11 @@ use super::sockets::Sockets;
 use super::table;
 use super::units::NS_PER_MS;
 use super::{exit, refuse};
-use crate::report as terminal;
-use crate::terminal::Terminal;
+use crate::report::print;
 use load::websocket::{Expectation, Health, Options, Row, Summary};
 use load::{Latencies, Sparse, Verdict};
 use report::Document;
+use terminal::Terminal;
 
 /// What is known after a run.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result
     let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = args.files.after(&results) && driven.written;
     if !args.files.json_on_stdout() {
-        terminal::print(text::render(&results).as_bytes());
+        print(text::render(&results).as_bytes());
     }
     let ended = Ended {
         failure: summary.failure.as_deref(),
