@@ -13,7 +13,6 @@ use crate::lab::prepared::{self, Prepared, Wanted};
 use crate::lab::progress::Progress;
 use crate::lab::{load, printable};
 use crate::output::{self, Output};
-use crate::terminal::Terminal;
 use crate::{exit, report};
 use ::lab::judge::judge;
 use ::lab::stage::{Event, Stop};
@@ -21,6 +20,7 @@ use ::lab::{Adaptation, Loaded, Record};
 use pace::Pace;
 use screen::Screen;
 use std::time::{Duration, Instant};
+use terminal::Terminal;
 
 /// What is performed.
 const EXPERIMENT: &str = "pool-throughput";

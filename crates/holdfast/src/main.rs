@@ -15,12 +15,10 @@ mod process;
 mod quick;
 mod report;
 mod serve;
-mod signals;
-mod terminal;
 mod verdict;
 mod version;
-mod watch;
 
+use ::terminal::signals;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
 //! What is said on the terminal: nginx's lines for programs, diagnostics with the line and a hint for people, and the same
-//! as data. Every other module says things through this one.
+//! as data. Every other module says things through this one; the plain streams are `terminal`'s.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // speaking to the terminal is this module's purpose
 
 use crate::process::Process;
@@ -9,6 +9,7 @@ use conf::verdict::log_line;
 use gateway::{Level, LogPlace};
 use serde::Serialize;
 use std::io::{self, IsTerminal as _, Write as _};
+pub(crate) use terminal::{colours, errno, overwrite, print, say};
 
 /// `nginx: …` on the standard error stream, where nginx says it.
 pub(crate) fn complain(message: &str) {
@@ -21,27 +22,6 @@ pub(crate) fn warn_at_start(process: &Process, message: &str) {
     if process.error_logs.iter().all(|log| log.place != LogPlace::Stderr) {
         complain(&format!("[warn] {message}"));
     }
-}
-
-/// Anything else on the standard error stream.
-pub(crate) fn say(message: &str) {
-    let _ = writeln!(io::stderr(), "{message}");
-}
-
-/// What goes on at the moment, on a terminal: each word takes the place of the one before, the empty one only removes it.
-pub(crate) fn overwrite(message: &str) {
-    let _ = write!(io::stderr(), "\r\x1b[K{message}").and_then(|()| io::stderr().flush());
-}
-
-/// A result on the standard output stream.
-pub(crate) fn print(bytes: &[u8]) {
-    let _ = print_on(bytes);
-}
-
-/// The same for whoever goes on: `false` once nobody reads any more.
-pub(crate) fn print_on(bytes: &[u8]) -> bool {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).is_ok()
 }
 
 /// All that was found, for people; then, for programs, nginx's lines of the warnings and of the first error.
@@ -109,23 +89,4 @@ pub(crate) fn verdict_json(prepared: &Prepared) {
     let mut text = serde_json::to_vec(&verdict).expect("strings and numbers are always JSON");
     text.push(b'\n');
     print(&text);
-}
-
-/// Whether to write colours: only to a terminal, and not where `NO_COLOR` is set to anything (<https://no-color.org>).
-pub(crate) fn colours(is_terminal: bool) -> bool {
-    is_terminal
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
-}
-
-/// `(2: No such file or directory)`, as nginx writes a failed system call.
-pub(crate) fn errno(error: &io::Error) -> String {
-    let text = error.to_string();
-    match error.raw_os_error() {
-        Some(number) => {
-            let text = text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text);
-            format!("({number}: {text})")
-        }
-        None => format!("({text})"),
-    }
 }

@@ -1,6 +1,7 @@
 //! The load generator behind `holdfast load`: requests at a rate or in a loop, over HTTP/1.1, on the same event loop and
 //! codecs as the gateway. It tells the truth about time: in open loop latency counts from when a request was due, and what
-//! the generator itself was late by is measured apart. It prints nothing; the binary does.
+//! the generator itself was late by is measured apart. [`drive`] runs it for a person, and
+//! [`results`] tell of it; flags and exit codes are the program's.
 //!
 //! # A load from start to end
 //!
@@ -90,12 +91,13 @@
 //! Parts: `pace` says when, `http` is the protocol (a driver of the worker), `record` what was seen, `worker` the thread that brings
 //! them together (`loan` brings its records back), `floor` and `processors` tell its lag from the machine's, `prepare` starts all
 //! threads, `processes` those of other processes, `run` adds up. `crew` and `collect` are what [`websocket`] shares with HTTP: workers
-//! that begin together, and what comes from them.
+//! that begin together, and what comes from them. `drive` and `results` are what a person sees of all that.
 
 mod cause;
 mod choice;
 mod collect;
 mod crew;
+pub mod drive;
 mod expect;
 mod floor;
 mod health;
@@ -109,6 +111,7 @@ mod processes;
 mod processors;
 mod record;
 mod request;
+pub mod results;
 mod run;
 mod script;
 mod series;

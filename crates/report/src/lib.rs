@@ -23,6 +23,7 @@ pub mod figure;
 pub mod html;
 pub mod json;
 pub mod markdown;
+pub mod prometheus;
 pub mod sarif;
 mod scale;
 pub mod text;

@@ -18,7 +18,7 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate takes its place here first.
-const LAYOUT: [(&str, Layer); 20] = [
+const LAYOUT: [(&str, Layer); 22] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
     ("proxyproto", Layer::Pure),
@@ -33,6 +33,8 @@ const LAYOUT: [(&str, Layer); 20] = [
     ("control", Layer::RunsGateway),
     ("origin", Layer::Io),
     ("load", Layer::Io),
+    ("terminal", Layer::Io),
+    ("watch", Layer::Io),
     ("doctor", Layer::Io),
     ("lab", Layer::Io),
     ("holdfast", Layer::RunsGateway),

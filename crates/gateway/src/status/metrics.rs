@@ -1,29 +1,11 @@
-//! The snapshot as Prometheus's text format (version 0.0.4), and the one list of the metric families. Labels have bounded
-//! sets of values: states, reasons and classes are enums, the rest is what the configuration names.
+//! The snapshot as metrics for Prometheus, and the one list of the metric families; the format itself is `report::prometheus`.
+//! Labels have bounded sets of values: states, reasons and classes are enums, the rest is what the configuration names.
 
 mod checks;
 mod room;
 
 use super::snapshot::{GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};
-use std::fmt::Write as _;
-
-/// What a family measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
+use report::prometheus::{self, Kind, Labels, Page};
 
 /// A family of metrics.
 struct Family {
@@ -38,57 +20,38 @@ struct Family {
 
 /// Writes the samples of one family.
 struct Samples<'a> {
-    out: &'a mut String,
-    name: &'static str,
+    family: prometheus::Family<'a>,
     /// The names that every sample's labels must have.
     labels: &'static str,
 }
 
 impl Samples<'_> {
-    /// One sample. Values of labels are escaped: a path may hold anything.
-    fn put(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        let names = labels.iter().map(|(name, _)| *name).filter(|name| *name != "le");
-        debug_assert!(names.eq(self.labels.split_whitespace()), "{} has other labels than it says", self.name);
-        // Writing to a string cannot fail.
-        let _ = write!(self.out, "{}{suffix}", self.name);
-        for (place, (name, text)) in labels.iter().enumerate() {
-            let _ = write!(self.out, "{}{name}=\"", if place == 0 { '{' } else { ',' });
-            for symbol in text.chars() {
-                match symbol {
-                    '\\' => self.out.push_str("\\\\"),
-                    '"' => self.out.push_str("\\\""),
-                    '\n' => self.out.push_str("\\n"),
-                    symbol => self.out.push(symbol),
-                }
-            }
-            self.out.push('"');
-        }
-        let _ = writeln!(self.out, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    fn put(&mut self, labels: &Labels<'_>, value: impl std::fmt::Display) {
+        self.check(labels, None);
+        self.family.sample(labels, value);
     }
 
     fn plain(&mut self, value: u64) {
-        self.put("", &[], value);
+        self.put(&[], value);
     }
 
-    fn each(&mut self, fixed: &[(&str, &str)], label: &str, values: &Labelled) {
-        for (name, value) in values {
-            self.put("", &[fixed, &[(label, name)]].concat(), value);
-        }
+    fn each(&mut self, fixed: &Labels<'_>, label: &str, values: &Labelled) {
+        self.check(fixed, Some(label));
+        self.family.samples(fixed, label, values);
     }
 
-    fn states(&mut self, fixed: &[(&str, &str)], states: &[(&str, u64)]) {
-        for (state, value) in states {
-            self.put("", &[fixed, &[("state", state)]].concat(), value);
-        }
+    fn states(&mut self, fixed: &Labels<'_>, states: &[(&str, u64)]) {
+        self.check(fixed, Some("state"));
+        self.family.samples(fixed, "state", states.iter().copied());
     }
 
     fn groups(&mut self, snapshot: &Snapshot, value: impl Fn(&GroupStatus) -> u64) {
         for group in &snapshot.groups {
-            self.put("", &[("group", &group.name)], value(group));
+            self.put(&[("group", &group.name)], value(group));
         }
     }
 
-    fn peers(&mut self, snapshot: &Snapshot, mut write: impl FnMut(&mut Self, &[(&str, &str)], &PeerStatus)) {
+    fn peers(&mut self, snapshot: &Snapshot, mut write: impl FnMut(&mut Self, &Labels<'_>, &PeerStatus)) {
         for group in &snapshot.groups {
             for peer in &group.peers {
                 write(self, &[("group", &group.name), ("peer", &peer.address)], peer);
@@ -96,13 +59,15 @@ impl Samples<'_> {
         }
     }
 
-    fn histogram(&mut self, labels: &[(&str, &str)], values: &Histogram) {
-        for bucket in &values.buckets {
-            let bound = bucket.at_most_ms.map_or_else(|| "+Inf".to_owned(), |bound| seconds(bound).to_string());
-            self.put("_bucket", &[labels, &[("le", &bound)]].concat(), bucket.count);
-        }
-        self.put("_sum", labels, seconds(values.sum_ms));
-        self.put("_count", labels, values.count);
+    fn histogram(&mut self, labels: &Labels<'_>, values: &Histogram) {
+        self.check(labels, None);
+        let buckets = values.buckets.iter().map(|bucket| (bucket.at_most_ms.map(seconds), bucket.count));
+        self.family.histogram(labels, buckets, seconds(values.sum_ms), values.count);
+    }
+
+    fn check(&self, labels: &Labels<'_>, last: Option<&str>) {
+        let names = labels.iter().map(|(name, _)| *name).chain(last);
+        debug_assert!(names.eq(self.labels.split_whitespace()), "{} has other labels than it says", self.family.name());
     }
 }
 
@@ -122,7 +87,7 @@ const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: "version nginx_version",
         help: "Always 1; the labels say which Holdfast this is and which nginx's dialect it speaks.",
-        write: |out, all| out.put("", &[("version", all.version), ("nginx_version", all.nginx_version)], 1),
+        write: |out, all| out.put(&[("version", all.version), ("nginx_version", all.nginx_version)], 1),
     },
     Family {
         name: "holdfast_start_time_seconds",
@@ -226,7 +191,7 @@ const FAMILIES: &[Family] = &[
         write: |out, all| {
             for listener in &all.listeners {
                 let Some(queue) = &listener.queue else { continue };
-                out.put("", &[("listener", &listener.address)], queue.waiting);
+                out.put(&[("listener", &listener.address)], queue.waiting);
             }
         },
     },
@@ -238,7 +203,7 @@ const FAMILIES: &[Family] = &[
         write: |out, all| {
             for listener in &all.listeners {
                 let Some(queue) = &listener.queue else { continue };
-                out.put("", &[("listener", &listener.address)], queue.backlog);
+                out.put(&[("listener", &listener.address)], queue.backlog);
             }
         },
     },
@@ -263,7 +228,7 @@ const FAMILIES: &[Family] = &[
         help: "Log lines not written, since their file did not take them fast enough.",
         write: |out, all| {
             for (log, lines) in &all.log_lines_dropped {
-                out.put("", &[("log", log)], lines);
+                out.put(&[("log", log)], lines);
             }
         },
     },
@@ -360,28 +325,28 @@ const FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         labels: "group peer",
         help: "Attempts at a peer that have ended, whatever came of them.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put("", labels, peer.attempts)),
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.attempts)),
     },
     Family {
         name: "holdfast_peer_failed_total",
         kind: Kind::Counter,
         labels: "group peer",
         help: "Attempts that failed.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put("", labels, peer.failed)),
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.failed)),
     },
     Family {
         name: "holdfast_peer_opened_total",
         kind: Kind::Counter,
         labels: "group peer",
         help: "Attempts for which a connection was established.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put("", labels, peer.opened)),
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.opened)),
     },
     Family {
         name: "holdfast_peer_reused_total",
         kind: Kind::Counter,
         labels: "group peer",
         help: "Attempts on a pooled connection.",
-        write: |out, all| out.peers(all, |out, labels, peer| out.put("", labels, peer.reused)),
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.reused)),
     },
     Family {
         name: "holdfast_peer_responses_total",
@@ -419,18 +384,12 @@ const FAMILIES: &[Family] = &[
 
 /// The whole text.
 pub(super) fn render(snapshot: &Snapshot) -> String {
-    let mut text = String::new();
+    let mut page = Page::default();
     for family in families() {
-        let head = text.len();
-        let _ = writeln!(text, "# HELP {} {}\n# TYPE {} {}", family.name, family.help, family.name, family.kind.word());
-        let begun = text.len();
-        (family.write)(&mut Samples { out: &mut text, name: family.name, labels: family.labels }, snapshot);
-        if text.len() == begun {
-            // A family without samples would only be noise.
-            text.truncate(head);
-        }
+        let out = page.family(family.name, family.kind, family.help);
+        (family.write)(&mut Samples { family: out, labels: family.labels }, snapshot);
     }
-    text
+    page.into_text()
 }
 
 #[cfg(test)]
@@ -459,12 +418,5 @@ mod tests {
             assert_eq!(family.name.ends_with("_total"), family.kind == Kind::Counter, "{}", family.name);
             assert!(family.help.ends_with('.') && !family.help.contains('\n'), "{}", family.name);
         }
-    }
-
-    #[test]
-    fn values_of_labels_are_escaped() {
-        let mut out = String::new();
-        Samples { out: &mut out, name: "m", labels: "log x" }.put("", &[("log", "a\"b\\c\nd"), ("x", "")], 1);
-        assert_eq!(out, "m{log=\"a\\\"b\\\\c\\nd\",x=\"\"} 1\n");
     }
 }

@@ -4,8 +4,9 @@ mod completions;
 mod man;
 mod origin;
 mod serve;
+mod watch;
 
-use crate::{demo, doctor, lab, load, plan, watch};
+use crate::{demo, doctor, lab, load, plan};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 

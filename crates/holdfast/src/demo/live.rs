@@ -3,11 +3,11 @@
 use super::Watch;
 use super::screen::{Asks, Screen};
 use crate::lab::prepared::Prepared;
-use crate::terminal::Terminal;
 use ::lab::stage::Stop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+use terminal::Terminal;
 
 /// Performs the run while it is shown. The terminal is given back before this returns, whatever happens.
 pub(super) fn perform(

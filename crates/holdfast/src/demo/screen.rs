@@ -1,11 +1,10 @@
 //! What the live view of a demo shows, and how it answers keys. No terminal and no run: what happens and keys come in, a frame is
 //! drawn. Lines over time are `watch`'s.
 
-use crate::watch::model::series::sparkline;
-use crate::watch::model::table::grouped;
 use ::lab::Sample;
 use ::lab::experiment::{Experiment, Probe};
 use ::lab::stage::Event;
+use ::report::text::{grouped, sparkline};
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(short = 'r')]
     keep_going: bool,
     #[command(flatten)]
-    pub(super) files: super::files::Files,
+    pub(super) files: super::args::FileArgs,
     /// What to load
     url: String,
 }

@@ -1,10 +1,13 @@
 //! The flags of `holdfast load`, and what they become.
 
+mod files;
 mod websocket;
 
-use super::files::read_at_most;
+pub(super) use files::FileArgs;
+
 use super::sources;
-use super::units::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
+use super::typed::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
+use load::results::read_at_most;
 use load::{EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -157,7 +160,7 @@ pub(super) struct LoadArgs {
     pub(super) allow_lag: bool,
     /// Print the report as wrk, ab, siege or k6 would
     #[arg(long, value_name = "STYLE", default_value = "own")]
-    pub(super) style: super::style::Style,
+    pub(super) style: load::results::http::Style,
     /// Accepted for wrk's sake: latencies are always shown
     #[arg(long)]
     latency: bool,
@@ -174,7 +177,7 @@ pub(super) struct LoadArgs {
     #[arg(short, long)]
     pub(super) quiet: bool,
     #[command(flatten)]
-    pub(super) files: super::files::Files,
+    pub(super) files: FileArgs,
     #[command(flatten)]
     websocket: websocket::Flags,
 }

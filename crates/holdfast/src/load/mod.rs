@@ -1,36 +1,28 @@
-//! `holdfast load`: the load generator on the command line. What it does is in the crate `load`; here are flags, progress,
-//! reports in several styles, files, and the exit code.
+//! `holdfast load`: the load generator on the command line. What it does, shows and reports is in the crate `load`; here are flags and
+//! the exit code.
 
 mod ab;
 mod args;
 mod compare;
-mod data;
-mod drive;
-mod files;
 mod floor;
-mod http;
-mod live;
-mod metrics;
-mod page;
-mod protocol;
 mod self_test;
-mod sockets;
 mod sources;
-mod style;
-mod table;
-mod units;
+mod typed;
 mod websocket;
 
 pub(crate) use args::Args;
 
-use crate::terminal::Terminal;
 use crate::{exit, report};
-use data::Results;
-use drive::Progress;
-use files::Files;
+use ::report::text::grouped;
+use load::drive::{self, Progress};
+use load::results::Files;
+use load::results::http::{Results, Style};
 use load::{Cause, Expectation, Options, Tally, Verdict};
-use style::Style;
-use units::grouped;
+use std::process::Command as Process;
+use terminal::Terminal;
+
+/// The command of a process that has a part of a load.
+const PART: &str = "part-of-a-load";
 
 /// What can stand in place of a URL.
 #[derive(Debug, clap::Subcommand)]
@@ -39,7 +31,7 @@ pub(crate) enum Command {
     Compare(compare::Args),
     Floor(floor::Args),
     /// A part of a load: what another process of this program orders on the standard input
-    #[command(name = drive::PART, hide = true)]
+    #[command(name = PART, hide = true)]
     Part,
 }
 
@@ -53,7 +45,7 @@ struct Show<'a> {
     expect: &'a [Expectation],
     allow_lag: bool,
     self_test: bool,
-    files: &'a Files,
+    files: Files,
 }
 
 pub(crate) fn run(args: &Args) -> u8 {
@@ -78,7 +70,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 expect: &[],
                 allow_lag: true,
                 self_test: false,
-                files: &ab.files,
+                files: ab.files.files(),
             };
             (ab.options(), show)
         }
@@ -92,7 +84,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 expect: &expect,
                 allow_lag: load.allow_lag,
                 self_test: load.self_test,
-                files: &load.files,
+                files: load.files.files(),
             };
             (load.options(), show)
         }
@@ -109,6 +101,13 @@ pub(crate) fn run(args: &Args) -> u8 {
         Ok(options) => execute(&options, &show).unwrap_or_else(|message| refuse(&message, exit::FAILED)),
         Err(message) => refuse(&message, exit::USAGE),
     }
+}
+
+/// Another process of this program, for a part of the load.
+fn part() -> Process {
+    let mut process = Process::new("/proc/self/exe");
+    process.args(["load", PART]);
+    process
 }
 
 /// Loads for another process. Nothing is printed here: what there is to say, that one says. The standard output is the way to it, and
@@ -138,7 +137,7 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     // What a script prints, and figures in place of the report, go where the view would be.
     let live = show.live && Terminal::is_there() && options.script.is_none() && !show.files.json_on_stdout();
     let progress = Progress { quiet: show.quiet, live: live && !show.quiet, sockets: show.sockets };
-    let driven = drive::drive(options, progress, show.files)?;
+    let driven = drive::http(options, part, progress, &show.files)?;
     let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
     let verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary)).collect();

@@ -2,7 +2,10 @@
 //! terminal would obey.
 
 mod chart;
+mod figures;
 mod table;
+
+pub use figures::{grouped, sparkline};
 
 use crate::document::{Block, Document, Finding, Verdict};
 use unicode_width::UnicodeWidthStr as _;

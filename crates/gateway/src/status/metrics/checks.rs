@@ -1,7 +1,7 @@
 //! Families about active health checks.
 
 use super::super::snapshot::{CHECK_STATES, CheckStatus, Snapshot};
-use super::{Family, Kind, Samples};
+use super::{Family, Kind, Labels, Samples};
 
 /// They exist for peers that are checked.
 pub(super) const FAMILIES: &[Family] = &[
@@ -22,7 +22,7 @@ pub(super) const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: "group peer",
         help: "Unix time since which a peer is in that state.",
-        write: |out, all| checks(out, all, |out, labels, check| out.put("", labels, check.changed_at_s)),
+        write: |out, all| checks(out, all, |out, labels, check| out.put(labels, check.changed_at_s)),
     },
     Family {
         name: "holdfast_peer_checks_total",
@@ -33,11 +33,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-fn checks(
-    out: &mut Samples<'_>,
-    all: &Snapshot,
-    mut write: impl FnMut(&mut Samples<'_>, &[(&str, &str)], &CheckStatus),
-) {
+fn checks(out: &mut Samples<'_>, all: &Snapshot, mut write: impl FnMut(&mut Samples<'_>, &Labels<'_>, &CheckStatus)) {
     out.peers(all, |out, labels, peer| {
         if let Some(check) = &peer.check {
             write(out, labels, check);

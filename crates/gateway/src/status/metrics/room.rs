@@ -1,7 +1,7 @@
 //! Families about what is left, ports and memory, and what was turned away for want of it.
 
 use super::super::snapshot::{PRESSURES, PairStatus, Snapshot};
-use super::{Family, Kind, Samples};
+use super::{Family, Kind, Labels, Samples};
 
 /// In the order of the page.
 pub(super) const FAMILIES: &[Family] = &[
@@ -62,7 +62,7 @@ pub(super) const FAMILIES: &[Family] = &[
                 ("connections_refused", now.connections_refused),
                 ("accept_queue_full", now.accept_queue_full),
             ] {
-                out.put("", &[("what", what)], count);
+                out.put(&[("what", what)], count);
             }
         },
     },
@@ -85,7 +85,7 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "Until no port is left, at the rate of the last ten seconds; absent where they do not become fewer.",
         write: |out, all| {
             pairs(out, all, |out, labels, pair| {
-                pair.exhausted_in_s.into_iter().for_each(|seconds| out.put("", labels, seconds));
+                pair.exhausted_in_s.into_iter().for_each(|seconds| out.put(labels, seconds));
             });
         },
     },
@@ -105,7 +105,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-fn pairs(out: &mut Samples<'_>, all: &Snapshot, mut write: impl FnMut(&mut Samples<'_>, &[(&str, &str)], &PairStatus)) {
+fn pairs(out: &mut Samples<'_>, all: &Snapshot, mut write: impl FnMut(&mut Samples<'_>, &Labels<'_>, &PairStatus)) {
     for pair in &all.ports.pairs {
         write(out, &[("source", &pair.source), ("peer", &pair.peer)], pair);
     }

@@ -1,6 +1,6 @@
 //! The flags of a load of WebSockets, and what they become together with those that it shares with HTTP.
 
-use super::super::units::{parse_count, parse_duration, parse_duration_range, parse_rate};
+use super::super::typed::{parse_count, parse_duration, parse_duration_range, parse_rate};
 use super::{LoadArgs, THREADS_DEFAULT};
 use load::websocket::{Options, Storm, parse_url};
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl LoadArgs {
             (self.pipeline != 1, "--pipeline"),
             (self.think.is_some(), "--think"),
             (self.script.is_some(), "--script"),
-            (self.style != crate::load::style::Style::Own, "--style"),
+            (self.style != load::results::http::Style::Own, "--style"),
             (self.no_templates, "--no-templates"),
         ];
         if let Some((_, flag)) = for_http.iter().find(|(given, _)| *given) {

@@ -1,0 +1,182 @@
+//! `holdfast watch`: the command line of the observer, and of the reports on its logs. What it looks at and shows is `::watch`'s.
+
+use crate::exit;
+use crate::files::Files;
+use crate::report::{errno, print, say};
+use crate::signals::Signals;
+use ::watch::{Format, Logs, Watch};
+use sockdiag::Namespace;
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// See the TCP connections: states, queues, listeners, destinations, who closed first
+///
+/// Needs no root for what the kernel tells everybody; which process holds a socket of somebody else's, it tells root alone.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, after_long_help = FILTER_WORDS)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    report: Option<Task>,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Task {
+    Report(ReportArgs),
+}
+
+/// How to look.
+#[derive(Debug, clap::Args)]
+struct WatchArgs {
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
+    interval: Duration,
+    /// End after so many looks
+    #[arg(long, value_name = "N")]
+    count: Option<NonZeroU64>,
+    /// Write a histogram of states per look into this file, `-` for standard output, and show nothing else
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Count the sockets with this port at either end, too
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Vec<u16>,
+    /// How the log is written
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// Show, beside each listener, the backlog that this nginx.conf asks for
+    #[arg(short = 'c', long = "conf", value_name = "FILE")]
+    conf: Vec<PathBuf>,
+    /// Serve the last look as /metrics for Prometheus, and show nothing else unless `--plain` says so
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "log")]
+    listen: Option<SocketAddr>,
+    /// Print tables, also on a terminal
+    #[arg(long, conflicts_with = "log")]
+    plain: bool,
+    /// Look into the network namespace of this process, or of this file under /run/netns
+    #[arg(long, value_name = "PID|FILE", value_parser = parse_namespace)]
+    namespace: Option<Namespace>,
+    /// Only sockets that pass this: ss's words, see below
+    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    filter: Vec<String>,
+}
+
+/// Average, least, most and trend of each state and port in logs of `watch --log`
+#[derive(Debug, clap::Args)]
+struct ReportArgs {
+    /// Logs in any of the formats, each an arm of the comparison
+    #[arg(required = true, value_name = "FILE")]
+    logs: Vec<PathBuf>,
+    /// A log of the same machine without the load: shown beside, and subtracted
+    #[arg(long, value_name = "FILE")]
+    reference: Option<PathBuf>,
+    /// Leave out the samples of the first seconds of each log
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_skip)]
+    skip: Duration,
+    /// Write a page with tables and charts into this file, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print the document as JSON instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// What stands at the end of the long help.
+const FILTER_WORDS: &str = "\
+Filter:
+  state time-wait dport = :10000               ss's words mean what they mean to ss
+  '( dst 10.0.0.0/8 or sport gt :1024 )'       and, or, not, parentheses; left to right, as in ss
+  dport = :https                               a service of /etc/services
+  port = :80   addr 10.0.0.1                   either end
+  process nginx   pid 4711   cgroup /web       who holds it
+
+Examples:
+  holdfast watch                               live, on a terminal; a table per look, elsewhere
+  holdfast watch --interval 2 --count 60 --port 80 --port 10000 --log off.log
+  holdfast watch report off.log on.log --reference idle.log";
+
+/// The kernel counts in hundredths of a second, and a look at many sockets takes longer than that.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Beyond a day a sum of seconds is what somebody typed by mistake.
+const INTERVAL_MAX: Duration = Duration::from_hours(24);
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> u8 {
+    let done = match &args.report {
+        Some(Task::Report(args)) => report(args),
+        None => watch(&args.watch),
+    };
+    done.map_or_else(
+        |problem| {
+            say(&format!("holdfast: {problem}"));
+            exit::FAILED
+        },
+        |()| exit::OK,
+    )
+}
+
+fn watch(args: &WatchArgs) -> Result<(), String> {
+    // Before the first thread, so that all leave the signals to this one.
+    let signals = Signals::open().map_err(|error| format!("signalfd() failed: {error}"))?;
+    let watch = Watch {
+        interval: args.interval,
+        count: args.count,
+        log: args.log.clone(),
+        format: args.format,
+        ports: args.port.clone(),
+        confs: args.conf.clone(),
+        listen: args.listen,
+        plain: args.plain,
+        namespace: args.namespace.clone(),
+        filter: args.filter.join(" "),
+    };
+    watch.run(&mut Files::default(), &signals)
+}
+
+fn report(args: &ReportArgs) -> Result<(), String> {
+    let logs = Logs::read(&args.logs, args.reference.as_deref(), args.skip)?;
+    if let Some(path) = &args.html {
+        let page = ::report::html::render(&logs.document());
+        std::fs::write(path, page)
+            .map_err(|error| format!("{} cannot be written {}", path.display(), errno(&error)))?;
+    }
+    let text = if args.json { ::report::json::render(&logs.document()) + "\n" } else { logs.text() };
+    print(text.as_bytes());
+    Ok(())
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
+    let interval = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
+        return Err(format!("from {} s to {} s", INTERVAL_MIN.as_secs_f64(), INTERVAL_MAX.as_secs()));
+    }
+    Ok(interval)
+}
+
+#[allow(clippy::unnecessary_wraps)] // clap wants a parser that may fail
+fn parse_namespace(text: &str) -> Result<Namespace, String> {
+    Ok(text.parse().map_or_else(|_| Namespace::Path(text.into()), Namespace::Pid))
+}
+
+fn parse_skip(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_as_written() {
+        assert_eq!(parse_interval("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "-1", "1e9", "nan", "soon"] {
+            assert!(parse_interval(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_namespace("77"), Ok(Namespace::Pid(77)));
+        assert_eq!(parse_namespace("/run/netns/x"), Ok(Namespace::Path("/run/netns/x".into())));
+    }
+}

@@ -1,0 +1,35 @@
+//! The flags that name the files of a run.
+
+use load::results::Files;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What a run leaves in files.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct FileArgs {
+    /// Write all figures as JSON; - is the standard output, in place of the report
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a line of figures per interval
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the latencies as a percentile spectrum, as the tools of `HdrHistogram` read it
+    #[arg(long, value_name = "FILE")]
+    hgrm: Option<PathBuf>,
+    /// Write one self-contained HTML page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write metrics in Prometheus' text format during the run, for the textfile collector
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+    /// Serve the same at /metrics during the run
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+}
+
+impl FileArgs {
+    pub(in crate::load) fn files(&self) -> Files {
+        let Self { json, csv, hgrm, html, prometheus, listen } = self.clone();
+        Files { json, csv, hgrm, html, prometheus, listen }
+    }
+}

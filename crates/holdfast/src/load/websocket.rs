@@ -1,0 +1,52 @@
+//! `holdfast load ws://…`: a load of WebSockets, driven as any other load, and reported. What it does is in `load::websocket`.
+
+use super::Ended;
+use super::args::LoadArgs;
+use super::{exit, refuse};
+use crate::report::print;
+use load::Verdict;
+use load::drive::{self, Progress};
+use load::results::websocket::Results;
+use load::websocket::{Expectation, Options};
+use terminal::Terminal;
+
+pub(super) fn run(args: &LoadArgs) -> u8 {
+    let asked = args.websocket_options().and_then(|options| {
+        let parse = |text: &String| text.parse::<Expectation>().map_err(|error| format!("--expect: {error}"));
+        Ok((options, args.expect.iter().map(parse).collect::<Result<Vec<_>, _>>()?))
+    });
+    match asked {
+        Ok((options, expect)) => {
+            execute(&options, &expect, args).unwrap_or_else(|message| refuse(&message, exit::FAILED))
+        }
+        Err(message) => refuse(&message, exit::USAGE),
+    }
+}
+
+fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result<u8, String> {
+    let files = args.files.files();
+    files.check()?;
+    // Figures in place of the report go where the view would be.
+    let live = !args.plain && !args.quiet && Terminal::is_there() && !files.json_on_stdout();
+    let progress = Progress { quiet: args.quiet, live, sockets: !args.no_sockets };
+    let driven = drive::websocket(options, super::part, progress, &files)?;
+    let (summary, rows) = (&driven.summary, driven.rows());
+    let health = summary.health();
+    let verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(summary)).collect();
+    let sockets = driven.sockets.as_ref();
+    let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+    let written = files.after(&results) && driven.written;
+    if !files.json_on_stdout() {
+        print(results.text().as_bytes());
+    }
+    let ended = Ended {
+        failure: summary.failure.as_deref(),
+        nothing: (summary.record.established == 0 && !summary.stopped).then_some("no WebSocket was opened"),
+        is_void: !health.void.is_empty(),
+        // Nothing here is a rate that the generator could be too slow for; where it is late, it says so.
+        saturated: false,
+        verdicts: &verdicts,
+        written,
+    };
+    Ok(ended.code(args.allow_lag))
+}

@@ -1,0 +1,148 @@
+//! A load over HTTP as it is driven: its start, and what is shown of it while it goes on.
+
+use super::live::{Cell, Picture};
+use super::metrics::Page;
+use super::protocol::{Begun, Load};
+use crate::results::units::time;
+use crate::{Cause, Interval, Options, Pace, Plan, Prepared, Record, Row, Schedule, Summary, Tally};
+use report::prometheus::Kind;
+use report::text::grouped;
+use std::fmt::Write as _;
+use std::process::Command;
+use std::time::Duration;
+
+impl Load for Options {
+    type Record = Record;
+    type Row = Row;
+    type Summary = Summary;
+    type Prepared = Prepared;
+
+    const FIRST: &'static str = "request";
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    fn connections(&self) -> u64 {
+        self.connections as u64
+    }
+
+    fn head(&self) -> String {
+        let target =
+            self.targets.first().map_or_else(String::new, |target| format!("{} {}", target.method, target.url));
+        let more = match self.targets.len() {
+            0 | 1 => String::new(),
+            targets => format!(" and {} more", targets - 1),
+        };
+        let pace = if self.pace.is_open() { "open loop" } else { "closed loop" };
+        format!("{target}{more}  {pace}, {} connections", grouped(self.connections as u64))
+    }
+
+    fn prepare(self) -> Result<Prepared, String> {
+        crate::prepare(self).map_err(|error| error.to_string())
+    }
+
+    fn plan(prepared: &Prepared) -> &Plan {
+        prepared.plan()
+    }
+
+    fn start(prepared: Prepared, part: fn() -> Command) -> Result<Begun<Self>, String> {
+        let running = prepared.start_with(part).map_err(|error| error.to_string())?;
+        Ok(Begun {
+            stopper: running.stopper(),
+            addresses: running.addresses(),
+            at: running.begun(),
+            threads: running.threads(),
+            watch: Box::new(|show| running.watch(show)),
+        })
+    }
+
+    fn add(whole: &mut Record, interval: &Interval) {
+        whole.add(&interval.record);
+    }
+
+    fn progress(interval: &Interval) -> String {
+        let length_s = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let whole = interval.record.together();
+        let mut line = format!(
+            "{:>7.1} s  {:>9} responses/s  p50 {:>8}  p99 {:>8}  max {:>8}  errors {}",
+            interval.begun.as_secs_f64() + length_s,
+            grouped((whole.responses as f64 / length_s) as u64),
+            time(whole.latency.quantile_ns(0.5) as f64),
+            time(whole.latency.quantile_ns(0.99) as f64),
+            time(whole.latency.max_ns() as f64),
+            whole.errors(),
+        );
+        if interval.record.waiting_max > 0 {
+            let _ = write!(line, "  in line {}", interval.record.waiting_max);
+        }
+        line
+    }
+
+    fn metrics(interval: &Interval, whole: &Record, page: &mut Page) {
+        let (now, all) = (interval.record.together(), whole.together());
+        page.one("requests_total", Kind::Counter, "Requests begun.", all.begun);
+        let statuses = all.statuses.iter().map(|(status, count)| (status.to_string(), *count));
+        page.by("responses_total", "Complete responses.", "status", statuses);
+        let failures = Cause::ALL.iter().map(|cause| (cause.key(), all.failed_by(*cause)));
+        page.by("failures_total", "Requests without a complete response.", "cause", failures);
+        page.one("received_bytes_total", Kind::Counter, "Bytes received.", all.bytes_received);
+        page.one("sent_bytes_total", Kind::Counter, "Bytes sent.", all.bytes_sent);
+        page.one("connections_opened_total", Kind::Counter, "Connections opened.", whole.opened);
+        page.times("latency_seconds", "Latencies; quantiles of the last interval.", &now.latency, &all.latency);
+        let last = &interval.record;
+        let (lag, own) = ([&last.lag, &whole.lag], [&last.lag_own, &whole.lag_own]);
+        page.generator(lag, own, whole.spent, interval.processors);
+    }
+
+    fn picture(&self, interval: &Interval, whole: &Record, threads: usize) -> Picture {
+        let (now, all) = (interval.record.together(), whole.together());
+        let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let elapsed = interval.begun + interval.length;
+        let rate = |count: u64| (count as f64 / seconds) as u64;
+        let mean = (all.responses as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE)) as u64;
+        let mut cells = vec![
+            Cell::heading(""),
+            Cell::of("responses/s", rate(now.responses), grouped(rate(now.responses)), grouped(mean)),
+            Cell::of("errors/s", rate(now.errors()), grouped(rate(now.errors())), grouped(all.errors())),
+        ];
+        let waiting = interval.record.waiting_max;
+        if waiting > 0 {
+            cells.push(Cell::still("in line", grouped(waiting)));
+        }
+        cells.push(Cell::heading("latency"));
+        cells.extend(super::live::quantiles(&now.latency, &all.latency));
+        Picture {
+            progress: progress(self, elapsed, all.begun),
+            cells,
+            failures: failures(&all),
+            lag_ns: whole.lag.quantile_ns(0.99),
+            lag_own_ns: whole.lag_own.quantile_ns(0.99),
+            busy_share: interval.record.spent.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
+        }
+    }
+}
+
+/// How far it is.
+fn progress(options: &Options, elapsed: Duration, begun: u64) -> String {
+    let duration = match &options.pace {
+        Pace::Closed { .. } => options.duration,
+        // A rate with a number of requests has a schedule without an end.
+        Pace::Open { .. } if options.requests.is_some() => None,
+        Pace::Open { stages, .. } => Some(Schedule::new(stages.clone()).duration()),
+    };
+    let of_time = duration.map(|duration| format!(" of {:.1} s", duration.as_secs_f64()));
+    let of_requests = options.requests.map(|requests| format!(" of {}", grouped(requests)));
+    format!(
+        "{:.1} s{}, {}{} requests",
+        elapsed.as_secs_f64(),
+        of_time.unwrap_or_default(),
+        grouped(begun),
+        of_requests.unwrap_or_default()
+    )
+}
+
+/// Everything that failed, by cause.
+fn failures(whole: &Tally) -> Vec<(u64, &'static str)> {
+    Cause::ALL.iter().map(|cause| (whole.failed_by(*cause), cause.text())).collect()
+}

@@ -1,0 +1,31 @@
+//! The live view of a load: a terminal, and keys that stop the run or hold the picture. What is drawn is `screen`, which knows
+//! neither terminal nor load; the intervals come from `drive`.
+
+mod screen;
+
+use crate::Stopper;
+use screen::Asks;
+pub(crate) use screen::{Cell, Picture, Screen, quantiles};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use terminal::Terminal;
+
+/// Shows the screen until the run is over. The terminal is given back then, whatever happens.
+pub(crate) fn show(
+    mut terminal: Terminal,
+    screen: &Mutex<Screen>,
+    stopper: &Stopper,
+    over: &AtomicBool,
+) -> Result<(), String> {
+    let locked = || screen.lock().unwrap_or_else(PoisonError::into_inner);
+    while !over.load(Ordering::Acquire) {
+        terminal.draw(|frame| locked().draw(frame))?;
+        if let Some((key, modifiers)) = terminal.key()? {
+            match locked().press(key, modifiers) {
+                Asks::Stop => stopper.stop(),
+                Asks::Nothing => {}
+            }
+        }
+    }
+    Ok(())
+}

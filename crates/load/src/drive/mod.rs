@@ -1,0 +1,346 @@
+//! A run with everything around it: the signals that end it, the thread that looks at its sockets, the live view or the lines of
+//! progress, and the metrics while it goes on. It does not matter to it what the load speaks. What comes of it is told by
+//! `results`. Called by the program.
+
+mod http;
+mod live;
+mod metrics;
+mod protocol;
+pub(crate) mod sockets;
+mod websocket;
+
+pub use sockets::Sockets;
+
+use crate::results::{Files, words};
+use crate::{Interval, Options, Row, Series, SeriesRow, Stopper, Summary, Ticks};
+use live::Screen;
+use metrics::Page;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use protocol::{Begun, Load};
+use sockets::{Closes, Shared};
+use std::io::IsTerminal as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use terminal::Terminal;
+use terminal::signals::{Ask, Signals};
+use watch::{Bound, Exporter};
+
+/// How often the thread that waits for signals looks whether the run is over.
+const SIGNAL_LOOK_MS: u16 = 50;
+/// Workers that were told to stop have ended by then: they look every 50 ms, and the figures of all of them take no second to merge.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Descriptors beside the connections: epoll, timers, files, standard streams.
+const DESCRIPTORS_BESIDE: u64 = 64;
+/// Of another process: both pipes, its own descriptor, and what its start takes for a moment.
+const DESCRIPTORS_PER_PROCESS: u64 = 4;
+
+/// What is shown while it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Nothing.
+    pub quiet: bool,
+    /// The terminal may be taken over.
+    pub live: bool,
+    /// The kernel is asked for the sockets.
+    pub sockets: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Driven<S, R: SeriesRow> {
+    /// What the run did.
+    pub summary: S,
+    series: Series<R>,
+    /// What the kernel said of the sockets; none if it was not asked.
+    pub sockets: Option<Sockets>,
+    /// The metrics could be written each time.
+    pub written: bool,
+}
+
+impl<S, R: SeriesRow> Driven<S, R> {
+    /// The run over time.
+    pub fn rows(&self) -> &[R] {
+        self.series.rows()
+    }
+}
+
+/// Makes the command of another process for a part of the load; what it runs calls [`crate::serve_part`].
+pub type PartCommand = fn() -> Command;
+
+/// Runs a load over HTTP to its end, or until a signal asks for it. The error is for the operator.
+pub fn http(
+    options: &Options,
+    part: PartCommand,
+    progress: Progress,
+    files: &Files,
+) -> Result<Driven<Summary, Row>, String> {
+    drive(options, part, progress, files)
+}
+
+/// The same of a load of WebSockets.
+pub fn websocket(
+    options: &crate::websocket::Options,
+    part: PartCommand,
+    progress: Progress,
+    files: &Files,
+) -> Result<Driven<crate::websocket::Summary, crate::websocket::Row>, String> {
+    drive(options, part, progress, files)
+}
+
+fn drive<L: Load>(
+    load: &L,
+    part: PartCommand,
+    progress: Progress,
+    files: &Files,
+) -> Result<Driven<L::Summary, L::Row>, String> {
+    // Before the first thread, so that all leave the signals to the one that waits for them.
+    let signals = Signals::open().map_err(|error| error.to_string())?;
+    let exporter = exporter(files)?;
+    let driven = drive_until_told(load, part, progress, files, &signals, exporter);
+    // Whatever comes of it is still to be written, which may take long, or not come to an end at all.
+    std::thread::spawn(move || end_when_told_twice(&signals));
+    driven
+}
+
+fn drive_until_told<L: Load>(
+    load: &L,
+    part: PartCommand,
+    progress: Progress,
+    files: &Files,
+    signals: &Signals,
+    exporter: Option<Exporter>,
+) -> Result<Driven<L::Summary, L::Row>, String> {
+    let (Begun { stopper, addresses, at, threads, watch }, closes) = begin(load.clone(), part, progress, signals)?;
+    let nothing = Interval {
+        number: 0,
+        begun: Duration::ZERO,
+        length: Duration::ZERO,
+        processors: Ticks::default(),
+        record: L::Record::default(),
+    };
+    let screen = Mutex::new(Screen::new(load.head(), load.picture(&nothing, &L::Record::default(), threads)));
+    let terminal = if progress.live { open_terminal() } else { None };
+    let (over, shared, failure) = (AtomicBool::new(false), Shared::default(), Mutex::new(None));
+    let fail = |problem: String| {
+        stopper.stop();
+        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
+    };
+    let mut observer = Observer {
+        load,
+        threads,
+        live: terminal.is_some(),
+        lines: !progress.quiet && terminal.is_none(),
+        series: Series::new(load.interval()),
+        whole: L::Record::default(),
+        exporter,
+        files,
+        screen: &screen,
+        sockets: progress.sockets.then_some(&shared),
+        written: true,
+    };
+    let summary = std::thread::scope(|scope| {
+        scope.spawn(|| stop_when_told(signals, &stopper, &over).unwrap_or_else(fail));
+        if let Some(closes) = closes {
+            scope.spawn(|| sockets::look_on(&shared, closes, &addresses, at, load.interval(), &over));
+        }
+        if let Some(terminal) = terminal {
+            scope.spawn(|| live::show(terminal, &screen, &stopper, &over).unwrap_or_else(fail));
+        }
+        let summary = watch(&mut |interval| observer.take(interval));
+        over.store(true, Ordering::Release);
+        summary.map_err(|error| error.to_string())
+    })?;
+    let Observer { series, lines, written, .. } = observer;
+    if lines && std::io::stderr().is_terminal() {
+        terminal::overwrite("");
+    }
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(problem) => Err(problem),
+        None => Ok(Driven { summary, series, sockets: progress.sockets.then(|| shared.into_inner()), written }),
+    }
+}
+
+fn open_terminal() -> Option<Terminal> {
+    let opened = Terminal::open();
+    opened.map_err(|problem| terminal::say(&format!("holdfast load: {problem}"))).ok()
+}
+
+fn exporter(files: &Files) -> Result<Option<Exporter>, String> {
+    let Some(address) = files.listen else { return Ok(None) };
+    let bound = Bound::to(address)?;
+    let address = bound.address().map_or_else(String::new, |address| address.to_string());
+    terminal::say(&format!("holdfast load: metrics at http://{address}/metrics"));
+    Ok(Some(bound.serve()))
+}
+
+/// Whom an interval is shown to.
+struct Observer<'a, L: Load> {
+    load: &'a L,
+    threads: usize,
+    /// The live view is there.
+    live: bool,
+    /// Lines of progress on the standard error.
+    lines: bool,
+    series: Series<L::Row>,
+    whole: L::Record,
+    exporter: Option<Exporter>,
+    files: &'a Files,
+    screen: &'a Mutex<Screen>,
+    sockets: Option<&'a Shared>,
+    written: bool,
+}
+
+impl<L: Load> Observer<'_, L> {
+    /// An interval is over. Between its parts a worker may run that has to share this processor: a thread that runs is left its slice
+    /// of milliseconds, whatever is due in another one.
+    fn take(&mut self, interval: &Interval<L::Record>) {
+        self.series.add(interval);
+        std::thread::yield_now();
+        let look = self.sockets.and_then(Shared::latest);
+        let has_metrics = self.exporter.is_some() || self.files.prometheus.is_some();
+        // Its histograms are a megabyte, which would be charged to the connections of a load that is watched for its memory.
+        if self.live || has_metrics {
+            L::add(&mut self.whole, interval);
+            std::thread::yield_now();
+        }
+        if self.live {
+            let picture = self.load.picture(interval, &self.whole, self.threads);
+            self.screen.lock().unwrap_or_else(PoisonError::into_inner).take(picture, look);
+            std::thread::yield_now();
+        }
+        if has_metrics {
+            let mut page = Page::default();
+            L::metrics(interval, &self.whole, &mut page);
+            let page = page.finish(look.as_ref());
+            if let Err(problem) = self.files.during(&page)
+                && self.written
+            {
+                // Once: a disk that is full stays so as a rule.
+                terminal::say(&format!("holdfast load: {problem}"));
+                self.written = false;
+            }
+            if let Some(exporter) = &self.exporter {
+                exporter.show(page);
+            }
+            std::thread::yield_now();
+        }
+        if self.lines {
+            let line = L::progress(interval);
+            if std::io::stderr().is_terminal() { terminal::overwrite(&line) } else { terminal::say(&line) }
+        }
+    }
+}
+
+/// Starts the load, or does not if a signal asks for the end. The start resolves names, which can take long, so it is waited for
+/// together with the signals.
+fn begin<L: Load>(
+    load: L,
+    part: PartCommand,
+    progress: Progress,
+    signals: &Signals,
+) -> Result<(Begun<L>, Option<Closes>), String> {
+    let (sender, started) = channel();
+    let (quiet, sockets) = (progress.quiet, progress.sockets);
+    std::thread::spawn(move || {
+        // The receiver is gone where somebody did not want to wait for the names any longer.
+        let _ = sender.send(start(load, part, quiet, sockets));
+    });
+    loop {
+        match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
+            Ok(running) => return running,
+            Err(RecvTimeoutError::Timeout) if told_to_end(signals)?.is_some() => {
+                return Err(format!("stopped before the first {}", L::FIRST));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err("the start of the load panicked".to_owned()),
+        }
+    }
+}
+
+/// Says what the load needs, and starts it.
+fn start<L: Load>(
+    load: L,
+    part: PartCommand,
+    quiet: bool,
+    sockets: bool,
+) -> Result<(Begun<L>, Option<Closes>), String> {
+    let connections = load.connections();
+    let prepared = load.prepare()?;
+    let plan = L::plan(&prepared);
+    if !quiet {
+        terminal::say(&words::plan_line(plan));
+    }
+    // Whether that suffices, the plan has said. Other processes raise their own.
+    let wanted = match plan.processes {
+        1 => connections,
+        processes => processes as u64 * DESCRIPTORS_PER_PROCESS,
+    };
+    reactor::raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE).map_err(|error| error.to_string())?;
+    // Before the first connection, so that no close is missed.
+    let closes = sockets.then(Closes::open);
+    Ok((L::start(prepared, part)?, closes))
+}
+
+/// Ends the run when a signal asks for it. Where a worker does not come to its end, as it is in a script that does not, another signal
+/// ends the program.
+fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Result<(), String> {
+    let (mut told, mut said) = (None::<Instant>, false);
+    while !over.load(Ordering::Relaxed) {
+        let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+        match poll(&mut watched, PollTimeout::from(SIGNAL_LOOK_MS)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(format!("poll() failed: {error}")),
+        }
+        let is_stuck = told.is_some_and(|since| since.elapsed() >= PATIENCE);
+        match told_to_end(signals)? {
+            Some(ask) if is_stuck => Signals::end_by(ask),
+            Some(_) => {
+                stopper.stop();
+                told.get_or_insert_with(Instant::now);
+            }
+            None if is_stuck && !said => {
+                said = true;
+                terminal::say(
+                    "holdfast load: a worker does not come to its end: another signal ends all, without a report",
+                );
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// When the run is over. A signal that was meant for the run, and came a moment late, must not take its report away; the next one
+/// ends the program, whatever that waits for.
+fn end_when_told_twice(signals: &Signals) {
+    let mut told = false;
+    loop {
+        match told_to_end(signals) {
+            Ok(Some(ask)) if told => Signals::end_by(ask),
+            Ok(Some(_)) => {
+                told = true;
+                terminal::say(
+                    "holdfast load: the run is over, and its report is being written: once more ends that as well",
+                );
+            }
+            Ok(None) => {
+                let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
+                let _ = poll(&mut watched, PollTimeout::NONE);
+            }
+            // Signals cannot be read: the report comes to its end by itself, or by SIGKILL.
+            Err(_) => return,
+        }
+    }
+}
+
+fn told_to_end(signals: &Signals) -> Result<Option<Ask>, String> {
+    while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
+        if matches!(ask, Ask::Interrupt | Ask::Terminate | Ask::Quit) {
+            return Ok(Some(ask));
+        }
+    }
+    Ok(None)
+}

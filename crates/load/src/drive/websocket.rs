@@ -1,0 +1,194 @@
+//! A load of WebSockets as `drive` runs it: its start, and what is shown of it while it goes on.
+
+use crate::drive::live::{Cell, Picture};
+use crate::drive::metrics::Page;
+use crate::drive::protocol::{Begun, Load};
+use crate::results::units::time;
+use crate::websocket::{Ending, Options, Prepared, Record, Row, Summary};
+use crate::{Cause, Interval, Plan};
+use report::prometheus::Kind;
+use report::text::grouped;
+use std::fmt::Write as _;
+use std::process::Command;
+use std::time::Duration;
+
+impl Load for Options {
+    type Record = Record;
+    type Row = Row;
+    type Summary = Summary;
+    type Prepared = Prepared;
+
+    const FIRST: &'static str = "connection";
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    fn connections(&self) -> u64 {
+        self.connections as u64
+    }
+
+    fn head(&self) -> String {
+        let url = self.url.to_string();
+        let url = url.strip_prefix("http").unwrap_or(&url);
+        format!("ws{url}  {} connections, {}/s", grouped(self.connections as u64), self.ramp)
+    }
+
+    fn prepare(self) -> Result<Prepared, String> {
+        crate::websocket::prepare(self).map_err(|error| error.to_string())
+    }
+
+    fn plan(prepared: &Prepared) -> &Plan {
+        prepared.plan()
+    }
+
+    fn start(prepared: Prepared, part: fn() -> Command) -> Result<Begun<Self>, String> {
+        let running = prepared.start_with(part).map_err(|error| error.to_string())?;
+        Ok(Begun {
+            stopper: running.stopper(),
+            addresses: vec![running.address()],
+            at: running.begun(),
+            threads: running.threads(),
+            watch: Box::new(|show| running.watch(show)),
+        })
+    }
+
+    fn add(whole: &mut Record, interval: &Interval<Record>) {
+        whole.add(&interval.record);
+        // A state, not a sum.
+        whole.open = interval.record.open;
+    }
+
+    fn progress(interval: &Interval<Record>) -> String {
+        let record = &interval.record;
+        let mut line = format!(
+            "{:>7.1} s  {:>9} open  {:>7} established  {:>6} failed  {:>6} lost connections",
+            (interval.begun + interval.length).as_secs_f64(),
+            grouped(record.open),
+            grouped(record.established),
+            grouped(record.failed()),
+            grouped(record.losses()),
+        );
+        if record.sent + record.delivered > 0 {
+            let p99 = time(record.delivery.quantile_ns(0.99) as f64);
+            let (sent, delivered) = (grouped(record.sent), grouped(record.delivered));
+            let _ = write!(line, "  {sent:>7} sent  {delivered:>9} delivered  p99 {p99:>8}");
+        }
+        line
+    }
+
+    fn metrics(interval: &Interval<Record>, whole: &Record, page: &mut Page) {
+        let now = &interval.record;
+        page.one("websockets_open", Kind::Gauge, "WebSockets open at the end of the last interval.", now.open);
+        page.one("connections_opened_total", Kind::Counter, "Connections begun.", whole.begun);
+        page.one("websockets_established_total", Kind::Counter, "Handshakes that succeeded.", whole.established);
+        let failures = Cause::ALL.iter().map(|cause| (cause.key().to_owned(), whole.failed_by(*cause)));
+        let statuses = whole.statuses.iter().map(|(status, count)| (format!("status_{status}"), *count));
+        let failures = failures.chain(statuses).chain([("bad_handshake".to_owned(), whole.bad_handshakes)]);
+        page.by("failures_total", "Connections that became no WebSocket.", "cause", failures);
+        let endings = Ending::ALL.iter().map(|ending| (ending.key(), whole.ended_by(*ending)));
+        page.by("websockets_ended_total", "Open WebSockets that ended.", "by", endings);
+        page.one("messages_sent_total", Kind::Counter, "Messages sent.", whole.sent);
+        page.one("messages_delivered_total", Kind::Counter, "Messages that reached a receiver.", whole.delivered);
+        page.one("messages_lost_total", Kind::Counter, "Deliveries that did not come.", whole.lost);
+        page.one("pings_total", Kind::Counter, "Pings sent.", whole.pings);
+        page.one("pongs_total", Kind::Counter, "Pongs to them.", whole.pongs);
+        page.one("received_bytes_total", Kind::Counter, "Bytes received.", whole.bytes_received);
+        page.one("sent_bytes_total", Kind::Counter, "Bytes sent.", whole.bytes_sent);
+        page.times(
+            "handshake_seconds",
+            "From due to 101; quantiles of the last interval.",
+            &now.handshake,
+            &whole.handshake,
+        );
+        page.times("pong_seconds", "From due to pong; quantiles of the last interval.", &now.pong, &whole.pong);
+        page.times("delivery_seconds", "From due to each delivery, likewise.", &now.delivery, &whole.delivery);
+        let (lag, own) = ([&now.lag, &whole.lag], [&now.lag_own, &whole.lag_own]);
+        page.generator(lag, own, whole.spent, interval.processors);
+    }
+
+    fn picture(&self, interval: &Interval<Record>, whole: &Record, threads: usize) -> Picture {
+        let now = &interval.record;
+        let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let rate = |name: &'static str, last: u64, all: u64| {
+            let last = (last as f64 / seconds) as u64;
+            Cell::of(name, last, grouped(last), grouped(all))
+        };
+        let mut cells = vec![
+            Cell::heading(""),
+            Cell::of("open", now.open, grouped(now.open), String::new()),
+            rate("opened/s", now.established, whole.established),
+            rate("failed/s", now.failed(), whole.failed()),
+            rate("cut off/s", now.losses(), whole.losses()),
+        ];
+        if self.rate > 0.0 {
+            cells.push(rate("sent/s", now.sent, whole.sent));
+            cells.push(rate("delivered/s", now.delivered, whole.delivered));
+        }
+        cells.push(Cell::heading("from due"));
+        cells.push(Cell::time("opening p50", 0.5, &now.handshake, &whole.handshake));
+        cells.push(Cell::time("opening p99", 0.99, &now.handshake, &whole.handshake));
+        if self.heartbeat.is_some() {
+            cells.push(Cell::time("pong p99", 0.99, &now.pong, &whole.pong));
+        }
+        if self.rate > 0.0 {
+            cells.push(Cell::time("delivery p50", 0.5, &now.delivery, &whole.delivery));
+            cells.push(Cell::time("delivery p99", 0.99, &now.delivery, &whole.delivery));
+            cells.push(Cell::time("delivery max", 1.0, &now.delivery, &whole.delivery));
+        }
+        let elapsed = interval.begun + interval.length;
+        let planned = self.ramp_time().saturating_add(self.hold);
+        Picture {
+            progress: format!(
+                "{:.1} s of {:.1} s, {} of {} begun",
+                elapsed.as_secs_f64(),
+                planned.as_secs_f64(),
+                grouped(whole.begun - whole.again.min(whole.begun)),
+                grouped(self.connections as u64)
+            ),
+            cells,
+            failures: failures(whole),
+            lag_ns: whole.lag.quantile_ns(0.99),
+            lag_own_ns: whole.lag_own.quantile_ns(0.99),
+            busy_share: now.spent.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
+        }
+    }
+}
+
+/// What kept connections from being opened, and what ended open ones that the load did not end.
+fn failures(whole: &Record) -> Vec<(u64, &'static str)> {
+    let causes = Cause::ALL.iter().map(|cause| (whole.failed_by(*cause), cause.text()));
+    let refused = [
+        (whole.refused(), "the handshake was answered with another status than 101"),
+        (whole.bad_handshakes, "101, but no answer to a WebSocket handshake"),
+    ];
+    let losses = Ending::ALL.iter().filter(|ending| ending.is_loss());
+    causes.chain(refused).chain(losses.map(|ending| (whole.ended_by(*ending), ending.text()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_the_same_lines_each_time_and_says_what_failed() {
+        let options = Options {
+            rate: 5.0,
+            heartbeat: Some(Duration::from_secs(1)),
+            ..Options::new(crate::websocket::parse_url("ws://a:81/b").unwrap())
+        };
+        let mut record =
+            Record { begun: 12, again: 2, established: 8, open: 7, bad_handshakes: 3, ..Record::default() };
+        record.endings[Ending::Reset as usize] = 1;
+        record.endings[Ending::Done as usize] = 4;
+        let (begun, length, processors) = (Duration::ZERO, Duration::from_secs(2), crate::Ticks::default());
+        let interval = Interval { number: 0, begun, length, processors, record };
+        let picture = options.picture(&interval, &interval.record, 1);
+        assert_eq!(picture.progress, "2.0 s of 10.1 s, 10 of 100 begun");
+        let failed: Vec<_> = picture.failures.iter().filter(|(count, _)| *count > 0).collect();
+        assert_eq!(failed.len(), 2, "what the load ended itself is no failure: {failed:?}");
+        let nothing = Interval { record: Record::default(), ..interval };
+        assert_eq!(options.picture(&nothing, &Record::default(), 1).cells.len(), picture.cells.len());
+        assert_eq!(options.head(), "ws://a:81/b  100 connections, 1000/s");
+    }
+}

@@ -1,0 +1,210 @@
+//! `holdfast load compare A.json B.json`: two runs side by side, each difference with the interval that it lies in. The
+//! intervals of the runs (their seconds) are the samples; they stand in no order of pairs, so both sides are drawn apart.
+
+use super::figures::FORMAT;
+use super::files::read_at_most;
+use super::http::json::{File, IntervalFigures};
+use super::units::time;
+use super::websocket;
+use super::websocket::json::PROTOCOL;
+use crate::Sparse;
+use serde::Deserialize;
+use stats::bootstrap::{RESAMPLES, Resampling, two_sample_interval};
+use stats::mann_whitney::mann_whitney;
+use stats::summary::median;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Intervals of a run below which nothing is said about chance.
+const INTERVALS_MIN: usize = 6;
+/// Largest file that is read: the histograms of a thousand intervals have some megabytes.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// In what share of comparisons an interval should hold the true ratio.
+const CONFIDENCE: f64 = 0.95;
+
+/// Compares two runs by their files of figures: the first with the second. The error names the file that cannot be read.
+pub fn compare(first: &Path, second: &Path) -> Result<String, String> {
+    Ok(render(&read(first)?, &read(second)?))
+}
+
+/// What is compared of a run.
+#[derive(Debug)]
+struct Run {
+    /// What it was, in a line.
+    head: String,
+    /// Runs of two kinds have no quantity in common.
+    kind: String,
+    /// Errors of all that was tried, in percent.
+    errors: f64,
+    /// Each figure with its value in every interval but the first and the last that has one.
+    figures: Vec<(&'static str, Unit, Vec<f64>)>,
+    intervals: usize,
+}
+
+/// How a figure is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Count,
+    /// Nanoseconds.
+    Time,
+}
+
+fn read(path: &Path) -> Result<Run, String> {
+    let name = path.display();
+    let bytes = read_at_most(path, FILE_BYTES_MAX)?;
+    let no_run = |error: serde_json::Error| format!("{name} holds no run: {error}");
+    let about: About = serde_json::from_slice(&bytes).map_err(no_run)?;
+    if about.format != FORMAT {
+        return Err(format!("{name} has format {}, and this program reads {FORMAT}", about.format));
+    }
+    match about.protocol.as_deref() {
+        Some(PROTOCOL) => serde_json::from_slice(&bytes).map(|file: websocket::json::Kept| websockets(path, &file)),
+        _ => serde_json::from_slice(&bytes).map(|file: File| http(path, &file)),
+    }
+    .map_err(no_run)
+}
+
+/// What tells the forms apart.
+#[derive(Debug, Deserialize)]
+struct About {
+    format: u32,
+    protocol: Option<String>,
+}
+
+fn void(reasons: &[String]) -> &'static str {
+    if reasons.is_empty() { "" } else { ", VOID" }
+}
+
+fn http(path: &Path, file: &File) -> Run {
+    let intervals = inner(&file.intervals);
+    let of = |value: &dyn Fn(&IntervalFigures) -> f64| intervals.iter().map(|interval| value(interval)).collect();
+    let time = |quantile: f64| of(&|interval| interval.latency.quantile(quantile) as f64);
+    let rate = of(&|interval| interval.responses as f64 / interval.length_s.max(f64::MIN_POSITIVE));
+    Run {
+        head: format!(
+            "{}: {} loop, {} connections, {:.1} s, {} responses, {} errors{}",
+            path.display(),
+            file.r#loop,
+            file.connections,
+            file.elapsed_s,
+            file.responses,
+            file.errors,
+            void(&file.void)
+        ),
+        kind: format!("a load in {} loop", file.r#loop),
+        errors: percent(file.errors, file.responses + file.failed),
+        figures: vec![
+            ("responses/s", Unit::Count, rate),
+            ("p50", Unit::Time, time(0.5)),
+            ("p90", Unit::Time, time(0.9)),
+            ("p99", Unit::Time, time(0.99)),
+            ("max", Unit::Time, time(1.0)),
+        ],
+        intervals: intervals.len(),
+    }
+}
+
+fn websockets(path: &Path, file: &websocket::json::Kept) -> Run {
+    let intervals = inner(&file.intervals);
+    let rate = |count: fn(&websocket::json::IntervalFigures) -> u64| {
+        let rate = |interval: &&websocket::json::IntervalFigures| {
+            count(interval) as f64 / interval.length_s.max(f64::MIN_POSITIVE)
+        };
+        (Unit::Count, intervals.iter().map(rate).collect())
+    };
+    // Where nothing was opened, pinged or delivered, there is no time for it.
+    let time = |times: fn(&websocket::json::IntervalFigures) -> &Sparse, quantile: f64| {
+        let all = intervals.iter().map(|interval| times(interval)).filter(|times| times.count() > 0);
+        (Unit::Time, all.map(|times| times.quantile(quantile) as f64).collect())
+    };
+    let open = (Unit::Count, intervals.iter().map(|interval| interval.open as f64).collect());
+    let figures = [
+        ("open", open),
+        ("opened/s", rate(|interval| interval.established)),
+        ("delivered/s", rate(|interval| interval.delivered)),
+        ("handshake p50", time(|interval| &interval.handshake, 0.5)),
+        ("handshake p99", time(|interval| &interval.handshake, 0.99)),
+        ("pong p99", time(|interval| &interval.pong, 0.99)),
+        ("delivery p50", time(|interval| &interval.delivery, 0.5)),
+        ("delivery p99", time(|interval| &interval.delivery, 0.99)),
+        ("delivery max", time(|interval| &interval.delivery, 1.0)),
+    ];
+    Run {
+        head: format!(
+            "{}: {} WebSockets, {:.1} s, {} established, {} failed, {} lost{}",
+            path.display(),
+            file.connections,
+            file.elapsed_s,
+            file.established,
+            file.failed,
+            file.losses,
+            void(&file.void)
+        ),
+        kind: "a load of WebSockets".to_owned(),
+        errors: percent(file.failed + file.losses, file.begun),
+        figures: figures.into_iter().map(|(name, (unit, values))| (name, unit, values)).collect(),
+        intervals: intervals.len(),
+    }
+}
+
+fn percent(count: u64, of: u64) -> f64 {
+    count as f64 / of.max(1) as f64 * 100.0
+}
+
+fn render(first: &Run, second: &Run) -> String {
+    let mut text = format!("A  {}\nB  {}\n", first.head, second.head);
+    if first.kind != second.kind {
+        let _ = writeln!(
+            text,
+            "\nOne is {} and one {}: their figures are not the same quantities.",
+            first.kind, second.kind
+        );
+    }
+    let _ = writeln!(text, "\n{:<13} {:>12} {:>12} {:>8}  95 % interval of B/A", "median", "A", "B", "B/A");
+    for (name, unit, ours) in &first.figures {
+        if let Some((_, _, theirs)) = second.figures.iter().find(|(other, ..)| other == name) {
+            line(&mut text, name, *unit == Unit::Time, ours, theirs);
+        }
+    }
+    let _ = writeln!(text, "{:<13} {:>10.3} % {:>10.3} %", "errors", first.errors, second.errors);
+    let _ = writeln!(text, "\n{} and {} intervals were compared.", first.intervals, second.intervals);
+    if first.intervals < INTERVALS_MIN || second.intervals < INTERVALS_MIN {
+        let _ =
+            writeln!(text, "That is too few to tell a difference from chance: {INTERVALS_MIN} are needed at least.");
+    }
+    text
+}
+
+/// All intervals but the first and the last.
+fn inner<T>(intervals: &[T]) -> Vec<&T> {
+    intervals.iter().skip(1).take(intervals.len().saturating_sub(2)).collect()
+}
+
+fn line(text: &mut String, name: &str, is_time: bool, first: &[f64], second: &[f64]) {
+    let (Some(a), Some(b)) = (median(first), median(second)) else {
+        let _ = writeln!(text, "{name:<13} {:>12} {:>12}", "-", "-");
+        return;
+    };
+    let show = |value: f64| if is_time { time(value) } else { format!("{value:.1}") };
+    let ratio = |first: &[f64], second: &[f64]| Some(median(second)? / median(first).filter(|value| *value > 0.0)?);
+    let _ = write!(text, "{name:<13} {:>12} {:>12}", show(a), show(b));
+    let Some(found) = ratio(first, second) else {
+        text.push('\n');
+        return;
+    };
+    let _ = write!(text, " {found:>8.3}");
+    if first.len() >= INTERVALS_MIN && second.len() >= INTERVALS_MIN {
+        let random = &mut stats::Random::from_seed(1);
+        let resampling = Resampling { confidence: CONFIDENCE, resamples: RESAMPLES, random };
+        let interval = two_sample_interval(first, second, resampling, ratio);
+        if let (Some(interval), Some(test)) = (interval, mann_whitney(first, second)) {
+            let verdict = match (interval.contains(1.0), test.p <= 1.0 - CONFIDENCE) {
+                (false, true) if found > 1.0 => "B is higher",
+                (false, true) => "B is lower",
+                _ => "no difference shown",
+            };
+            let _ = write!(text, "  {:.3} to {:.3}, p {:.3}: {verdict}", interval.low, interval.high, test.p);
+        }
+    }
+    text.push('\n');
+}

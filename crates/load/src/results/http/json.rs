@@ -1,0 +1,197 @@
+//! The results of a run as data: what `--json` writes and `compare` reads. Latencies are nanoseconds; histograms are complete,
+//! as pairs of value and count, so that files can be merged and compared without loss.
+
+use super::Results;
+use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
+use crate::{Cause, Pace, Row, Sparse, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A file of results.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct File {
+    pub(crate) format: u32,
+    pub(crate) holdfast: String,
+    /// `open` or `closed`.
+    pub(crate) r#loop: String,
+    pub(crate) connections: usize,
+    pub(crate) threads: usize,
+    #[serde(default = "one")]
+    pub(crate) processes: usize,
+    /// The limit that would bind first, as it was known before the start.
+    #[serde(default)]
+    pub(crate) first_limit: Option<Limit>,
+    pub(crate) elapsed_s: f64,
+    pub(crate) stopped: bool,
+    pub(crate) requests: u64,
+    pub(crate) responses: u64,
+    pub(crate) errors: u64,
+    pub(crate) failed: u64,
+    pub(crate) reused: u64,
+    pub(crate) rate: f64,
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) connections_opened: u64,
+    pub(crate) connections_established: u64,
+    pub(crate) closed_by_target: u64,
+    pub(crate) closed_by_load: u64,
+    pub(crate) cut_off: u64,
+    pub(crate) waiting_max: u64,
+    pub(crate) generator_cpu_s: f64,
+    pub(crate) generator_busy_share: f64,
+    /// Share of the time that the thread which waited most waited for a processor; none where the kernel does not tell.
+    #[serde(default)]
+    pub(crate) generator_waited_share: Option<f64>,
+    /// Share of the processors' time that the host took away.
+    #[serde(default)]
+    pub(crate) host_stolen_share: Option<f64>,
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) failures: BTreeMap<String, u64>,
+    /// Open loop: from the intended time. Closed loop: raw.
+    pub(crate) latency: Latency,
+    /// Closed loop only: corrected for what was not sent meanwhile.
+    pub(crate) latency_corrected: Option<Latency>,
+    /// Open loop only: from sending.
+    pub(crate) service: Option<Latency>,
+    pub(crate) connect: Latency,
+    pub(crate) lag: Latency,
+    /// The part of the lag in which the generator itself ran.
+    #[serde(default)]
+    pub(crate) lag_own: Option<Latency>,
+    /// How long the turns of its loops took.
+    #[serde(default)]
+    pub(crate) turn: Option<Latency>,
+    pub(crate) targets: Vec<TargetFigures>,
+    pub(crate) intervals: Vec<IntervalFigures>,
+    /// What the kernel said of the sockets towards the targets.
+    #[serde(default)]
+    pub(crate) sockets: Option<SocketFigures>,
+    pub(crate) void: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) verdicts: Vec<VerdictFigures>,
+}
+
+/// Files that were written before there could be several.
+fn one() -> usize {
+    1
+}
+
+/// One URL.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct TargetFigures {
+    pub(crate) method: String,
+    pub(crate) url: String,
+    pub(crate) address: String,
+    pub(crate) weight: u32,
+    pub(crate) requests: u64,
+    pub(crate) responses: u64,
+    pub(crate) errors: u64,
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) latency: Latency,
+}
+
+/// One row over time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct IntervalFigures {
+    pub(crate) begun_s: f64,
+    pub(crate) length_s: f64,
+    pub(crate) requests: u64,
+    pub(crate) responses: u64,
+    pub(crate) errors: u64,
+    pub(crate) opened: u64,
+    pub(crate) latency: Sparse,
+}
+
+/// One threshold.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct VerdictFigures {
+    pub(crate) expected: String,
+    pub(crate) measured: String,
+    pub(crate) met: bool,
+}
+
+impl Results<'_> {
+    pub(super) fn file(&self) -> File {
+        let summary = self.summary;
+        let (record, whole) = (&summary.record, summary.record.whole());
+        let open = matches!(summary.options.pace, Pace::Open { .. });
+        let failures = Cause::ALL.iter().filter(|cause| whole.failed_by(**cause) > 0);
+        File {
+            format: FORMAT,
+            holdfast: env!("CARGO_PKG_VERSION").to_owned(),
+            r#loop: if open { "open" } else { "closed" }.to_owned(),
+            connections: summary.options.connections,
+            threads: summary.threads,
+            processes: summary.processes,
+            first_limit: summary.plan.scarcest().map(Limit::from),
+            elapsed_s: summary.elapsed.as_secs_f64(),
+            stopped: summary.stopped,
+            requests: whole.begun,
+            responses: whole.responses,
+            errors: whole.errors(),
+            failed: whole.failed(),
+            reused: whole.reused,
+            rate: summary.rate(),
+            bytes_received: whole.bytes_received,
+            bytes_sent: whole.bytes_sent,
+            connections_opened: record.opened,
+            connections_established: record.established,
+            closed_by_target: record.closed_by_target,
+            closed_by_load: record.closed_by_load,
+            cut_off: record.cut_off,
+            waiting_max: record.waiting_max,
+            generator_cpu_s: record.spent.cpu_ns as f64 / 1e9,
+            generator_busy_share: self.health.busy_share,
+            generator_waited_share: self.health.machine.waited_share,
+            host_stolen_share: self.health.machine.stolen_share,
+            statuses: whole.statuses.iter().copied().collect(),
+            failures: failures.map(|cause| (cause.key().to_owned(), whole.failed_by(*cause))).collect(),
+            latency: Latency::from(&whole.latency),
+            latency_corrected: (!open).then(|| Latency::from(&summary.corrected())),
+            service: open.then(|| Latency::from(&record.service)),
+            connect: Latency::from(&record.connect),
+            lag: Latency::from(&record.lag),
+            lag_own: Some(Latency::from(&record.lag_own)),
+            turn: Some(Latency::from(&record.turn)),
+            targets: self.targets(),
+            intervals: self.rows.iter().map(interval).collect(),
+            sockets: self.sockets.map(SocketFigures::from),
+            void: self.health.void.clone(),
+            notes: self.health.notes.clone(),
+            verdicts: self.verdicts.iter().map(verdict).collect(),
+        }
+    }
+
+    fn targets(&self) -> Vec<TargetFigures> {
+        let summary = self.summary;
+        let tallies = summary.options.targets.iter().zip(&summary.addresses).zip(&summary.record.targets);
+        let figures = tallies.map(|((target, address), tally)| TargetFigures {
+            method: target.method.clone(),
+            url: target.url.to_string(),
+            address: address.to_string(),
+            weight: target.weight,
+            requests: tally.begun,
+            responses: tally.responses,
+            errors: tally.errors(),
+            statuses: tally.statuses.iter().copied().collect(),
+            latency: Latency::from(&tally.latency),
+        });
+        figures.collect()
+    }
+}
+
+fn interval(row: &Row) -> IntervalFigures {
+    IntervalFigures {
+        begun_s: row.begun.as_secs_f64(),
+        length_s: row.length.as_secs_f64(),
+        requests: row.begun_requests,
+        responses: row.responses,
+        errors: row.errors,
+        opened: row.opened,
+        latency: row.latency.clone(),
+    }
+}
+
+fn verdict(verdict: &Verdict) -> VerdictFigures {
+    VerdictFigures { expected: verdict.expected.clone(), measured: verdict.measured.clone(), met: verdict.met }
+}

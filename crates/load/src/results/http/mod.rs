@@ -1,0 +1,82 @@
+//! The results of a load over HTTP: as data, as a table of intervals, as a page, and as text in several styles.
+
+pub(crate) mod json;
+mod page;
+pub(crate) mod style;
+
+pub use style::Style;
+
+use super::Reports;
+use super::table;
+use super::units::NS_PER_MS;
+use crate::drive::sockets::{Sockets, account::Looks};
+use crate::{Health, Latencies, Row, Sparse, Summary, Verdict};
+use report::Document;
+
+/// Everything that is known after a run.
+#[derive(Debug)]
+pub struct Results<'a> {
+    /// What the run did.
+    pub summary: &'a Summary,
+    /// The generator's own condition.
+    pub health: &'a Health,
+    /// Of the thresholds, in their order.
+    pub verdicts: &'a [Verdict],
+    /// The run over time.
+    pub rows: &'a [Row],
+    /// What the kernel said of the sockets; none if it was not asked.
+    pub sockets: Option<&'a Sockets>,
+}
+
+impl Reports for Results<'_> {
+    fn json(&self) -> String {
+        let mut text =
+            serde_json::to_string(&self.file()).expect("maps with text keys, numbers and strings are always JSON");
+        text.push('\n');
+        text
+    }
+
+    fn csv(&self) -> String {
+        csv(self.rows, self.sockets.map(|sockets| &sockets.looks))
+    }
+
+    fn page(&self) -> Document {
+        page::document(self)
+    }
+
+    fn spectrum(&self) -> Latencies {
+        self.summary.record.whole().latency
+    }
+}
+
+/// One line per interval: times in seconds, latencies in milliseconds.
+fn csv(rows: &[Row], looks: Option<&Looks>) -> String {
+    let columns = "begun_s,length_s,requests,responses,errors,rate,bytes_received,connections_opened,waiting_max,\
+                   p50_ms,p90_ms,p99_ms,p999_ms,max_ms,lag_p99_ms,lag_own_p99_ms";
+    table::csv(columns, looks, rows.iter().map(|row| (row.begun + row.length, line(row))))
+}
+
+fn line(row: &Row) -> String {
+    let ms_of = |times: &Sparse, quantile: f64| times.quantile(quantile) as f64 / NS_PER_MS;
+    let ms = |quantile: f64| ms_of(&row.latency, quantile);
+    format!(
+        "{:.3},{:.3},{},{},{},{:.1},{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{}",
+        row.begun.as_secs_f64(),
+        row.length.as_secs_f64(),
+        row.begun_requests,
+        row.responses,
+        row.errors,
+        row.rate(),
+        row.bytes_received,
+        row.opened,
+        row.waiting_max,
+        ms(0.5),
+        ms(0.9),
+        ms(0.99),
+        ms(0.999),
+        ms(1.0),
+        ms_of(&row.lag, 0.99),
+        ms_of(&row.lag_own, 0.99),
+        table::machine_cells(row.spent, row.processors),
+    )
+}

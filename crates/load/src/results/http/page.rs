@@ -1,0 +1,110 @@
+//! The run as a `report::Document`: what `--html` writes. Charts of latency and rate over time, the percentile spectrum,
+//! failures by cause, the generator's own condition.
+
+use super::Results;
+use crate::results::figures::QUANTILES;
+use crate::results::sections::{Condition, TICKS_PER_HALF, generator, tcp, thresholds};
+use crate::{Cause, Latencies, Row};
+use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
+
+/// The document of a run.
+pub(crate) fn document(results: &Results<'_>) -> Document {
+    let summary = results.summary;
+    let made_by = concat!("holdfast load ", env!("CARGO_PKG_VERSION"));
+    let target = summary.options.targets.first().map_or_else(String::new, |target| target.url.to_string());
+    let pace = if summary.options.pace.is_open() { "open loop" } else { "closed loop" };
+    let mut document = Document::new(&format!("Load of {target}"), made_by)
+        .fact("load", pace)
+        .fact("connections", summary.options.connections.to_string())
+        .fact("threads", summary.threads.to_string())
+        .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()));
+    document = document.section(result(results)).section(over_time(results.rows));
+    if let Some(sockets) = results.sockets {
+        document = document.section(tcp(sockets));
+    }
+    if !results.verdicts.is_empty() {
+        document = document.section(thresholds(results.verdicts, !results.health.void.is_empty()));
+    }
+    let (record, health) = (&summary.record, results.health);
+    let condition = Condition {
+        lag: &record.lag,
+        own: &record.lag_own,
+        busy_share: health.busy_share,
+        machine: health.machine.to_string(),
+        void: &health.void,
+        notes: &health.notes,
+    };
+    document.section(generator(&condition))
+}
+
+fn result(results: &Results<'_>) -> Section {
+    let summary = results.summary;
+    let whole = summary.record.whole();
+    let count = |value: u64, unit: &str| Figure::exact(value as f64, Unit::of(unit));
+    let counts = Table::new("Requests", &["what", "how many"])
+        .row(vec!["begun".into(), count(whole.begun, "requests").into()])
+        .row(vec!["answered".into(), count(whole.responses, "responses").into()])
+        .row(vec!["failed".into(), count(whole.failed(), "requests").into()])
+        .row(vec!["rate".into(), Figure::from_events(summary.rate(), whole.responses, Unit::of("responses/s")).into()]);
+    let open = summary.options.pace.is_open();
+    let corrected = summary.corrected();
+    let (second, names) =
+        if open { (&summary.record.service, ["from due", "from sent"]) } else { (&corrected, ["raw", "corrected"]) };
+    let mut section = Section::new("Result").table(counts).table(quantiles(&whole.latency, second, names));
+    let n = format!("n = {} latencies", whole.latency.count());
+    let spectrum = |latencies: &Latencies| latencies.histogram().spectrum(TICKS_PER_HALF);
+    let (share, latency) = (Axis::new("share of requests", Unit::Ratio), Axis::new("latency", Unit::Nanoseconds));
+    section = section.chart(
+        Chart::new("Percentile spectrum", Kind::Spectrum, share, latency, n)
+            .series(Series::spectrum(names[0], &spectrum(&whole.latency)))
+            .series(Series::spectrum(names[1], &spectrum(second))),
+    );
+    let failed: Vec<(&str, f64)> = Cause::ALL
+        .iter()
+        .filter(|cause| whole.failed_by(**cause) > 0)
+        .map(|cause| (cause.key(), whole.failed_by(*cause) as f64))
+        .collect();
+    if !failed.is_empty() {
+        let axis = Axis::new("requests", Unit::of(""));
+        section =
+            section.chart(Chart::bars("Failures by cause", axis, format!("n = {} failures", whole.failed()), &failed));
+    }
+    section
+}
+
+fn quantiles(first: &Latencies, second: &Latencies, names: [&str; 2]) -> Table {
+    let mut table = Table::new("Latency", &["quantile", names[0], names[1]]);
+    for (name, quantile) in QUANTILES {
+        let of = |latencies: &Latencies| {
+            Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds)
+        };
+        table = table.row(vec![name.into(), of(first).into(), of(second).into()]);
+    }
+    table
+}
+
+fn over_time(rows: &[Row]) -> Section {
+    let time = || Axis::new("time", Unit::of("s"));
+    let basis = format!("n = {} intervals", rows.len());
+    let line = |name: &str, value: &dyn Fn(&Row) -> f64| {
+        Series::new(name, rows.iter().map(|row| (row.begun.as_secs_f64(), value(row))))
+    };
+    let latency = Chart::new("Latency", Kind::Lines, time(), Axis::new("latency", Unit::Nanoseconds), basis.clone())
+        .series(line("p50", &|row| row.latency.quantile(0.5) as f64))
+        .series(line("p99", &|row| row.latency.quantile(0.99) as f64))
+        .series(line("max", &|row| row.latency.quantile(1.0) as f64));
+    let rate = Chart::new("Rate", Kind::Lines, time(), Axis::new("rate", Unit::of("1/s")), basis)
+        .series(line("responses", &Row::rate));
+    let mut section = Section::new("Over time").chart(latency).chart(rate);
+    let per_second = |row: &Row, count: u64| count as f64 / row.length.as_secs_f64().max(f64::MIN_POSITIVE);
+    let basis = format!("n = {} intervals", rows.len());
+    let mut errors = Chart::new("Errors", Kind::Lines, time(), Axis::new("rate", Unit::of("1/s")), basis)
+        .series(line("failures and statuses from 400", &|row| per_second(row, row.errors)));
+    for cause in Cause::ALL.iter().filter(|cause| rows.iter().any(|row| row.failed_by(**cause) > 0)) {
+        errors = errors.series(line(cause.key(), &|row| per_second(row, row.failed_by(*cause))));
+    }
+    if rows.iter().any(|row| row.errors > 0) {
+        section = section.chart(errors);
+    }
+    section
+}

@@ -1,0 +1,205 @@
+//! Our own report: what was asked, what came, how long it took in each sense, what failed and why, and whether the generator
+//! was in the way.
+
+use crate::results::http::Results;
+use crate::results::units::{bytes, time};
+use crate::results::words::{lateness, plan_line, tcp, whose};
+use crate::{Cause, Latencies, Pace, Spacing, Tally};
+use report::text::grouped;
+use std::fmt::Write as _;
+
+/// Quantiles shown.
+const QUANTILES: [(&str, f64); 7] =
+    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
+
+pub(crate) fn render(results: &Results<'_>) -> String {
+    let whole = results.summary.record.whole();
+    let mut text = String::new();
+    asked(results, &mut text);
+    came(results, &whole, &mut text);
+    if whole.latency.count() > 0 {
+        latencies(results, &whole, &mut text);
+    }
+    failures(&whole, &mut text);
+    if results.summary.record.targets.len() > 1 {
+        targets(results, &mut text);
+    }
+    if let Some(sockets) = results.sockets {
+        tcp(sockets, &mut text);
+    }
+    generator(results, &mut text);
+    for verdict in results.verdicts {
+        let word = if verdict.met { "met   " } else { "FAILED" };
+        let _ = writeln!(text, "{word}  {}: measured {}", verdict.expected, verdict.measured);
+    }
+    text
+}
+
+fn asked(results: &Results<'_>, text: &mut String) {
+    let options = &results.summary.options;
+    let lead = |index: usize| if index == 0 { "target" } else { "" };
+    for (index, (target, address)) in options.targets.iter().zip(&results.summary.addresses).enumerate().take(10) {
+        let _ = writeln!(text, "{:<11} {} {} ({address})", lead(index), target.method, target.url);
+    }
+    let pace = match &options.pace {
+        Pace::Closed { think } if think.1.is_zero() => "closed loop".to_owned(),
+        Pace::Closed { think } => format!("closed loop, thinking {:?} to {:?}", think.0, think.1),
+        Pace::Open { stages, spacing } => {
+            let word = if *spacing == Spacing::Poisson { ", at random" } else { "" };
+            let rates: Vec<String> = stages
+                .iter()
+                .map(|stage| match stage.from {
+                    from if (from - stage.to).abs() < f64::EPSILON => format!("{from}/s"),
+                    from => format!("{from} to {}/s", stage.to),
+                })
+                .collect();
+            format!("open loop, {}{word}", rates.join(", then "))
+        }
+    };
+    let kept = if options.keepalive { "kept" } else { "one per request" };
+    let depth = if options.pipeline > 1 { format!(", {} in flight on each", options.pipeline) } else { String::new() };
+    let _ = writeln!(
+        text,
+        "load        {pace}; {} connections ({kept}{depth}), {} thread{}{}, {:.2} s{}",
+        grouped(options.connections as u64),
+        results.summary.threads,
+        if results.summary.threads == 1 { "" } else { "s" },
+        if results.summary.processes > 1 {
+            format!(" in {} processes", results.summary.processes)
+        } else {
+            String::new()
+        },
+        results.summary.elapsed.as_secs_f64(),
+        if results.summary.stopped { ", stopped by hand" } else { "" },
+    );
+    let _ = writeln!(text, "{}\n", plan_line(&results.summary.plan));
+}
+
+fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
+    let summary = results.summary;
+    let record = &summary.record;
+    let seconds = summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let _ = writeln!(
+        text,
+        "requests    {} begun, {} answered, {} failed{}",
+        grouped(whole.begun),
+        grouped(whole.responses),
+        grouped(whole.failed()),
+        if record.cut_off > 0 { format!(", {} cut off", grouped(record.cut_off)) } else { String::new() },
+    );
+    let _ = writeln!(
+        text,
+        "rate        {:.1} responses/s; received {}/s, sent {}/s",
+        summary.rate(),
+        bytes(whole.bytes_received as f64 / seconds),
+        bytes(whole.bytes_sent as f64 / seconds)
+    );
+    let mut statuses = whole.statuses.clone();
+    statuses.sort_unstable();
+    let statuses: Vec<String> =
+        statuses.iter().map(|(status, count)| format!("{status}: {}", grouped(*count))).collect();
+    if !statuses.is_empty() {
+        let _ = writeln!(text, "status      {}", statuses.join(", "));
+    }
+    let reused = whole.reused as f64 / (whole.responses.max(1)) as f64 * 100.0;
+    let _ = writeln!(
+        text,
+        "connections {} opened, {} established (p50 {}, p99 {}); {reused:.2} % of the responses on reused ones; \
+         closed first by the target {}, by the load {}",
+        grouped(record.opened),
+        grouped(record.established),
+        time(record.connect.quantile_ns(0.5) as f64),
+        time(record.connect.quantile_ns(0.99) as f64),
+        grouped(record.closed_by_target),
+        grouped(record.closed_by_load),
+    );
+    if record.waiting_max > 0 {
+        let _ = writeln!(
+            text,
+            "in line     at most {} requests waited for a free connection in one thread",
+            grouped(record.waiting_max)
+        );
+    }
+    text.push('\n');
+}
+
+fn latencies(results: &Results<'_>, whole: &Tally, text: &mut String) {
+    let summary = results.summary;
+    let corrected = summary.corrected();
+    let (first, second, note): (&Latencies, &Latencies, String) = if summary.options.pace.is_open() {
+        let note = "from due: from the moment a request was due. from sent: from the moment it was written; what a\n\
+                    closed loop would show.";
+        (&whole.latency, &summary.record.service, note.to_owned())
+    } else {
+        let interval = time(summary.loop_interval_ns() as f64);
+        let note = format!(
+            "raw: from sending. corrected: as if each connection had gone on sending every {interval} (its mean) while it\n\
+             waited. Only --rate measures that."
+        );
+        (&whole.latency, &corrected, note)
+    };
+    let heads = if summary.options.pace.is_open() { ["from due", "from sent"] } else { ["raw", "corrected"] };
+    let _ = writeln!(text, "latency     {:>12} {:>12}", heads[0], heads[1]);
+    let mut row = |name: &str, of: &dyn Fn(&Latencies) -> f64| {
+        let _ = writeln!(text, "  {name:<9} {:>12} {:>12}", time(of(first)), time(of(second)));
+    };
+    row("mean", &Latencies::mean_ns);
+    for (name, quantile) in QUANTILES {
+        row(name, &|latencies| latencies.quantile_ns(quantile) as f64);
+    }
+    let _ = writeln!(text, "  {:<9} {:>12} {:>12}", "count", grouped(first.count()), grouped(second.count()));
+    for line in note.lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    text.push('\n');
+}
+
+fn failures(whole: &Tally, text: &mut String) {
+    for cause in Cause::ALL.iter().filter(|cause| whole.failed_by(**cause) > 0) {
+        let _ = writeln!(text, "failed      {}: {}", grouped(whole.failed_by(*cause)), cause.text());
+    }
+    if whole.failed() > 0 {
+        text.push('\n');
+    }
+}
+
+/// The table of targets shows so many.
+const TARGETS_SHOWN: usize = 50;
+
+fn targets(results: &Results<'_>, text: &mut String) {
+    let summary = results.summary;
+    let _ = writeln!(text, "{:>12} {:>8} {:>10} {:>10} {:>10}  target", "responses", "errors", "p50", "p99", "max");
+    for (target, tally) in summary.options.targets.iter().zip(&summary.record.targets).take(TARGETS_SHOWN) {
+        let _ = writeln!(
+            text,
+            "{:>12} {:>8} {:>10} {:>10} {:>10}  {} {}",
+            grouped(tally.responses),
+            grouped(tally.errors()),
+            time(tally.latency.quantile_ns(0.5) as f64),
+            time(tally.latency.quantile_ns(0.99) as f64),
+            time(tally.latency.max_ns() as f64),
+            target.method,
+            target.url,
+        );
+    }
+    text.push('\n');
+}
+
+fn generator(results: &Results<'_>, text: &mut String) {
+    let (summary, health) = (results.summary, results.health);
+    let record = &summary.record;
+    let cpu_us = record.spent.cpu_ns as f64 / 1e3 / (record.whole().responses.max(1)) as f64;
+    let _ = writeln!(
+        text,
+        "generator   late by {}; {cpu_us:.2} us CPU per response; busiest thread {:.0} %",
+        lateness(&record.lag),
+        health.busy_share * 100.0,
+    );
+    whose(&record.lag_own, &record.turn, health.machine, text);
+    for note in &health.notes {
+        let _ = writeln!(text, "note        {note}");
+    }
+    for reason in &health.void {
+        let _ = writeln!(text, "VOID        {reason}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Sections that the page of every load has, whatever it speaks: sockets, thresholds, the generator's own condition.
+
+use crate::drive::sockets::Sockets;
+use crate::drive::sockets::account::Look;
+use crate::{Latencies, Verdict};
+use report::{Axis, Chart, Figure, Kind, Section, Series, Severity, Table, Unit};
+
+/// Points of the spectrum per halving of what is left to 100 %.
+pub(crate) const TICKS_PER_HALF: u32 = 5;
+
+/// The sockets towards the targets: states over time, who closed first, and what did not move.
+pub(crate) fn tcp(sockets: &Sockets) -> Section {
+    let looks = &sockets.looks;
+    let kept = looks.kept();
+    let basis = format!("n = {} looks, {}", kept.len(), sockets.source);
+    // The title says what is counted; beside each mark it would not fit on a phone.
+    let axes = |what: &str| (Axis::new("time", Unit::of("s")), Axis::new(what, Unit::of("")));
+    let line = |name: &str, value: &dyn Fn(&Look) -> u64| {
+        Series::new(name, kept.iter().map(|look| (look.at.as_secs_f64(), value(look) as f64)))
+    };
+    let (x, y) = axes("sockets");
+    let mut states = Chart::new("Sockets by state", Kind::Stacked, x, y, basis.clone());
+    for (state, _) in looks.most().present() {
+        states = states.series(line(state.name(), &|look| look.states.of(state)));
+    }
+    let (x, y) = axes("sockets");
+    let stuck = Chart::new("Sockets that do not move", Kind::Lines, x, y, basis.clone())
+        .series(line("the target's window is zero", &|look| look.window_zero))
+        .series(line("sends again without an answer", &|look| look.no_answer))
+        .series(line("not read by the load", &|look| look.unread));
+    let (x, y) = axes("segments");
+    let again = Chart::new("Segments sent again since the start", Kind::Lines, x, y, basis)
+        .series(line("all sockets", &|look| look.sent_again));
+    let mut section = Section::new("TCP").chart(states);
+    if let Some(after) = looks.after() {
+        let count = |value: u64| Figure::exact(value as f64, Unit::of("connections")).into();
+        let table = Table::new("Who closed first", &["side", "connections"])
+            .row(vec!["the target".into(), count(after.closes.peer)])
+            .row(vec!["the load".into(), count(after.closes.this_side)])
+            .row(vec!["unknown: a reset leaves no trace of who began".into(), count(after.closes.unknown)]);
+        section = section.table(table);
+    }
+    section = section.chart(stuck).chart(again);
+    sockets.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
+}
+
+/// The thresholds; a run that is void holds none.
+pub(crate) fn thresholds(verdicts: &[Verdict], is_void: bool) -> Section {
+    verdicts.iter().fold(Section::new("Thresholds"), |section, verdict| {
+        let outcome = match verdict.met {
+            _ if is_void => report::Outcome::Void,
+            true => report::Outcome::Holds,
+            false => report::Outcome::Fails,
+        };
+        section.verdict(report::Verdict {
+            claim: verdict.expected.clone(),
+            outcome,
+            reason: format!("measured {}", verdict.measured),
+            evidence: Vec::new(),
+        })
+    })
+}
+
+/// The generator's own condition.
+pub(crate) struct Condition<'a> {
+    pub(crate) lag: &'a Latencies,
+    /// The part of it that its own work was the cause of.
+    pub(crate) own: &'a Latencies,
+    pub(crate) busy_share: f64,
+    /// What the machine had to do with it, in words.
+    pub(crate) machine: String,
+    pub(crate) void: &'a [String],
+    pub(crate) notes: &'a [String],
+}
+
+/// How late the generator was itself, whose that was, and what it says of the run.
+pub(crate) fn generator(condition: &Condition<'_>) -> Section {
+    let Condition { lag, own, busy_share, machine, void, notes } = condition;
+    let figure = |latencies: &Latencies, quantile: f64| {
+        Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds).into()
+    };
+    let mut table = Table::new("How late it was itself", &["quantile", "lag", "by its own work"]);
+    for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
+        table = table.row(vec![name.into(), figure(lag, quantile), figure(own, quantile)]);
+    }
+    let busy = Figure::exact(busy_share * 100.0, Unit::Percent);
+    let busy =
+        Table::new("Its threads", &["what", "share"]).row(vec!["busiest thread, of its time".into(), busy.into()]);
+    let mut section = Section::new("The generator").table(table).table(busy);
+    if !machine.is_empty() {
+        section = section.note(Severity::Note, format!("The machine: {machine}"));
+    }
+    let section = void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
+    notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
+}

@@ -1,0 +1,215 @@
+//! The results of a load of WebSockets as data: what `--json` writes. Times are nanoseconds, histograms complete.
+
+use super::Results;
+use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
+use crate::websocket::{Ending, Memory, Row};
+use crate::{Cause, Sparse, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Tells this form from that of an HTTP load.
+pub(crate) const PROTOCOL: &str = "websocket";
+
+#[derive(Debug, Serialize)]
+struct File<'a> {
+    format: u32,
+    holdfast: &'a str,
+    /// [`PROTOCOL`].
+    protocol: &'a str,
+    target: String,
+    address: String,
+    connections: usize,
+    threads: usize,
+    processes: usize,
+    /// The limit that would bind first, as it was known before the start.
+    first_limit: Option<Limit>,
+    elapsed_s: f64,
+    stopped: bool,
+    begun: u64,
+    begun_again: u64,
+    established: u64,
+    failed: u64,
+    failures: BTreeMap<&'a str, u64>,
+    statuses: &'a BTreeMap<u16, u64>,
+    bad_handshakes: u64,
+    open_max: u64,
+    endings: BTreeMap<&'a str, u64>,
+    losses: u64,
+    close_codes: &'a BTreeMap<u16, u64>,
+    stalled: u64,
+    stalled_ended: u64,
+    /// `null` without a storm, or without recovery.
+    recovered_s: Option<f64>,
+    pings: u64,
+    pongs: u64,
+    pings_received: u64,
+    sent: u64,
+    unsent: u64,
+    delivered: u64,
+    expected: u64,
+    lost: u64,
+    surplus: u64,
+    foreign: u64,
+    bytes_received: u64,
+    bytes_sent: u64,
+    memory: MemoryFigures,
+    connect: Latency,
+    handshake: Latency,
+    pong: Latency,
+    delivery: Latency,
+    lag: Latency,
+    /// The part of the lag in which the generator itself ran.
+    lag_own: Latency,
+    /// How long the turns of its loops took.
+    turn: Latency,
+    intervals: Vec<IntervalFigures>,
+    /// What the kernel said of the sockets towards the target.
+    sockets: Option<SocketFigures>,
+    generator_cpu_s: f64,
+    generator_busy_share: f64,
+    generator_waited_share: Option<f64>,
+    host_stolen_share: Option<f64>,
+    void: &'a [String],
+    notes: &'a [String],
+    verdicts: &'a [Verdict],
+}
+
+/// One row over time.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct IntervalFigures {
+    pub(crate) begun_s: f64,
+    pub(crate) length_s: f64,
+    /// At its end.
+    pub(crate) open: u64,
+    pub(crate) begun: u64,
+    pub(crate) established: u64,
+    pub(crate) failed: u64,
+    pub(crate) losses: u64,
+    pub(crate) sent: u64,
+    pub(crate) delivered: u64,
+    pub(crate) lost: u64,
+    pub(crate) handshake: Sparse,
+    pub(crate) pong: Sparse,
+    pub(crate) delivery: Sparse,
+}
+
+impl From<&Row> for IntervalFigures {
+    fn from(row: &Row) -> Self {
+        Self {
+            begun_s: row.begun.as_secs_f64(),
+            length_s: row.length.as_secs_f64(),
+            open: row.open,
+            begun: row.begun_connections,
+            established: row.established,
+            failed: row.failed,
+            losses: row.losses,
+            sent: row.sent,
+            delivered: row.delivered,
+            lost: row.lost,
+            handshake: row.handshake.clone(),
+            pong: row.pong.clone(),
+            delivery: row.delivery.clone(),
+        }
+    }
+}
+
+/// What `load compare` reads of a file.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) connections: usize,
+    pub(crate) elapsed_s: f64,
+    pub(crate) begun: u64,
+    pub(crate) established: u64,
+    pub(crate) failed: u64,
+    pub(crate) losses: u64,
+    pub(crate) void: Vec<String>,
+    pub(crate) intervals: Vec<IntervalFigures>,
+}
+
+#[derive(Debug, Serialize)]
+struct MemoryFigures {
+    before_bytes: u64,
+    held_bytes: u64,
+    connections: u64,
+    bytes_per_connection: Option<f64>,
+}
+
+impl From<&Memory> for MemoryFigures {
+    fn from(memory: &Memory) -> Self {
+        Self {
+            before_bytes: memory.before_bytes,
+            held_bytes: memory.held_bytes,
+            connections: memory.connections,
+            bytes_per_connection: memory.bytes_per_connection(),
+        }
+    }
+}
+
+/// The file, with a line end.
+pub(crate) fn json(results: &Results<'_>) -> String {
+    let summary = results.summary;
+    let record = &summary.record;
+    let failures = Cause::ALL.iter().map(|cause| (cause.key(), record.failed_by(*cause)));
+    let endings = Ending::ALL.iter().map(|ending| (ending.key(), record.ended_by(*ending)));
+    let url = summary.options.url.to_string();
+    let is_recovered = summary.options.storm.is_some() && record.unrecovered == 0;
+    let file = File {
+        format: FORMAT,
+        holdfast: env!("CARGO_PKG_VERSION"),
+        protocol: PROTOCOL,
+        target: format!("ws{}", url.strip_prefix("http").unwrap_or(&url)),
+        address: summary.address.to_string(),
+        connections: summary.options.connections,
+        threads: summary.threads,
+        processes: summary.processes,
+        first_limit: summary.plan.scarcest().map(Limit::from),
+        elapsed_s: summary.elapsed.as_secs_f64(),
+        stopped: summary.stopped,
+        begun: record.begun,
+        begun_again: record.again,
+        established: record.established,
+        failed: record.failed(),
+        failures: failures.filter(|(_, count)| *count > 0).collect(),
+        statuses: &record.statuses,
+        bad_handshakes: record.bad_handshakes,
+        open_max: record.open,
+        endings: endings.filter(|(_, count)| *count > 0).collect(),
+        losses: record.losses(),
+        close_codes: &record.codes,
+        stalled: record.stalled,
+        stalled_ended: record.stalled_ended,
+        recovered_s: is_recovered.then_some(record.recovered_ns as f64 / 1e9),
+        pings: record.pings,
+        pongs: record.pongs,
+        pings_received: record.pings_received,
+        sent: record.sent,
+        unsent: record.unsent,
+        delivered: record.delivered,
+        expected: record.expected,
+        lost: record.lost,
+        surplus: record.surplus,
+        foreign: record.foreign,
+        bytes_received: record.bytes_received,
+        bytes_sent: record.bytes_sent,
+        memory: MemoryFigures::from(&summary.memory),
+        connect: Latency::from(&record.connect),
+        handshake: Latency::from(&record.handshake),
+        pong: Latency::from(&record.pong),
+        delivery: Latency::from(&record.delivery),
+        lag: Latency::from(&record.lag),
+        lag_own: Latency::from(&record.lag_own),
+        turn: Latency::from(&record.turn),
+        intervals: results.rows.iter().map(IntervalFigures::from).collect(),
+        sockets: results.sockets.map(SocketFigures::from),
+        generator_cpu_s: record.spent.cpu_ns as f64 / 1e9,
+        generator_busy_share: results.health.busy_share,
+        generator_waited_share: results.health.machine.waited_share,
+        host_stolen_share: results.health.machine.stolen_share,
+        void: &results.health.void,
+        notes: &results.health.notes,
+        verdicts: results.verdicts,
+    };
+    let mut text = serde_json::to_string(&file).expect("maps with text keys, numbers and strings are always JSON");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,143 @@
+//! A load of WebSockets as a `report::Document`: what `--html` writes. Connections, times and messages over time, the spectra of all
+//! times, what failed and how open ones ended, TCP states, the generator's own condition.
+
+use super::Results;
+use crate::results::figures::QUANTILES;
+use crate::results::sections::{Condition, TICKS_PER_HALF, generator, tcp, thresholds};
+use crate::websocket::{Ending, Row};
+use crate::{Cause, Latencies};
+use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
+
+/// The document of a run.
+pub(crate) fn document(results: &Results<'_>) -> Document {
+    let summary = results.summary;
+    let made_by = concat!("holdfast load ", env!("CARGO_PKG_VERSION"));
+    let url = summary.options.url.to_string();
+    let mut document = Document::new(&format!("Load of ws{}", url.strip_prefix("http").unwrap_or(&url)), made_by)
+        .fact("connections", summary.options.connections.to_string())
+        .fact("opened at", format!("{}/s", summary.options.ramp))
+        .fact("held for", format!("{:.2} s", summary.options.hold.as_secs_f64()))
+        .fact("threads", summary.threads.to_string())
+        .fact("processes", summary.processes.to_string())
+        .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
+        .section(connections(results))
+        .section(times(results))
+        .section(over_time(results));
+    if let Some(sockets) = results.sockets {
+        document = document.section(tcp(sockets));
+    }
+    if !results.verdicts.is_empty() {
+        document = document.section(thresholds(results.verdicts, !results.health.void.is_empty()));
+    }
+    let health = results.health;
+    let condition = Condition {
+        lag: &summary.record.lag,
+        own: &summary.record.lag_own,
+        busy_share: health.busy_share,
+        machine: health.machine.to_string(),
+        void: &health.void,
+        notes: &health.notes,
+    };
+    document.section(generator(&condition))
+}
+
+fn connections(results: &Results<'_>) -> Section {
+    let record = &results.summary.record;
+    let count =
+        |what: &str, value: u64, unit: &str| vec![what.into(), Figure::exact(value as f64, Unit::of(unit)).into()];
+    let mut table = Table::new("Connections", &["what", "how many"])
+        .row(count("begun", record.begun, "connections"))
+        .row(count("established", record.established, "connections"))
+        .row(count("failed", record.failed(), "connections"))
+        .row(count("open, at most", record.open, "connections"))
+        .row(count("lost while open", record.losses(), "connections"));
+    if record.sent + record.delivered > 0 {
+        table = table
+            .row(count("messages sent", record.sent, "messages"))
+            .row(count("delivered", record.delivered, "messages"))
+            .row(count("expected", record.expected, "messages"))
+            .row(count("lost", record.lost, "messages"));
+    }
+    if let Some(bytes) = results.summary.memory.bytes_per_connection() {
+        let connections = results.summary.memory.connections;
+        let each = Figure::from_events(bytes, connections, Unit::of("bytes"));
+        table = table.row(vec!["user memory of each".into(), each.into()]);
+    }
+    let mut section = Section::new("Result").table(table);
+    let failures = Cause::ALL.iter().map(|cause| (cause.key().to_owned(), record.failed_by(*cause)));
+    let statuses = record.statuses.iter().map(|(status, count)| (format!("status {status}"), *count));
+    let failures = failures.chain(statuses).chain([("bad handshake".to_owned(), record.bad_handshakes)]);
+    section = bars(section, "Why connections became no WebSocket", "failures", failures);
+    let endings = Ending::ALL.iter().map(|ending| (ending.key().to_owned(), record.ended_by(*ending)));
+    bars(section, "How open ones ended", "connections", endings)
+}
+
+/// A bar for each count that is not zero; no chart where there is none.
+fn bars(section: Section, title: &str, unit: &str, counts: impl Iterator<Item = (String, u64)>) -> Section {
+    let counts: Vec<(String, u64)> = counts.filter(|(_, count)| *count > 0).collect();
+    if counts.is_empty() {
+        return section;
+    }
+    let sum: u64 = counts.iter().map(|(_, count)| count).sum();
+    let bars: Vec<(&str, f64)> = counts.iter().map(|(name, count)| (name.as_str(), *count as f64)).collect();
+    section.chart(Chart::bars(title, Axis::new(unit, Unit::of("")), format!("n = {sum} {unit}"), &bars))
+}
+
+/// Everything that was measured at all, side by side.
+fn times(results: &Results<'_>) -> Section {
+    let record = &results.summary.record;
+    let all = [("handshake", &record.handshake), ("pong", &record.pong), ("delivery", &record.delivery)];
+    let measured: Vec<(&str, &Latencies)> = all.into_iter().filter(|(_, times)| times.count() > 0).collect();
+    let section = Section::new("Times");
+    if measured.is_empty() {
+        return section;
+    }
+    let heads: Vec<&str> = ["from due to"].into_iter().chain(measured.iter().map(|(name, _)| *name)).collect();
+    let mut table = Table::new("From when it was due", &heads);
+    for (name, quantile) in QUANTILES {
+        let cells = measured.iter().map(|(_, times)| {
+            Figure::from_events(times.quantile_ns(quantile) as f64, times.count(), Unit::Nanoseconds).into()
+        });
+        table = table.row([name.into()].into_iter().chain(cells).collect());
+    }
+    let counts: Vec<String> = measured.iter().map(|(name, times)| format!("{name} {}", times.count())).collect();
+    let (share, time) = (Axis::new("share", Unit::Ratio), Axis::new("from due", Unit::Nanoseconds));
+    let spectrum = Chart::new("Percentile spectrum", Kind::Spectrum, share, time, format!("n = {}", counts.join(", ")));
+    let spectrum = measured.iter().fold(spectrum, |chart, (name, times)| {
+        chart.series(Series::spectrum(name, &times.histogram().spectrum(TICKS_PER_HALF)))
+    });
+    section.table(table).chart(spectrum)
+}
+
+fn over_time(results: &Results<'_>) -> Section {
+    let rows = results.rows;
+    let record = &results.summary.record;
+    let chart = |title: &str, what: &str, unit: Unit| {
+        let basis = format!("n = {} intervals", rows.len());
+        Chart::new(title, Kind::Lines, Axis::new("time", Unit::of("s")), Axis::new(what, unit), basis)
+    };
+    let line = |name: &str, value: &dyn Fn(&Row) -> f64| {
+        Series::new(name, rows.iter().map(|row| (row.begun.as_secs_f64(), value(row))))
+    };
+    let open = chart("Open connections", "connections", Unit::of("")).series(line("open", &|row| row.open as f64));
+    let rates = chart("Connections that come and go", "rate", Unit::of("1/s"))
+        .series(line("established", &|row| row.per_second(row.established)))
+        .series(line("failed", &|row| row.per_second(row.failed)))
+        .series(line("lost", &|row| row.per_second(row.losses)));
+    let mut latency = chart("Times over time", "p99 from due", Unit::Nanoseconds)
+        .series(line("handshake", &|row| row.handshake.quantile(0.99) as f64));
+    if record.pong.count() > 0 {
+        latency = latency.series(line("pong", &|row| row.pong.quantile(0.99) as f64));
+    }
+    if record.delivery.count() > 0 {
+        latency = latency.series(line("delivery", &|row| row.delivery.quantile(0.99) as f64));
+    }
+    let section = Section::new("Over time").chart(open).chart(rates).chart(latency);
+    if record.sent + record.delivered == 0 {
+        return section;
+    }
+    let messages = chart("Messages", "rate", Unit::of("1/s"))
+        .series(line("sent", &|row| row.per_second(row.sent)))
+        .series(line("delivered", &|row| row.per_second(row.delivered)));
+    section.chart(messages)
+}

@@ -1,0 +1,219 @@
+//! The report of a load of WebSockets, as text.
+
+use super::Results;
+use crate::results::units::{bytes, time};
+use crate::results::words::{lateness, plan_line, tcp, whose};
+use crate::websocket::{Ending, Record};
+use crate::{Cause, Latencies};
+use report::text::grouped;
+use std::fmt::Write as _;
+use websocket::CloseCode;
+
+/// Rows of the table of times.
+const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
+/// The report, with its last line end.
+pub(crate) fn render(results: &Results<'_>) -> String {
+    let mut text = String::new();
+    asked(results, &mut text);
+    connections(results, &mut text);
+    messages(results, &mut text);
+    times(&results.summary.record, &mut text);
+    if let Some(sockets) = results.sockets {
+        tcp(sockets, &mut text);
+    }
+    generator(results, &mut text);
+    for verdict in results.verdicts {
+        let word = if verdict.met { "met   " } else { "FAILED" };
+        let _ = writeln!(text, "{word}  {}: measured {}", verdict.expected, verdict.measured);
+    }
+    text
+}
+
+fn asked(results: &Results<'_>, text: &mut String) {
+    let summary = results.summary;
+    let options = &summary.options;
+    let url = options.url.to_string();
+    let url = url.strip_prefix("http").unwrap_or(&url);
+    let _ = writeln!(text, "target      ws{url} at {}", summary.address);
+    let _ = write!(
+        text,
+        "load        {} connections, opened at {}/s, held for {}",
+        grouped(options.connections as u64),
+        options.ramp,
+        time(options.hold.as_nanos() as f64)
+    );
+    if let Some(every) = options.heartbeat {
+        let _ = write!(text, "; a ping on each every {}", time(every.as_nanos() as f64));
+    }
+    if let Some(rooms) = options.rooms {
+        let _ = write!(text, "; {} rooms", grouped(u64::from(rooms)));
+    }
+    if options.rate > 0.0 {
+        let _ = write!(text, "; {} messages/s of {} bytes", options.rate, options.message_bytes);
+    }
+    let _ = writeln!(
+        text,
+        "; {} thread{}{}, {:.2} s{}",
+        summary.threads,
+        if summary.threads == 1 { "" } else { "s" },
+        if summary.processes > 1 { format!(" in {} processes", summary.processes) } else { String::new() },
+        summary.elapsed.as_secs_f64(),
+        if summary.stopped { ", stopped by hand" } else { "" }
+    );
+    let _ = writeln!(text, "{}\n", plan_line(&summary.plan));
+}
+
+fn connections(results: &Results<'_>, text: &mut String) {
+    let summary = results.summary;
+    let record = &summary.record;
+    let _ = writeln!(
+        text,
+        "connections {} begun ({} of them again), {} opened, {} failed; at most {} open",
+        grouped(record.begun),
+        grouped(record.again),
+        grouped(record.established),
+        grouped(record.failed()),
+        grouped(record.open),
+    );
+    for cause in Cause::ALL.iter().filter(|cause| record.failed_by(**cause) > 0) {
+        let _ = writeln!(text, "failed      {}: {}", grouped(record.failed_by(*cause)), cause.text());
+    }
+    for (status, count) in &record.statuses {
+        let _ = writeln!(text, "failed      {}: the handshake was answered with status {status}", grouped(*count));
+    }
+    if record.bad_handshakes > 0 {
+        let count = grouped(record.bad_handshakes);
+        let _ = writeln!(
+            text,
+            "failed      {count}: 101, but no answer to a WebSocket handshake (Sec-WebSocket-Accept and the like)"
+        );
+    }
+    for ending in Ending::ALL.iter().filter(|ending| record.ended_by(**ending) > 0) {
+        let _ = writeln!(text, "ended       {}: {}", grouped(record.ended_by(*ending)), ending.text());
+    }
+    if !record.codes.is_empty() {
+        let codes = record.codes.iter().map(|(code, count)| format!("{}: {}", CloseCode(*code), grouped(*count)));
+        let _ = writeln!(text, "close codes {}", codes.collect::<Vec<_>>().join(", "));
+    }
+    if record.stalled > 0 {
+        let _ = writeln!(
+            text,
+            "stalled     {} never read; {} of them were ended by the target, or on the way",
+            grouped(record.stalled),
+            grouped(record.stalled_ended)
+        );
+    }
+    if let Some(storm) = summary.options.storm {
+        let came = if record.unrecovered > 0 {
+            "not all were open again at the end".to_owned()
+        } else {
+            format!("all were open again after {}", time(record.recovered_ns as f64))
+        };
+        let _ = writeln!(text, "storm       {:.0} % cut at once; {came}", storm.share * 100.0);
+    }
+    let memory = &summary.memory;
+    let (before, held, open) =
+        (bytes(memory.before_bytes as f64), bytes(memory.held_bytes as f64), grouped(memory.connections));
+    let _ = match memory.bytes_per_connection() {
+        Some(each) => writeln!(
+            text,
+            "memory      {each:.0} bytes of user memory per connection: resident {before} before the first, {held} with {open} open"
+        ),
+        None if memory.connections == 0 => {
+            writeln!(
+                text,
+                "memory      resident {before} before the first connection; not looked at while any was open"
+            )
+        }
+        None => writeln!(
+            text,
+            "memory      resident {before} before the first connection, {held} with {open} open; too few to divide"
+        ),
+    };
+    text.push('\n');
+}
+
+fn messages(results: &Results<'_>, text: &mut String) {
+    let record = &results.summary.record;
+    if record.sent + record.unsent + record.delivered + record.foreign > 0 {
+        let share = record.lost as f64 / record.expected.max(1) as f64 * 100.0;
+        let _ = writeln!(
+            text,
+            "messages    {} sent, {} not sent (nobody could); delivered {} of {} expected, {} lost ({share:.3} %)",
+            grouped(record.sent),
+            grouped(record.unsent),
+            grouped(record.delivered),
+            grouped(record.expected),
+            grouped(record.lost),
+        );
+        if record.surplus + record.foreign > 0 {
+            let _ = writeln!(
+                text,
+                "            {} too often, {} of others",
+                grouped(record.surplus),
+                grouped(record.foreign)
+            );
+        }
+    }
+    if record.pings + record.pings_received > 0 {
+        let _ = writeln!(
+            text,
+            "heartbeats  {} pings, {} pongs; {} pings of the target answered",
+            grouped(record.pings),
+            grouped(record.pongs),
+            grouped(record.pings_received)
+        );
+    }
+    let seconds = results.summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let _ = writeln!(
+        text,
+        "bytes       received {}/s, sent {}/s\n",
+        bytes(record.bytes_received as f64 / seconds),
+        bytes(record.bytes_sent as f64 / seconds)
+    );
+}
+
+/// A column for everything that was measured at all.
+fn times(record: &Record, text: &mut String) {
+    let all: [(&str, &Latencies); 4] = [
+        ("TCP", &record.connect),
+        ("handshake", &record.handshake),
+        ("pong", &record.pong),
+        ("delivery", &record.delivery),
+    ];
+    let columns: Vec<_> = all.into_iter().filter(|(_, latencies)| latencies.count() > 0).collect();
+    if columns.is_empty() {
+        return;
+    }
+    let mut row = |name: &str, cell: &dyn Fn(&str, &Latencies) -> String| {
+        let _ = write!(text, "{name:<11}");
+        for (column, latencies) in &columns {
+            let _ = write!(text, " {:>12}", cell(column, latencies));
+        }
+        text.push('\n');
+    };
+    row("from due to", &|name, _| name.to_owned());
+    for (name, quantile) in QUANTILES {
+        row(&format!("  {name}"), &|_, latencies| time(latencies.quantile_ns(quantile) as f64));
+    }
+    row("  count", &|_, latencies| grouped(latencies.count()));
+    text.push('\n');
+}
+
+fn generator(results: &Results<'_>, text: &mut String) {
+    let record = &results.summary.record;
+    let _ = writeln!(
+        text,
+        "generator   late by {}; busiest thread {:.0} %",
+        lateness(&record.lag),
+        results.health.busy_share * 100.0,
+    );
+    whose(&record.lag_own, &record.turn, results.health.machine, text);
+    for note in &results.health.notes {
+        let _ = writeln!(text, "note        {note}");
+    }
+    for reason in &results.health.void {
+        let _ = writeln!(text, "VOID        {reason}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Lines that the text of every load has, whatever it speaks: its plan, the sockets, how late the generator was and whose that was.
+
+use super::units::time;
+use crate::drive::sockets::Sockets;
+use crate::{Latencies, Machine, Plan};
+use report::text::grouped;
+use std::fmt::Write as _;
+use watch::model::tally::Histogram;
+
+/// What is said before the first socket: in how many processes, and which limit would bind first.
+pub(crate) fn plan_line(plan: &Plan) -> String {
+    let processes = if plan.processes == 1 { String::new() } else { format!("{} processes; ", plan.processes) };
+    let scarcest = plan.scarcest().map_or_else(String::new, |need| {
+        let (needed, available) = (grouped(need.needed), grouped(need.available));
+        format!("first limit: {}, {needed} of {available} ({:.2} %)", need.what, need.share() * 100.0)
+    });
+    format!("plan        {processes}{scarcest}")
+}
+
+/// What the kernel says of the sockets towards the targets.
+pub(crate) fn tcp(sockets: &Sockets, text: &mut String) {
+    let looks = &sockets.looks;
+    let states = |histogram: &Histogram| {
+        let states = histogram.present().map(|(state, count)| format!("{state} {}", grouped(count)));
+        let states: Vec<String> = states.collect();
+        if states.is_empty() { "none".to_owned() } else { states.join(", ") }
+    };
+    if let (Some(last), Some(after)) = (looks.last(), looks.after()) {
+        let _ = writeln!(text, "tcp         at most {}; in the end {}", states(looks.most()), states(&after.states));
+        let (during, all) = (last.closes, after.closes);
+        let _ = writeln!(
+            text,
+            "            closed first by the target {}, by the load {} (of them {} at the end), unknown {}",
+            grouped(all.peer),
+            grouped(all.this_side),
+            grouped(all.this_side.saturating_sub(during.this_side)),
+            grouped(all.unknown)
+        );
+        let (window_zero, unread) = looks.most_stuck();
+        let _ = writeln!(
+            text,
+            "            {} segments sent again; at most {} sockets with the target's window zero, {} not read here ({} looks of at \
+             most {} CPU)",
+            grouped(after.sent_again),
+            grouped(window_zero),
+            grouped(unread),
+            grouped(looks.count()),
+            time(sockets.took_max.as_nanos() as f64)
+        );
+    }
+    for note in &sockets.notes {
+        let _ = writeln!(text, "            {note}");
+    }
+    text.push('\n');
+}
+
+/// Whose a lag was: the part of its own work, how long its turns took, and what the machine had to do with it.
+pub(crate) fn whose(own: &Latencies, turn: &Latencies, machine: Machine, text: &mut String) {
+    let _ = writeln!(text, "            its own work was the cause of {}; for the rest it was not run", lateness(own));
+    let _ = writeln!(
+        text,
+        "            a turn of its loop took p50 {}, p99.9 {}, max {}",
+        time(turn.quantile_ns(0.5) as f64),
+        time(turn.quantile_ns(0.999) as f64),
+        time(turn.max_ns() as f64),
+    );
+    self::machine(machine, text);
+}
+
+/// How late, at which share.
+pub(crate) fn lateness(lag: &Latencies) -> String {
+    let quantile = |quantile| time(lag.quantile_ns(quantile) as f64);
+    let (p50, p99, p999, max) = (quantile(0.5), quantile(0.99), quantile(0.999), time(lag.max_ns() as f64));
+    format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
+}
+
+/// What the machine had to do with a lag.
+pub(crate) fn machine(machine: Machine, text: &mut String) {
+    let known = machine.to_string();
+    if !known.is_empty() {
+        let _ = writeln!(text, "machine     {known}");
+    }
+}

@@ -1,0 +1,69 @@
+//! What an nginx.conf asks for: the backlog of each address it listens on, to be shown beside what the kernel granted.
+
+use super::model::listeners::Asked;
+use conf::Loader;
+use conf::diagnostic::Severity;
+use conf::value::Host;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// nginx's `NGX_LISTEN_BACKLOG`, and so ours.
+const BACKLOG_DEFAULT: u32 = 511;
+
+/// The addresses of a configuration with their backlogs. A file that cannot be parsed is refused; words of modules that we
+/// do not have are none of our business here, since the file may be another server's.
+pub(super) fn backlogs(file: &Path, loader: &mut dyn Loader) -> Result<Vec<Asked>, String> {
+    let prefix = file.parent().unwrap_or(Path::new("."));
+    let loaded = conf::load(file, prefix, None, loader);
+    if let Some(error) = loaded.diagnostics.iter().find(|found| found.severity == Severity::Error) {
+        return Err(conf::verdict::log_line(error, &loaded.sources));
+    }
+    let (model, _) = conf::model::lower(&loaded.tree, &loaded.sources);
+    let listeners = model.http.map(|http| http.listeners).unwrap_or_default();
+    let mut asked = Vec::new();
+    for listener in listeners {
+        if let Host::Ip(ip) = listener.address.host {
+            let backlog = listener.options.backlog.unwrap_or(BACKLOG_DEFAULT);
+            asked.push(Asked { address: SocketAddr::new(ip, listener.address.port), backlog });
+        }
+    }
+    Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::path::PathBuf;
+
+    /// A file that is not on a disk.
+    struct OneText(&'static str);
+
+    impl Loader for OneText {
+        fn read(&mut self, _path: &Path) -> io::Result<Vec<u8>> {
+            Ok(self.0.into())
+        }
+
+        fn glob(&mut self, _mask: &Path) -> io::Result<Vec<PathBuf>> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn backlogs_of(text: &'static str) -> Result<Vec<Asked>, String> {
+        backlogs(Path::new("/c/nginx.conf"), &mut OneText(text))
+    }
+
+    #[test]
+    fn backlogs_are_those_of_the_text_or_nginx_s_own() {
+        let text =
+            "events {} http { server { listen 127.0.0.1:80 backlog=9000; listen 81; listen unix:/x; return 204; } }";
+        let mut asked = backlogs_of(text).unwrap();
+        asked.sort_by_key(|asked| asked.address.port());
+        let pairs: Vec<_> = asked.iter().map(|asked| (asked.address.to_string(), asked.backlog)).collect();
+        assert_eq!(pairs, [("127.0.0.1:80".to_owned(), 9000), ("0.0.0.0:81".to_owned(), 511)]);
+        let asked = backlogs_of("events {} http { lua_shared_dict a 1m; server { listen 127.0.0.1:82; } }").unwrap();
+        assert_eq!(asked.len(), 1, "words of foreign modules do not matter");
+        let error = backlogs_of("events {} http { server { listen 80 } }").unwrap_err();
+        assert!(error.contains("nginx.conf:1"), "{error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! The observer behind `holdfast watch`: in which state every connection is, where bytes pile up, who closed first, and how far the
+//! ports reach. It works beside any server. `log` writes samples, `read_logs` reads them, `plain` and `view` show looks; what is
+//! made of the sockets is `model`, which is pure. Flags and exit codes are the program's. `load` uses the model and the exporter,
+//! too, for the sockets towards its targets.
+
+mod configured;
+mod exporter;
+mod log;
+pub mod model;
+mod names;
+mod plain;
+mod read_logs;
+mod sampler;
+mod timestamp;
+mod view;
+
+pub use exporter::{Bound, Exporter};
+pub use model::log_file::Format;
+pub use read_logs::Logs;
+
+use conf::Loader;
+use model::metrics;
+use model::tally::PORTS_MAX;
+use names::SystemNames;
+use sampler::{Sampler, Wanted};
+use sockdiag::{Filter, Namespace};
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+use terminal::signals::Signals;
+use terminal::{Terminal, say};
+
+/// What is looked at, how often, and where it is shown.
+#[derive(Debug)]
+pub struct Watch {
+    /// Between two looks.
+    pub interval: Duration,
+    /// The last look; none: until a signal comes.
+    pub count: Option<NonZeroU64>,
+    /// A histogram of states per look goes into this file, `-` for standard output, and nothing else is shown.
+    pub log: Option<PathBuf>,
+    /// How that is written.
+    pub format: Format,
+    /// Ports whose sockets are counted by themselves, at either end.
+    pub ports: Vec<u16>,
+    /// The nginx.conf files whose backlogs are shown beside each listener.
+    pub confs: Vec<PathBuf>,
+    /// Where the last look is served as /metrics.
+    pub listen: Option<SocketAddr>,
+    /// Tables, also on a terminal.
+    pub plain: bool,
+    /// The network namespace that is looked into, if not this process's.
+    pub namespace: Option<Namespace>,
+    /// Only sockets that pass this, in ss's words; empty for all.
+    pub filter: String,
+}
+
+impl Watch {
+    /// Looks until the count is reached, a signal comes or nobody reads any more; `loader` reads the files of `confs`. The error is
+    /// for the operator.
+    pub fn run(&self, loader: &mut (dyn Loader + Send), signals: &Signals) -> Result<(), String> {
+        if self.ports.len() > PORTS_MAX {
+            return Err(format!("at most {PORTS_MAX} ports can be counted by themselves"));
+        }
+        let filter = parse_filter(&self.filter)?;
+        // Scrapers come from here, not from the namespace that is looked into.
+        let exporter = self.listen.map(Bound::to).transpose()?.map(|bound| {
+            let address = bound.address().map_or_else(String::new, |address| address.to_string());
+            say(&format!("holdfast: metrics at http://{address}/metrics"));
+            bound.serve()
+        });
+        let mut look = || self.look(filter.as_ref(), exporter.as_ref(), loader, signals);
+        match &self.namespace {
+            Some(namespace) => namespace.run(look).map_err(|error| error.to_string()).and_then(|looked| looked),
+            None => look(),
+        }
+    }
+
+    /// In the network namespace that was asked for.
+    fn look(
+        &self,
+        filter: Option<&Filter>,
+        exporter: Option<&Exporter>,
+        loader: &mut (dyn Loader + Send),
+        signals: &Signals,
+    ) -> Result<(), String> {
+        if let Some(file) = &self.log {
+            return log::write(self, file, filter, signals);
+        }
+        let mut asked = Vec::new();
+        for file in &self.confs {
+            asked.extend(configured::backlogs(file, &mut *loader)?);
+        }
+        let wanted = Wanted { ports: self.ports.clone(), asked, filter: filter.cloned() };
+        if !self.plain && exporter.is_none() && Terminal::is_there() {
+            return view::show(wanted, &self.filter, self.interval, self.count, signals);
+        }
+        let mut sampler = Sampler::open(wanted)?;
+        plain::look_on(&mut sampler, self.interval, self.count, signals, |picture| {
+            if let Some(exporter) = exporter {
+                exporter.show(metrics::encode(picture));
+            }
+            exporter.is_some() && !self.plain || plain::print_picture(picture)
+        })
+    }
+}
+
+fn parse_filter(words: &str) -> Result<Option<Filter>, String> {
+    if words.trim().is_empty() {
+        return Ok(None);
+    }
+    Filter::parse(words, &mut SystemNames).map(Some).map_err(|error| format!("in the filter, {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_named() {
+        assert_eq!(parse_filter(""), Ok(None));
+        let wrong = parse_filter("state asleep").unwrap_err();
+        assert!(wrong.starts_with("in the filter, `asleep` is no state"), "{wrong}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Destinations: how many local ports the connections to one address and port use, and when there will be none left. Pure.
+//!
+//! `connect()` chooses a port for each combination of local address, remote address and remote port, so that is what runs
+//! out, not "the ports".
+
+use sockdiag::{Settings, Socket, State};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// Combinations that are told apart; further ones are counted and not shown, so that a scan of the network costs nothing.
+const DESTINATIONS_MAX: usize = 4096;
+
+/// What `connect()` chooses a port for.
+type Pair = (IpAddr, SocketAddr);
+
+/// Sockets towards one destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Held {
+    used: u32,
+    time_wait: u32,
+}
+
+/// Counts during one look.
+#[derive(Debug, Default)]
+pub(crate) struct Destinations {
+    held: HashMap<Pair, Held>,
+    unshown: u64,
+}
+
+/// One destination.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Destination {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: SocketAddr,
+    /// Ports in use by anything but TIME_WAIT.
+    pub(crate) used: u32,
+    pub(crate) time_wait: u32,
+    /// Ports left to `connect()`: those in TIME_WAIT count as left where `tcp_tw_reuse` hands them out.
+    pub(crate) free: Option<u32>,
+    /// Whether `tcp_tw_reuse` hands out ports in TIME_WAIT, after a second, for this destination.
+    pub(crate) reuses: bool,
+    /// How fast ports are being taken up.
+    pub(crate) growth_per_s: f64,
+    /// When, at that pace, none is left.
+    pub(crate) exhausted_in_s: Option<f64>,
+}
+
+/// Below this a growth is noise: a port in two seconds.
+const GROWTH_PER_S_MIN: f64 = 0.5;
+
+impl Destinations {
+    /// Counts a socket if `connect()` chose its local port. `listening` says whether somebody listens on a port, in which
+    /// case its sockets were accepted.
+    pub(crate) fn count(&mut self, socket: &Socket, settings: &Settings, listening: impl Fn(u16) -> bool) {
+        let port = socket.local.port();
+        // Where the range is not known, every port is taken for a chosen one that nobody listens on.
+        let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
+        if matches!(socket.state, State::Listen | State::Close) || !is_chosen || listening(port) {
+            return;
+        }
+        let pair = (socket.local.ip(), socket.remote);
+        if self.held.len() >= DESTINATIONS_MAX && !self.held.contains_key(&pair) {
+            self.unshown += 1;
+            return;
+        }
+        let held = self.held.entry(pair).or_default();
+        if socket.state == State::TimeWait {
+            held.time_wait += 1;
+        } else {
+            held.used += 1;
+        }
+    }
+
+    /// Sockets towards destinations beyond those that are told apart.
+    pub(crate) fn unshown(&self) -> u64 {
+        self.unshown
+    }
+
+    /// The destinations, those first that use the most ports; `before` was `elapsed_s` ago.
+    pub(crate) fn finish(&self, settings: &Settings, before: Option<(&Self, f64)>) -> Vec<Destination> {
+        let usable = settings.ports_usable();
+        let row = |((local, remote), held): (&Pair, &Held)| {
+            let reuses = match settings.tw_reuse {
+                Some(1) => true,
+                Some(2) => local.is_loopback() && remote.ip().is_loopback(),
+                _ => false,
+            };
+            let occupied = |held: &Held| if reuses { held.used } else { held.used + held.time_wait };
+            let growth_per_s = before.map_or(0.0, |(before, elapsed_s)| {
+                let then = before.held.get(&(*local, *remote)).map_or(0, occupied);
+                (f64::from(occupied(held)) - f64::from(then)) / elapsed_s.max(0.001)
+            });
+            let free = usable.map(|usable| usable.saturating_sub(occupied(held)));
+            let exhausted_in_s =
+                free.filter(|_| growth_per_s >= GROWTH_PER_S_MIN).map(|free| f64::from(free) / growth_per_s);
+            let (local, remote) = (*local, *remote);
+            let Held { used, time_wait } = *held;
+            Destination { local, remote, used, time_wait, free, reuses, growth_per_s, exhausted_in_s }
+        };
+        let mut rows: Vec<Destination> = self.held.iter().map(row).collect();
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.used + row.time_wait), row.remote, row.local));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::socket;
+
+    fn settings(tw_reuse: u8) -> Settings {
+        Settings {
+            port_range: Some(40_000..=40_999),
+            reserved_ports: vec![40_500..=40_599],
+            tw_reuse: Some(tw_reuse),
+            ..Settings::default()
+        }
+    }
+
+    fn counted(used: u16, waiting: u16, remote: &str, settings: &Settings) -> Destinations {
+        let mut destinations = Destinations::default();
+        let ip = if remote.starts_with("127") { "127.0.0.1" } else { "10.0.0.1" };
+        for port in 0..used + waiting {
+            let state = if port < used { State::Established } else { State::TimeWait };
+            destinations.count(&socket(state, &format!("{ip}:{}", 40_000 + port), remote), settings, |_| false);
+        }
+        // Accepted here, and chosen by the operator: neither took a port of the range.
+        destinations
+            .count(&socket(State::Established, "10.0.0.1:40001", "10.0.0.9:5"), settings, |port| port == 40_001);
+        destinations.count(&socket(State::Established, "10.0.0.1:80", "10.0.0.9:5"), settings, |_| false);
+        destinations
+    }
+
+    #[test]
+    fn ports_are_counted_per_pair_and_the_end_is_foreseen() {
+        let settings = settings(2);
+        let before = counted(10, 90, "10.0.0.2:10000", &settings);
+        let now = counted(10, 290, "10.0.0.2:10000", &settings);
+        let rows = now.finish(&settings, Some((&before, 2.0)));
+        let [row] = rows.as_slice() else { panic!("{rows:?}") };
+        assert_eq!((row.used, row.time_wait, row.free, row.reuses), (10, 290, Some(600), false));
+        assert_eq!((row.growth_per_s, row.exhausted_in_s), (100.0, Some(6.0)));
+        assert_eq!(now.finish(&settings, None)[0].exhausted_in_s, None);
+        assert_eq!(now.finish(&settings, Some((&now, 2.0)))[0].exhausted_in_s, None);
+    }
+
+    #[test]
+    fn what_tw_reuse_hands_out_again_is_not_used_up() {
+        for (tw_reuse, remote, reuses) in
+            [(1, "10.0.0.2:1", true), (2, "127.0.0.2:1", true), (2, "10.0.0.2:1", false), (0, "127.0.0.2:1", false)]
+        {
+            let settings = settings(tw_reuse);
+            let rows = counted(100, 200, remote, &settings).finish(&settings, None);
+            assert_eq!(
+                (rows[0].reuses, rows[0].free),
+                (reuses, Some(if reuses { 800 } else { 600 })),
+                "{tw_reuse} {remote}"
+            );
+        }
+    }
+
+    #[test]
+    fn where_the_range_is_not_known_sockets_are_counted_and_free_ports_are_not_told() {
+        let settings = Settings::default();
+        let rows = counted(3, 4, "10.0.0.2:10000", &settings).finish(&settings, None);
+        let row = rows.iter().find(|row| row.remote.port() == 10_000).unwrap();
+        assert_eq!((row.used, row.time_wait, row.free, row.exhausted_in_s), (3, 4, None, None));
+    }
+
+    #[test]
+    fn a_scan_of_the_network_does_not_fill_the_memory() {
+        let settings = settings(0);
+        let mut destinations = Destinations::default();
+        for host in 0..5000_u32 {
+            let remote = format!("10.{}.{}.1:80", host >> 8, host & 255);
+            destinations.count(&socket(State::SynSent, "10.0.0.1:40000", &remote), &settings, |_| false);
+        }
+        assert_eq!((destinations.finish(&settings, None).len(), destinations.unshown()), (4096, 904));
+    }
+}

@@ -1,0 +1,130 @@
+//! Listeners: how long their accept queues are, and how long they may be. Pure.
+
+use sockdiag::{Settings, Socket};
+use std::net::SocketAddr;
+
+/// Listeners that are shown; a machine with more of them has a program that listens on a range.
+pub(crate) const LISTENERS_MAX: usize = 1024;
+
+/// What a configuration asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) address: SocketAddr,
+    pub(crate) backlog: u32,
+}
+
+/// A listener.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Listener {
+    pub(crate) address: SocketAddr,
+    /// Connections that wait for `accept()`.
+    pub(crate) queue: u32,
+    /// The queue's length as the kernel granted it; a queue of n holds n + 1. `/proc` does not tell.
+    pub(crate) granted: Option<u32>,
+    /// What `listen()` was called with, where a configuration says so.
+    pub(crate) asked: Option<u32>,
+    /// SYNs and connections that this listener dropped since it began, for whatever reason.
+    pub(crate) drops: Option<u32>,
+    /// Dropped since the look before.
+    pub(crate) drops_new: u32,
+    pub(crate) process: Option<String>,
+    cookie: u64,
+}
+
+impl Listener {
+    pub(crate) fn of(socket: &Socket, process: Option<String>, asked: &[Asked], from_proc: bool) -> Self {
+        let local = socket.local;
+        // A configuration that names no address listens on all of them.
+        let wanted = asked.iter().find(|asked| asked.address == local).or_else(|| {
+            asked.iter().find(|asked| asked.address.port() == local.port() && asked.address.ip().is_unspecified())
+        });
+        Self {
+            address: local,
+            queue: socket.recv_queue,
+            granted: (!from_proc).then_some(socket.send_queue),
+            asked: wanted.map(|asked| asked.backlog),
+            drops: socket.memory.map(|memory| memory.drops),
+            drops_new: 0,
+            process,
+            cookie: socket.cookie,
+        }
+    }
+
+    /// Whether the next connection finds no place.
+    pub(crate) fn is_full(&self) -> bool {
+        self.granted.is_some_and(|granted| self.queue > granted)
+    }
+
+    /// What is wrong with it, if something is.
+    pub(crate) fn remark(&self, settings: &Settings) -> Option<String> {
+        if self.is_full() {
+            return Some("full: nobody accepts".to_owned());
+        }
+        if self.drops_new > 0 {
+            return Some(format!("{} dropped just now", self.drops_new));
+        }
+        match (self.asked, self.granted) {
+            (Some(asked), Some(granted)) if granted < asked => Some(format!("{asked} asked for: somaxconn")),
+            (None, Some(granted)) if settings.somaxconn == Some(granted) => Some("at somaxconn".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Fills in what was dropped since `before`, and sorts by need: the fullest first.
+pub(crate) fn finish(mut listeners: Vec<Listener>, before: &[Listener]) -> Vec<Listener> {
+    for listener in &mut listeners {
+        let same = |other: &&Listener| other.cookie == listener.cookie && other.address == listener.address;
+        let then = before.iter().find(same).and_then(|other| other.drops);
+        listener.drops_new = listener.drops.zip(then).map_or(0, |(now, then)| now.saturating_sub(then));
+    }
+    let fullness = |listener: &Listener| {
+        (u64::from(listener.queue) << 32) / u64::from(listener.granted.unwrap_or(u32::MAX).max(1))
+    };
+    listeners.sort_by(|a, b| {
+        let need = |listener: &Listener| (listener.drops_new, fullness(listener));
+        need(b).cmp(&need(a)).then(a.address.port().cmp(&b.address.port())).then(a.address.cmp(&b.address))
+    });
+    listeners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::socket;
+    use sockdiag::State;
+
+    fn listener(address: &str, queue: u32, granted: u32, asked: &[Asked]) -> Listener {
+        let mut found = socket(State::Listen, address, "0.0.0.0:0");
+        (found.recv_queue, found.send_queue, found.cookie) = (queue, granted, u64::from(found.local.port()));
+        Listener::of(&found, None, asked, false)
+    }
+
+    #[test]
+    fn the_fullest_comes_first_and_says_what_is_wrong() {
+        let settings = Settings { somaxconn: Some(128), ..Settings::default() };
+        let asked = [Asked { address: "0.0.0.0:80".parse().unwrap(), backlog: 511 }];
+        let mut dropping = listener("0.0.0.0:443", 0, 511, &[]);
+        dropping.drops = Some(9);
+        let before = [Listener { drops: Some(4), ..dropping.clone() }];
+        let rows = finish(
+            vec![
+                listener("0.0.0.0:22", 0, 128, &[]),
+                listener("10.0.0.1:80", 3, 128, &asked),
+                dropping,
+                listener("0.0.0.0:81", 6, 5, &asked),
+            ],
+            &before,
+        );
+        let remarks: Vec<_> = rows.iter().map(|row| (row.address.port(), row.remark(&settings))).collect();
+        assert_eq!(
+            remarks,
+            [
+                (443, Some("5 dropped just now".to_owned())),
+                (81, Some("full: nobody accepts".to_owned())),
+                (80, Some("511 asked for: somaxconn".to_owned())),
+                (22, Some("at somaxconn".to_owned())),
+            ]
+        );
+    }
+}

@@ -1,0 +1,248 @@
+//! What sampling missed: connections opened and closed by the kernel's counters, against those that were seen. Pure.
+
+use sockdiag::{Counters, Socket, State};
+
+/// Connections of one look that are told apart, at 8 bytes each: 64 MB for two looks at four million. Of more there is no account.
+const PRESENT_MAX: usize = 1 << 22;
+
+/// Connections of one look, by a number that stands for each.
+#[derive(Debug, Default)]
+pub(crate) struct Present {
+    identities: Vec<u64>,
+    /// Those of the look before that are not here.
+    gone: Vec<u64>,
+    /// There were more than are told apart.
+    is_cut: bool,
+}
+
+impl Present {
+    /// Notes a connection. TIME_WAIT and half-open ones are none: what the kernel counts as opened is established.
+    pub(crate) fn note(&mut self, socket: &Socket) {
+        let is_connection =
+            !matches!(socket.state, State::Listen | State::TimeWait | State::SynSent | State::SynRecv | State::Close);
+        // What stands in FIN_WAIT2 after its socket died has no TCP_INFO, and a number of its own.
+        let is_remnant = socket.state == State::FinWait2 && socket.inode == 0 && socket.tcp.is_none();
+        if !is_connection || is_remnant {
+            return;
+        }
+        if self.identities.len() < PRESENT_MAX {
+            self.identities.push(identity(socket));
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    /// No more will come.
+    pub(crate) fn seal(&mut self, before: Option<&Self>) {
+        self.identities.sort_unstable();
+        self.gone = before.map(|before| before.not_in(self).collect()).unwrap_or_default();
+    }
+
+    /// How many are told apart.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.identities.len()
+    }
+
+    /// Whether there were more than are told apart, so that nothing can be said of what came and went.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    fn contains(&self, identity: u64) -> bool {
+        self.identities.binary_search(&identity).is_ok()
+    }
+
+    /// Those that are here and not there.
+    fn not_in<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u64> + 'a {
+        let mut theirs = other.identities.iter().copied().peekable();
+        self.identities.iter().copied().filter(move |identity| {
+            while theirs.next_if(|their| their < identity).is_some() {}
+            theirs.peek() != Some(identity)
+        })
+    }
+
+    /// How many are here that the look before did not have and the one before that did: since a number is never used again, the
+    /// look before passed them over. What has no number of its own (an orphan, from `/proc`) cannot be told.
+    fn passed_over(&self, before: &Self) -> u64 {
+        let again = |identity: &u64| *identity != 0 && before.gone.binary_search(identity).is_ok();
+        self.not_in(before).filter(again).count() as u64
+    }
+}
+
+/// The cookie, which is never used again; from `/proc` the inode, which may be.
+fn identity(socket: &Socket) -> u64 {
+    if socket.cookie == 0 { u64::from(socket.inode) } else { socket.cookie }
+}
+
+/// One interval, or the sum of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Missed {
+    /// Connections opened, by the kernel's counters: opened from here and accepted here.
+    pub(crate) opened: u64,
+    /// Of those, at the look at the interval's end.
+    pub(crate) opens_seen: u64,
+    /// Connections that the look at the interval's beginning passed over: they were there before it and after it.
+    pub(crate) passed_over: u64,
+    /// Of those, opened and closed between two looks, and seen dying.
+    pub(crate) opens_seen_dying: u64,
+    /// Connections ended, by the counters: those opened less those that there are more now.
+    pub(crate) closed: u64,
+    /// Of those, seen dying.
+    pub(crate) closes_seen: u64,
+    /// How often the kernel's queue of events ran over.
+    pub(crate) overruns: u64,
+}
+
+impl Missed {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.opens_seen += other.opens_seen;
+        self.passed_over += other.passed_over;
+        self.opens_seen_dying += other.opens_seen_dying;
+        self.closed += other.closed;
+        self.closes_seen += other.closes_seen;
+        self.overruns += other.overruns;
+    }
+
+    /// Opens that were seen in one way or the other, in percent of those counted.
+    pub(crate) fn opens_seen_percent(&self) -> Option<f64> {
+        percent(self.opens_seen + self.opens_seen_dying, self.opened)
+    }
+
+    /// Closes that were seen, in percent of those counted.
+    pub(crate) fn closes_seen_percent(&self) -> Option<f64> {
+        percent(self.closes_seen, self.closed)
+    }
+}
+
+/// At most 100: the counters are read a moment apart from the sockets, and a connection may fall between.
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64 * 100.0).min(100.0))
+}
+
+/// Between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Deaths {
+    /// Identities of connections that died.
+    identities: Vec<u64>,
+    overruns: u64,
+}
+
+/// Deaths that are noted between two looks, at 8 bytes each; further ones are counted as missed.
+const DEATHS_MAX: usize = 1 << 20;
+
+impl Deaths {
+    /// A socket that was no listener died.
+    pub(crate) fn note(&mut self, socket: &Socket) {
+        // Without a port of its own it was never connected.
+        if socket.local.port() != 0 && self.identities.len() < DEATHS_MAX {
+            self.identities.push(identity(socket));
+        }
+    }
+
+    pub(crate) fn overran(&mut self, times: u32) {
+        self.overruns += u64::from(times);
+    }
+}
+
+/// What happened between two looks; `None` if a counter is lacking.
+pub(crate) fn between(
+    before: &Present,
+    now: &Present,
+    deaths: &Deaths,
+    counted: &Counters,
+    grown: i64,
+) -> Option<Missed> {
+    let failed = counted.attempt_fails?;
+    let opened = (counted.active_opens? + counted.passive_opens?).saturating_sub(failed);
+    let passed_over = now.passed_over(before);
+    let short = deaths.identities.iter().filter(|identity| !before.contains(**identity) && !now.contains(**identity));
+    Some(Missed {
+        opened,
+        opens_seen: (now.not_in(before).count() as u64).saturating_sub(passed_over),
+        passed_over,
+        // Attempts that failed die as well, and are not opens.
+        opens_seen_dying: (short.count() as u64).saturating_sub(failed),
+        closed: opened.saturating_add_signed(grown.saturating_neg()),
+        closes_seen: (deaths.identities.len() as u64).saturating_sub(failed),
+        overruns: deaths.overruns,
+    })
+}
+
+impl Present {
+    /// How many more there are than before.
+    pub(crate) fn grown_since(&self, before: &Self) -> i64 {
+        self.identities.len() as i64 - before.identities.len() as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::socket;
+
+    fn with_cookie(cookie: u64) -> Socket {
+        Socket { cookie, ..socket(State::Established, "10.0.0.1:80", "10.0.0.2:40000") }
+    }
+
+    fn present_after(before: Option<&Present>, cookies: &[u64]) -> Present {
+        let mut present = Present::default();
+        for cookie in cookies {
+            present.note(&with_cookie(*cookie));
+        }
+        present.seal(before);
+        present
+    }
+
+    fn present(cookies: &[u64]) -> Present {
+        present_after(None, cookies)
+    }
+
+    #[test]
+    fn what_lived_between_two_looks_is_seen_by_its_death() {
+        let (before, now) = (present(&[5, 1, 2]), present(&[2, 9, 8]));
+        let mut deaths = Deaths::default();
+        for cookie in [1, 5, 100, 101] {
+            deaths.note(&with_cookie(cookie));
+        }
+        deaths.note(&socket(State::Close, "0.0.0.0:0", "0.0.0.0:0"));
+        deaths.overran(2);
+        // 8 and 9 were opened and stay, 100 and 101 came and went, and so did two more; 101 was refused.
+        let counted =
+            Counters { active_opens: Some(4), passive_opens: Some(2), attempt_fails: Some(1), ..Counters::default() };
+        let missed = between(&before, &now, &deaths, &counted, now.grown_since(&before)).unwrap();
+        let expected = Missed {
+            opened: 5,
+            opens_seen: 2,
+            passed_over: 0,
+            opens_seen_dying: 1,
+            closed: 5,
+            closes_seen: 3,
+            overruns: 2,
+        };
+        assert_eq!(missed, expected);
+        assert_eq!((missed.opens_seen_percent(), missed.closes_seen_percent()), (Some(60.0), Some(60.0)));
+        assert_eq!(Missed::default().opens_seen_percent(), None);
+        assert_eq!(between(&before, &now, &deaths, &Counters::default(), 0), None);
+    }
+
+    #[test]
+    fn what_a_look_passed_over_is_known_at_the_next_and_is_no_new_connection() {
+        let counted =
+            Counters { active_opens: Some(1), passive_opens: Some(0), attempt_fails: Some(0), ..Counters::default() };
+        let none = Counters { active_opens: Some(0), ..counted };
+        let first = present(&[1, 2, 3, 4]);
+        // 2 has ended, and 3 was passed over.
+        let second = present_after(Some(&first), &[1, 4]);
+        let third = present_after(Some(&second), &[1, 3, 4, 9]);
+        let at_second = between(&first, &second, &Deaths::default(), &none, second.grown_since(&first)).unwrap();
+        let at_third = between(&second, &third, &Deaths::default(), &counted, third.grown_since(&second)).unwrap();
+        assert_eq!((at_second.opens_seen, at_second.passed_over, at_second.closed), (0, 0, 2));
+        assert_eq!((at_third.opens_seen, at_third.passed_over), (1, 1));
+        // From /proc, what nobody holds has no number.
+        let orphans = [present(&[0, 5]), present(&[5])];
+        let again = present_after(Some(&present_after(Some(&orphans[0]), &[5])), &[0, 5]);
+        assert_eq!(again.passed_over(&present_after(Some(&orphans[0]), &[5])), 0);
+    }
+}

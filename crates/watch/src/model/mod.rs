@@ -1,0 +1,28 @@
+//! What `watch` makes of sockets, counters and time: histograms, logs and their reports, queues, listeners, destinations, who
+//! closed first. Pure: sockets, counts and `now` come in as arguments, so all of it is tested without a socket. The drivers
+//! beside this folder hold the kernel, the clock and the terminal.
+
+pub(crate) mod account;
+pub mod closers;
+pub(crate) mod destinations;
+pub(crate) mod listeners;
+pub(crate) mod log_file;
+pub(crate) mod metrics;
+pub(crate) mod missed;
+pub(crate) mod picture;
+pub mod piles;
+pub(crate) mod series;
+pub(crate) mod table;
+pub(crate) mod tables;
+pub mod tally;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use sockdiag::{Socket, State};
+
+    /// A socket of which only state and ends matter.
+    pub(crate) fn socket(state: State, local: &str, remote: &str) -> Socket {
+        let ends = Socket::between(local.parse().expect("an address"), remote.parse().expect("an address"));
+        Socket { state, ..ends }
+    }
+}

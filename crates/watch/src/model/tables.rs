@@ -1,0 +1,271 @@
+//! A look as tables: what the plain output prints and the live view shows. Pure.
+
+use super::closers::{Closes, Peer};
+use super::missed::Missed;
+use super::picture::Picture;
+use super::table::{Cell, Table};
+use report::text::grouped;
+use sockdiag::State;
+use std::fmt::Write as _;
+
+/// What there is to see, each on a page of its own in the live view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Page {
+    States,
+    Listeners,
+    Destinations,
+    Queues,
+    Closes,
+    Kernel,
+}
+
+impl Page {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::States, Self::Listeners, Self::Destinations, Self::Queues, Self::Closes, Self::Kernel];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::States => "states",
+            Self::Listeners => "listeners",
+            Self::Destinations => "destinations",
+            Self::Queues => "queues",
+            Self::Closes => "closed first",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    pub(crate) fn table(self, picture: &Picture) -> Table {
+        match self {
+            Self::States => states(picture),
+            Self::Listeners => listeners(picture),
+            Self::Destinations => destinations(picture),
+            Self::Queues => queues(picture),
+            Self::Closes => closes(picture),
+            Self::Kernel => kernel(picture),
+        }
+    }
+
+    /// What the columns mean, where their headings leave it open.
+    pub(crate) fn explanation(self) -> &'static str {
+        match self {
+            Self::States => "TIME_WAIT, FIN_WAIT: this side closed first. CLOSE_WAIT, LAST_ACK: the peer did.",
+            Self::Listeners => "A queue of n holds n + 1. Asked is known from a configuration (-c) alone.",
+            Self::Destinations => {
+                "connect() chooses a port for each pair of addresses and remote port; * reuses TIME_WAIT."
+            }
+            Self::Queues => "Recv-Q: bytes not read here. Send-Q: bytes not acknowledged there.",
+            Self::Closes => "Since the watch began. Unknown: a reset leaves no trace of who began.",
+            Self::Kernel => "Of the whole network namespace, whatever the filter.",
+        }
+    }
+}
+
+fn states(picture: &Picture) -> Table {
+    let mut headings = vec!["state", "sockets"];
+    headings.extend(picture.tally.ports.iter().map(|_| "port"));
+    let row = |state: State| {
+        let mut row = vec![Cell::word(state.name()), Cell::count(picture.tally.all.of(state))];
+        row.extend(picture.tally.ports.iter().map(|(_, histogram)| Cell::count(histogram.of(state))));
+        row
+    };
+    let ports: Vec<Cell> = picture.tally.ports.iter().map(|(port, _)| Cell::number(0.0, format!(":{port}"))).collect();
+    let mut rows: Vec<Vec<Cell>> = State::ALL.into_iter().map(row).collect();
+    if !ports.is_empty() {
+        rows.insert(0, [vec![Cell::word(""), Cell::number(f64::INFINITY, String::new())], ports].concat());
+    }
+    Table { headings, rows, empty: "no sockets" }
+}
+
+fn listeners(picture: &Picture) -> Table {
+    let row = |listener: &super::listeners::Listener| {
+        vec![
+            Cell::address(&listener.address),
+            Cell::count(u64::from(listener.queue)),
+            Cell::maybe(listener.granted.map(u64::from)),
+            Cell::maybe(listener.asked.map(u64::from)),
+            Cell::maybe(listener.drops.map(u64::from)),
+            Cell::word(listener.process.clone().unwrap_or_default()),
+            Cell::word(listener.remark(&picture.settings).unwrap_or_default()),
+        ]
+    };
+    Table {
+        headings: vec!["listener", "queue", "granted", "asked", "dropped", "process", "remark"],
+        rows: picture.listeners.iter().map(row).collect(),
+        empty: "no listeners",
+    }
+}
+
+fn destinations(picture: &Picture) -> Table {
+    let row = |destination: &super::destinations::Destination| {
+        let growth = destination.growth_per_s;
+        vec![
+            Cell::address(&destination.remote),
+            Cell::address(&destination.local),
+            Cell::count(u64::from(destination.used)),
+            Cell::number(
+                f64::from(destination.time_wait),
+                grouped(u64::from(destination.time_wait)) + if destination.reuses { "*" } else { "" },
+            ),
+            Cell::maybe(destination.free.map(u64::from)),
+            Cell::number(growth, if growth == 0.0 { "0".to_owned() } else { format!("{growth:+.1}") }),
+            match (destination.free, destination.exhausted_in_s) {
+                (None, _) => Cell::unknown(),
+                (_, None) => Cell::number(f64::NEG_INFINITY, "never".to_owned()),
+                // Sorted by need: the soonest is the largest.
+                (_, Some(seconds)) => Cell::number(-seconds, duration(seconds)),
+            },
+        ]
+    };
+    Table {
+        headings: vec!["to", "from", "used", "TIME_WAIT", "free", "ports/s", "none left"],
+        rows: picture.destinations.iter().map(row).collect(),
+        empty: "nothing is connected from here",
+    }
+}
+
+fn queues(picture: &Picture) -> Table {
+    let row = |(pile, process): &(super::piles::Pile, Option<String>)| {
+        vec![
+            Cell::count(u64::from(pile.recv)),
+            Cell::count(u64::from(pile.send)),
+            Cell::word(pile.cause.words()),
+            Cell::address(&pile.local),
+            Cell::address(&pile.remote),
+            Cell::word(process.clone().unwrap_or_default()),
+        ]
+    };
+    Table {
+        headings: vec!["Recv-Q", "Send-Q", "cause", "local", "remote", "process"],
+        rows: picture.piles.iter().map(row).collect(),
+        empty: "no bytes wait in any queue",
+    }
+}
+
+fn closes(picture: &Picture) -> Table {
+    let row = |(peer, closes): &(Peer, Closes)| {
+        let (direction, whom) = match peer {
+            Peer::To(address) => ("to", Cell::address(address)),
+            Peer::From(address, port) => ("from", Cell::address(&format!("{address} on :{port}"))),
+            Peer::Others => ("", Cell::word("further peers")),
+            Peer::Forgotten => ("", Cell::word("reset from here")),
+        };
+        let share = closes.this_side as f64 / closes.sum().max(1) as f64 * 100.0;
+        vec![
+            Cell::word(direction),
+            whom,
+            Cell::count(closes.this_side),
+            Cell::count(closes.peer),
+            Cell::count(closes.unknown),
+            Cell::number(share, format!("{share:.1}")),
+        ]
+    };
+    Table {
+        headings: vec!["", "peer", "this side", "the peer", "unknown", "this side, %"],
+        rows: picture.closers.iter().map(row).collect(),
+        empty: "no connection was closed since the watch began",
+    }
+}
+
+fn kernel(picture: &Picture) -> Table {
+    let mut rows = Vec::new();
+    let mut add =
+        |name: String, value: Cell, meaning: String| rows.push(vec![Cell::word(name), value, Cell::word(meaning)]);
+    let share = picture.retransmitted_percent();
+    let share = share.map_or_else(Cell::unknown, |percent| Cell::number(percent, format!("{percent:.2} %")));
+    add("segments sent again".to_owned(), share, "of all that were sent".to_owned());
+    let counted = picture.counted;
+    let buckets = picture
+        .settings
+        .tw_buckets_max
+        .map_or_else(String::new, |most| format!(", {} at most", grouped(u64::from(most))));
+    for (name, value, meaning) in [
+        ("TIME_WAIT refused", counted.time_wait_overflows, format!("tcp_max_tw_buckets was reached{buckets}")),
+        ("TIME_WAIT reused", counted.time_waits_reused, "its port was handed to connect()".to_owned()),
+        ("accept queue full", counted.listen_overflows, "connections that found no place".to_owned()),
+        ("dropped by listeners", counted.listen_drops, "for that and other reasons".to_owned()),
+        ("SYNs sent again", counted.syn_retrans, "after 1, 3, 7 s".to_owned()),
+        ("resets sent", counted.resets_out, String::new()),
+        ("ended by a reset", counted.established_resets, "out of ESTABLISHED or CLOSE_WAIT".to_owned()),
+        ("closed with unread data", counted.aborted_with_data, "which makes a reset of the close".to_owned()),
+        ("windows closed here", counted.zero_windows_out, "receive buffers that ran full".to_owned()),
+        ("given up", counted.aborted_on_timeout, "for lack of an answer".to_owned()),
+    ] {
+        add(name.to_owned(), Cell::maybe(value), meaning);
+    }
+    if let Some((_, sum)) = &picture.missed {
+        for (name, value, meaning) in what_was_missed(sum) {
+            add(name.to_owned(), value, meaning);
+        }
+    }
+    Table { headings: vec!["since the look before", "count", ""], rows, empty: "" }
+}
+
+/// The account of what sampling missed.
+fn what_was_missed(sum: &Missed) -> Vec<(&'static str, Cell, String)> {
+    let share = |percent: Option<f64>| percent.map_or_else(String::new, |percent| format!("{percent:.1} % seen"));
+    vec![
+        ("opened, in all", Cell::count(sum.opened), share(sum.opens_seen_percent())),
+        ("  seen at a look", Cell::count(sum.opens_seen), String::new()),
+        ("  passed over by one", Cell::count(sum.passed_over), "there before it and after it".to_owned()),
+        ("  seen dying before one", Cell::count(sum.opens_seen_dying), String::new()),
+        ("closed, in all", Cell::count(sum.closed), share(sum.closes_seen_percent())),
+        ("events lost", Cell::count(sum.overruns), "times that the kernel's queue was full".to_owned()),
+    ]
+}
+
+/// `12 s`, `3.5 min`, `2.1 h`.
+fn duration(seconds: f64) -> String {
+    if seconds < 120.0 {
+        format!("{seconds:.0} s")
+    } else if seconds < 7200.0 {
+        format!("{:.1} min", seconds / 60.0)
+    } else {
+        format!("{:.1} h", seconds / 3600.0)
+    }
+}
+
+/// Everything, as the plain output prints it: `rows_max` of each table.
+pub(crate) fn write_plain(picture: &Picture, width: usize, rows_max: usize) -> String {
+    let mut text = format!("{}\n", headline(picture, width));
+    for page in Page::ALL {
+        let mut table = page.table(picture);
+        if page == Page::States {
+            table.rows.retain(|row| row.get(1).is_some_and(|cell| cell.text != "0"));
+        }
+        // The kernel's page has as many rows as there are counters, whatever happens on the machine.
+        let rows_max = if page == Page::Kernel { table.rows.len() } else { rows_max };
+        let hidden = table.rows.len().saturating_sub(rows_max);
+        table.rows.truncate(rows_max);
+        let _ = writeln!(text, "\n{}", page.title());
+        if table.rows.is_empty() {
+            let _ = writeln!(text, "  {}", table.empty);
+            continue;
+        }
+        for line in table.lines(width.saturating_sub(2)) {
+            let _ = writeln!(text, "  {line}");
+        }
+        if hidden > 0 {
+            let _ = writeln!(text, "  and {hidden} more");
+        }
+    }
+    for note in &picture.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+/// When, how much, and what the look cost.
+pub(crate) fn headline(picture: &Picture, width: usize) -> String {
+    let connections = grouped(picture.tally.all.connections());
+    let line = format!(
+        "{}  {connections} connections, {} listeners, look {:.1} ms",
+        picture.time,
+        picture.listeners.len(),
+        picture.took_ms
+    );
+    line.chars().take(width).collect()
+}
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+pub(crate) mod tests;

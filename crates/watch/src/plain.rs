@@ -1,0 +1,49 @@
+//! The plain output: tables for each look, one after another, where standard output is no terminal or `--plain` was given.
+
+use super::log::next_look;
+use super::model::picture::Picture;
+use super::model::tables::write_plain;
+use super::sampler::Sampler;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+use terminal::signals::Signals;
+use terminal::{errno, print_on, say};
+
+/// What a person reads on paper; pipes have no width.
+const COLUMNS: usize = 100;
+/// Rows of each table: the rest is counted.
+const ROWS_MAX: usize = 20;
+
+/// One look as tables; `false` once nobody reads them.
+pub(super) fn print_picture(picture: &Picture) -> bool {
+    print_on(format!("{}\n", write_plain(picture, COLUMNS, ROWS_MAX)).as_bytes())
+}
+
+/// Looks and hands each picture to `show` until that says `false`, the count is reached or a signal comes.
+pub(super) fn look_on(
+    sampler: &mut Sampler,
+    interval: Duration,
+    count: Option<NonZeroU64>,
+    signals: &Signals,
+    mut show: impl FnMut(&Picture) -> bool,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    let (mut number, mut due) = (0, Duration::ZERO);
+    loop {
+        let picture = sampler.look()?;
+        number += 1;
+        if !show(&picture) || count.is_some_and(|count| number >= count.get()) {
+            return Ok(());
+        }
+        let (next, missed) = next_look(interval, due, begun.elapsed());
+        due = next;
+        if missed > 0 {
+            say(&format!("holdfast: looking takes longer than {interval:?}; {missed} looks are left out"));
+        }
+        while sampler.wait(Some(signals.descriptor()), begun + due)? {
+            if signals.next().map_err(|error| errno(&error))?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
