@@ -311,3 +311,14 @@ fn a_value_that_would_end_its_line_is_sent_as_one_line() {
         "a control character in the value of \"add_header X-Path\", from $1; the value is sent as one line",
     );
 }
+
+#[test]
+fn a_redirect_to_a_directory_is_one_line_whatever_its_arguments() {
+    let server = "set $args $remote_user; location /d/ { proxy_pass http://127.0.0.1:1; }";
+    let gateway = Gateway::start(server, "");
+    // `a\r\nX-Evil=y` as a user.
+    let response = gateway.request("GET", "/d", "Authorization: Basic YQ0KWC1FdmlsPXk6Yg==\r\n");
+    assert_eq!((response.status, response.field("X-Evil=y")), (301, None));
+    assert!(response.field("Location").unwrap().ends_with("/d/?a X-Evil=y"), "{}", response.head);
+    gateway.expect_error("a control character in the value of \"Location\"; the value is sent as one line");
+}

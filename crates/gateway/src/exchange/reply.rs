@@ -132,6 +132,8 @@ impl Exchange {
 
     /// Puts scheme and host before a path.
     pub(super) fn absolute_location(&self, location: Vec<u8>) -> Vec<u8> {
+        // Arguments go into it as they are, and `set $args` may have brought a line end into them.
+        let location = self.one_line(location, || "\"Location\"".to_owned());
         let plan = self.location().redirects;
         if location.first() != Some(&b'/') || !plan.absolute {
             return location;
