@@ -71,7 +71,7 @@ fn what_is_not_there_is_404_with_a_line_in_the_log() {
     gateway.expect_error("html/none\" failed (2: No such file or directory), client");
     assert_eq!(gateway.get("/file/below").status, 404);
     assert_eq!(gateway.get("/a%0ab").status, 404);
-    gateway.expect_error("html/a\\nb\" failed");
+    gateway.expect_error("html/a\\x0Ab\" failed");
     assert!(!gateway.errors().contains("quiet/none\" failed"), "{}", gateway.errors());
     assert_eq!(gateway.get(&format!("/{}", "n".repeat(300))).status, 404, "a name longer than the file system allows");
 }
