@@ -282,15 +282,18 @@ impl Exchange {
                     return AttemptEnd::Reply(self.body_timed_out());
                 }
                 Woken::Deadline => return self.timed_out(up, unsent),
-                Woken::PeerGone => {
-                    up.discard(DiscardReason::Cancelled);
-                    if body.is_streamed() && !self.body.is_done() {
-                        return AttemptEnd::Reply(self.refuse_body(&BodyError::Closed));
-                    }
-                    return AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() };
-                }
+                Woken::PeerGone => return self.client_gone(up, body),
             }
         }
+    }
+
+    /// U13: the client has left, in the middle of its body or while its response was awaited.
+    fn client_gone(&mut self, up: Leased, body: &OutgoingBody) -> AttemptEnd {
+        up.discard(DiscardReason::Cancelled);
+        if body.is_streamed() && !self.body.is_done() {
+            return AttemptEnd::Reply(self.refuse_body(&BodyError::Closed));
+        }
+        AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() }
     }
 
     fn timed_out(&mut self, up: Leased, unsent: usize) -> AttemptEnd {
