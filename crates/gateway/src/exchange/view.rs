@@ -12,7 +12,7 @@ use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
 use crate::worker::{Clock, Worker};
 use base64::Engine as _;
 use conf::value::Host;
-use http1::{Field, FieldId, Version};
+use http1::{BodyFraming, Field, FieldId, Version};
 use reactor::{Millis, PeerAddress};
 use rules::template::View;
 use rules::time_format::Moment;
@@ -102,13 +102,15 @@ impl View for ExchangeView<'_> {
             Variable::ProxyPort => self.proxy_port().is_some_and(|port| number(u64::from(port), out)),
             Variable::Scheme => bytes(b"http", out),
             Variable::Https => true,
-            Variable::RequestUri => bytes(exchange.request_uri(), out),
-            Variable::Uri => bytes(exchange.uri(), out),
+            Variable::RequestUri => optional(Some(exchange.request_uri()).filter(|uri| !uri.is_empty()), out),
+            Variable::Uri => optional(Some(exchange.uri()).filter(|uri| !uri.is_empty()), out),
             Variable::Args => optional(exchange.args(), out),
             Variable::IsArgs => exchange.args().is_none_or(<[u8]>::is_empty) || bytes(b"?", out),
             Variable::Arg(name) => optional(exchange.args().and_then(|args| arg(args, name)), out),
             Variable::Request => bytes(self.head_span(exchange.request.head.line), out),
-            Variable::RequestMethod => bytes(exchange.method_name(), out),
+            Variable::RequestMethod => optional(Some(exchange.method_name()).filter(|name| !name.is_empty()), out),
+            // A request line that could not be read has none.
+            Variable::ServerProtocol if exchange.method_name().is_empty() => false,
             Variable::ServerProtocol => bytes(
                 match exchange.request.head.version {
                     Version::Http10 => b"HTTP/1.0",
@@ -116,8 +118,11 @@ impl View for ExchangeView<'_> {
                 },
                 out,
             ),
-            Variable::RequestLength => number(exchange.request.bytes.len() as u64 + exchange.body.received, out),
-            Variable::ContentLength => self.known_request_field(FieldId::ContentLength, out),
+            Variable::RequestLength => {
+                let body = &exchange.body;
+                number(exchange.request.bytes.len() as u64 + body.received + body.framing_bytes, out)
+            }
+            Variable::ContentLength => self.content_length(out),
             Variable::ContentType => self.joined(FieldId::ContentType, b", ", out),
             Variable::Http(name) => self.request_field(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
@@ -139,7 +144,7 @@ impl ExchangeView<'_> {
             Variable::ConnectionRequests => number(u64::from(connection.requests), out),
             Variable::ConnectionTime => seconds(exchange.worker.reactor.now().since(connection.accepted_at), out),
             Variable::RequestTime => seconds(exchange.worker.reactor.now().since(exchange.began_at), out),
-            Variable::RequestCompletion => !exchange.down.is_complete() || bytes(b"OK", out),
+            Variable::RequestCompletion => !exchange.down.has_sent_whole() || bytes(b"OK", out),
             Variable::Msec => seconds(exchange.worker.clock.now().as_millis() as u64, out),
             Variable::TimeLocal => bytes(&moment(&exchange.worker.clock).local(), out),
             Variable::TimeIso8601 => bytes(&moment(&exchange.worker.clock).iso8601(), out),
@@ -187,7 +192,7 @@ impl ExchangeView<'_> {
             Variable::RealpathRoot => self.realpath_root(out),
             Variable::RequestBody => optional(exchange.replay.bytes(), out),
             Variable::RequestBodyFile => exchange.replay.path().is_some_and(|path| bytes(&path, out)),
-            Variable::RequestPort => self.request_port().is_some_and(|port| number(u64::from(port), out)),
+            Variable::RequestPort => self.request_port().is_none_or(|port| number(u64::from(port), out)),
             Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
             Variable::Trailer(name) => join_lines(&exchange.body.trailers, name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
@@ -268,6 +273,15 @@ impl ExchangeView<'_> {
     /// The port that the request names.
     fn request_port(&self) -> Option<u16> {
         self.exchange.request.head.host?.port
+    }
+
+    /// The length as the client said it, or that of a body in chunks which has come whole.
+    fn content_length(&self, out: &mut Vec<u8>) -> bool {
+        let body = &self.exchange.body;
+        if body.is_done() && body.framing() == BodyFraming::Chunked {
+            return number(body.received, out);
+        }
+        self.known_request_field(FieldId::ContentLength, out)
     }
 
     /// The host of the request in lower case, or the server's name.
