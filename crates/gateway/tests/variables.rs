@@ -158,3 +158,28 @@ fn the_root_is_shown_as_it_is_and_without_its_links() {
     assert_eq!(shown(), format!("{}|", prefix.join("current").display()));
     gateway.logged("realpath() \"");
 }
+
+#[test]
+fn a_variable_with_nothing_to_act_on_is_empty_and_noted_once() {
+    let gateway = Gateway::start(
+        "events {} http {
+            log_format line '$ssl_protocol|$http2|$ancient_browser';
+            access_log access.log line;
+            server { listen {listen}; location / { return 200 $ssl_protocol$upstream_cache_status; } }
+        }",
+        &[],
+    );
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().body, b"");
+    assert_eq!(gateway.access_lines(1), ["-||1"]);
+    let mut notes = gateway.warnings();
+    notes.sort();
+    let expected = [
+        "\"$ancient_browser\" variable is always the same here",
+        "\"$http2\" variable is always empty here",
+        "\"$ssl_protocol\" variable is always empty here",
+        "\"$upstream_cache_status\" variable is always empty here",
+    ];
+    assert_eq!(notes, expected);
+}
