@@ -128,10 +128,10 @@ fn a_body_is_seen_where_it_was_read() {
     say("POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     let lines = gateway.access_lines(4);
     assert_eq!(lines[0], "abc|-|-|:8080");
-    assert_eq!(lines[1], "de|-|7|-");
-    let path = lines[2].strip_prefix("-|").and_then(|line| line.strip_suffix("|-|-")).unwrap();
+    assert_eq!(lines[1], "de|-|7|");
+    let path = lines[2].strip_prefix("-|").and_then(|line| line.strip_suffix("|-|")).unwrap();
     assert_eq!(std::fs::read(path).unwrap(), b"abc", "the file has the body, and stays");
-    assert_eq!(lines[3], "-|-|-|-");
+    assert_eq!(lines[3], "-|-|-|");
 }
 
 #[test]
@@ -157,4 +157,29 @@ fn the_root_is_shown_as_it_is_and_without_its_links() {
     std::fs::remove_file(prefix.join("current")).unwrap();
     assert_eq!(shown(), format!("{}|", prefix.join("current").display()));
     gateway.logged("realpath() \"");
+}
+
+#[test]
+fn a_variable_with_nothing_to_act_on_is_empty_and_noted_once() {
+    let gateway = Gateway::start(
+        "events {} http {
+            log_format line '$ssl_protocol|$http2|$ancient_browser';
+            access_log access.log line;
+            server { listen {listen}; location / { return 200 $ssl_protocol$upstream_cache_status; } }
+        }",
+        &[],
+    );
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().body, b"");
+    assert_eq!(gateway.access_lines(1), ["-||1"]);
+    let mut notes = gateway.warnings();
+    notes.sort();
+    let expected = [
+        "\"$ancient_browser\" variable is always the same here",
+        "\"$http2\" variable is always empty here",
+        "\"$ssl_protocol\" variable is always empty here",
+        "\"$upstream_cache_status\" variable is always empty here",
+    ];
+    assert_eq!(notes, expected);
 }

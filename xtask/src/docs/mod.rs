@@ -1,31 +1,32 @@
 //! `cargo xtask docs`: the pages that are made from code. A test beside each table fails when its page is stale.
 
+mod differences;
+
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
 
-/// A page that nobody edits.
-struct Page {
-    /// Relative to the root.
-    path: &'static str,
-    text: fn() -> String,
-}
-
-const PAGES: [Page; 1] = [Page { path: "docs/guide/reference.md", text: conf::reference::markdown }];
+/// The page of differences from nginx, of which the lists are made and the rest is written by hand.
+const DIFFERENCES: &str = "docs/guide/differences.md";
 
 /// Runs the task.
 pub(crate) fn write(workspace: &Workspace) -> Result<()> {
-    for Page { path, text } in PAGES {
-        let file = workspace.root.join(path);
-        let text = text();
-        // Left alone when nothing changed, so that its time says when the page last did.
-        if fs::read_to_string(&file).is_ok_and(|old| old == text) {
-            println!("{path}: up to date");
-            continue;
-        }
-        fs::create_dir_all(file.parent().context("a page stands in a folder")?)?;
-        fs::write(&file, text).with_context(|| format!("cannot write {path}"))?;
-        println!("{path}: written");
+    write_page(workspace, "docs/guide/reference.md", &conf::reference::markdown())?;
+    let read =
+        |path: &str| fs::read_to_string(workspace.root.join(path)).with_context(|| format!("cannot read {path}"));
+    let page = differences::fill(&read(DIFFERENCES)?, &read(differences::ACCEPTED)?)?;
+    write_page(workspace, DIFFERENCES, &page)
+}
+
+/// Writes a page, but leaves it alone when nothing changed, so that its time says when it last did.
+fn write_page(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
+    let file = workspace.root.join(path);
+    if fs::read_to_string(&file).is_ok_and(|old| old == text) {
+        println!("{path}: up to date");
+        return Ok(());
     }
+    fs::create_dir_all(file.parent().context("a page stands in a folder")?)?;
+    fs::write(&file, text).with_context(|| format!("cannot write {path}"))?;
+    println!("{path}: written");
     Ok(())
 }

@@ -60,6 +60,10 @@ fn what_is_wrong_with_a_pass() {
         found("server { location / { proxy_pass https://a; } }"),
         ["\"https://\" in \"proxy_pass\" is known but not supported by holdfast <- https://a"]
     );
+    assert_eq!(
+        found("server { location / { proxy_pass https://$host; } }"),
+        ["\"https://\" in \"proxy_pass\" is known but not supported by holdfast <- https://$host"]
+    );
 }
 
 #[test]

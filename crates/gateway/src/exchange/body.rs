@@ -13,6 +13,8 @@ pub(crate) struct RequestBody {
     framing: BodyFraming,
     /// Bytes of body received so far, without framing.
     pub(crate) received: u64,
+    /// Bytes of chunk lines and trailers besides.
+    pub(crate) framing_bytes: u64,
     /// The decoded trailer lines of a chunked body, once it is complete.
     pub(crate) trailers: Vec<u8>,
 }
@@ -53,7 +55,7 @@ impl RequestBody {
             BodyFraming::Length(length) => State::Length(length),
             BodyFraming::Chunked => State::Chunked(Box::default()),
         };
-        Self { state, framing, received: 0, trailers: Vec::new() }
+        Self { state, framing, received: 0, framing_bytes: 0, trailers: Vec::new() }
     }
 
     /// How the request frames it; none where the request was refused.
@@ -138,6 +140,7 @@ impl RequestBody {
                         sink(data);
                     }
                     used += decoded.consumed;
+                    self.framing_bytes += (decoded.consumed - data.len()) as u64;
                     if decoded.done {
                         self.trailers = decoder.trailer_lines().to_vec();
                         self.state = State::Done;

@@ -237,17 +237,19 @@ impl Downstream {
                 if head.is_empty() { self.write(&[body]) } else { self.write(&[head, body]) }
             }
             Framing::Chunked => {
-                self.body_bytes += body.len() as u64;
                 self.body_ended |= last;
                 let last = last && !self.with_trailers;
                 let last_chunk: &[u8] = if last { LAST_CHUNK } else { b"" };
                 if last {
                     self.framing = Framing::Length(0);
                 }
+                // As in nginx the framing counts: everything behind the head is body here.
+                self.body_bytes += last_chunk.len() as u64;
                 if body.is_empty() {
                     return self.write(&[head, last_chunk]);
                 }
                 let size = ChunkHeader::new(body.len() as u64);
+                self.body_bytes += (size.as_bytes().len() + body.len() + CHUNK_END.len()) as u64;
                 self.write(&[head, size.as_bytes(), body, CHUNK_END, last_chunk])
             }
         }
@@ -283,7 +285,9 @@ impl Downstream {
         if let Some(sent) = &mut self.sent {
             sent.trailers.extend_from_slice(lines);
         }
-        self.write(&[b"0\r\n", lines, b"\r\n"])
+        let parts: [&[u8]; 3] = [b"0\r\n", lines, b"\r\n"];
+        self.body_bytes += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        self.write(&parts)
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> io::Result<()> {

@@ -12,7 +12,7 @@ use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
 use crate::worker::{Clock, Worker};
 use base64::Engine as _;
 use conf::value::Host;
-use http1::{Field, FieldId, Version};
+use http1::{BodyFraming, Field, FieldId, Version};
 use reactor::{Millis, PeerAddress};
 use rules::template::View;
 use rules::time_format::Moment;
@@ -102,13 +102,15 @@ impl View for ExchangeView<'_> {
             Variable::ProxyPort => self.proxy_port().is_some_and(|port| number(u64::from(port), out)),
             Variable::Scheme => bytes(b"http", out),
             Variable::Https => true,
-            Variable::RequestUri => bytes(exchange.request_uri(), out),
-            Variable::Uri => bytes(exchange.uri(), out),
+            Variable::RequestUri => optional(Some(exchange.request_uri()).filter(|uri| !uri.is_empty()), out),
+            Variable::Uri => optional(Some(exchange.uri()).filter(|uri| !uri.is_empty()), out),
             Variable::Args => optional(exchange.args(), out),
             Variable::IsArgs => exchange.args().is_none_or(<[u8]>::is_empty) || bytes(b"?", out),
             Variable::Arg(name) => optional(exchange.args().and_then(|args| arg(args, name)), out),
             Variable::Request => bytes(self.head_span(exchange.request.head.line), out),
-            Variable::RequestMethod => bytes(exchange.method_name(), out),
+            Variable::RequestMethod => optional(Some(exchange.method_name()).filter(|name| !name.is_empty()), out),
+            // A request line that could not be read has none.
+            Variable::ServerProtocol if exchange.method_name().is_empty() => false,
             Variable::ServerProtocol => bytes(
                 match exchange.request.head.version {
                     Version::Http10 => b"HTTP/1.0",
@@ -116,7 +118,10 @@ impl View for ExchangeView<'_> {
                 },
                 out,
             ),
-            Variable::RequestLength => number(exchange.request.bytes.len() as u64 + exchange.body.received, out),
+            Variable::RequestLength => {
+                let body = &exchange.body;
+                number(exchange.request.bytes.len() as u64 + body.received + body.framing_bytes, out)
+            }
             // As in nginx a chunked body has a length once it has been read.
             Variable::ContentLength if exchange.body.is_whole_from_chunks() => number(exchange.body.received, out),
             Variable::ContentLength => self.known_request_field(FieldId::ContentLength, out),
@@ -189,7 +194,7 @@ impl ExchangeView<'_> {
             Variable::RealpathRoot => self.realpath_root(out),
             Variable::RequestBody => optional(exchange.replay.bytes(), out),
             Variable::RequestBodyFile => exchange.replay.path().is_some_and(|path| bytes(&path, out)),
-            Variable::RequestPort => self.request_port().is_some_and(|port| number(u64::from(port), out)),
+            Variable::RequestPort => self.request_port().is_none_or(|port| number(u64::from(port), out)),
             Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
             Variable::Trailer(name) => join_lines(&exchange.body.trailers, name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),

@@ -10,6 +10,7 @@ mod accepted;
 mod application;
 mod cases;
 mod compare;
+mod ends;
 mod leaving;
 mod log_lines;
 mod retries;
