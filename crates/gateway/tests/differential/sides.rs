@@ -145,6 +145,12 @@ impl Sides {
         }
     }
 
+    /// Ours, for what only it can be told.
+    #[allow(dead_code)] // for suites of other crates
+    pub(crate) fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
     /// Our error log so far. It is bounded, so somebody has to ask now and then.
     pub(crate) fn our_log(&self) -> String {
         self.gateway.error_log()
