@@ -8,10 +8,11 @@
 mod sides;
 
 use control::Control;
-use sides::{Side, Sides, find_nginx};
+use sides::{Nginx, Side, Sides, nginx_or_skip};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::name_server::A;
@@ -75,12 +76,14 @@ fn status(address: SocketAddr, request: &str) -> String {
 
 #[test]
 fn names_that_requests_bring_are_tried_as_nginx_tries_them_and_nothing_is_remembered() {
-    let Some(nginx) = find_nginx() else {
-        let is_ci = std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-        assert!(!is_ci, "nginx is missing: run `cargo xtask peers` first");
-        println!("SKIPPED names that requests bring: there is no nginx; `cargo xtask peers` provides one");
-        return;
-    };
+    for generation in [Nginx::Old, Nginx::New] {
+        if let Some(nginx) = nginx_or_skip("names that requests bring", generation) {
+            compare_with(&nginx);
+        }
+    }
+}
+
+fn compare_with(nginx: &Path) {
     let server = NameServer::script(|question| match question.kind {
         A => vec![question.addresses(300, &["127.0.0.1", "127.0.0.3"])],
         _ => vec![question.absent(300)],
@@ -95,7 +98,7 @@ fn names_that_requests_bring_are_tried_as_nginx_tries_them_and_nothing_is_rememb
          }}",
         server.address()
     );
-    let sides = Sides::start(&nginx, &text, &[], &[]);
+    let sides = Sides::start(nginx, &text, &[], &[]);
     let _control = Control::start(sides.gateway().shared()).unwrap();
     let counts = Counts::default();
     let port = peers(&counts);

@@ -96,20 +96,20 @@ impl ComputedPlan {
     /// The peers of a name, which stands for these addresses now.
     pub(crate) fn peers(&self, host: &str, port: u16, found: &Arc<[Found]>, now_ms: u64) -> Arc<PeerSet> {
         let addresses = found.iter().map(|one| SocketAddr::new(one.ip, one.port.unwrap_or(port)).into());
-        self.kept_or_made((Box::from(host), port), found, addresses, now_ms)
+        self.kept_or_made((Box::from(host), port), found, &addresses, now_ms)
     }
 
     /// The peer that is a Unix socket.
     pub(crate) fn unix_peer(&self, path: &str, now_ms: u64) -> Arc<PeerSet> {
         let key = (format!("unix:{path}").into(), 0);
-        self.kept_or_made(key, &Arc::default(), std::iter::once(PeerAddress::Unix(path.into())), now_ms)
+        self.kept_or_made(key, &Arc::default(), &std::iter::once(PeerAddress::Unix(path.into())), now_ms)
     }
 
     fn kept_or_made(
         &self,
         key: (Box<str>, u16),
         found: &Arc<[Found]>,
-        addresses: impl Iterator<Item = PeerAddress> + Clone,
+        addresses: &(impl Iterator<Item = PeerAddress> + Clone),
         now_ms: u64,
     ) -> Arc<PeerSet> {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
 use crate::worker::{Clock, Worker};
 use base64::Engine as _;
 use conf::value::Host;
-use http1::{BodyFraming, Field, FieldId, Version};
+use http1::{Field, FieldId, Version};
 use reactor::{Millis, PeerAddress};
 use rules::template::View;
 use rules::time_format::Moment;

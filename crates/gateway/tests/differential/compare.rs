@@ -1,7 +1,7 @@
 //! What differs between two observations, in words that `accepted.txt` can name: `what nginx's -> ours`.
 //!
 //! These are made equal before, because they are meant to differ or depend on time:
-//! * `Date`: its form is checked, its value is not compared;
+//! * `Date`: its form is checked, its value is not compared; `Expires` may be some seconds later in ours, which answers second;
 //! * `Server`, and the same name at the foot of built-in error pages: `(server)`;
 //! * a body with `Content-Encoding: gzip` is compared unpacked;
 //! * nginx's address 127.0.0.2 reads 127.0.0.1, as ours is;
@@ -32,7 +32,7 @@ pub(crate) fn differences(nginx: &Observed, ours: &Observed) -> Vec<String> {
     for (at, (theirs, ours)) in nginx.answers.iter().zip(&ours.answers).enumerate() {
         let number = if at == 0 { String::new() } else { format!("#{} ", at + 1) };
         let theirs = normalised(Side::Nginx, theirs);
-        let ours = normalised(Side::Ours, ours);
+        let ours = with_their_expiry(normalised(Side::Ours, ours), &theirs);
         found.extend(answer_differences(&theirs, &ours).into_iter().map(|what| number.clone() + &what));
     }
     if nginx.end != ours.end {
@@ -76,6 +76,24 @@ fn normalised(side: Side, answer: &Answer) -> Answer {
     let text = if is_own_name { text.replace(&foot(&name), &foot("(server)")) } else { text };
     answer.body = text.chars().map(|char| char as u8).collect();
     answer
+}
+
+/// `expires` counts from now, and the two sides answer one after the other: up to this many seconds lie between them.
+const SECONDS_APART_MAX: i64 = 20;
+
+/// Our answer with nginx's `Expires`, where that is the same time but for the moment of the answer.
+fn with_their_expiry(mut ours: Answer, theirs: &Answer) -> Answer {
+    let seconds = |value: &str| rules::precondition::parse_date(value.as_bytes());
+    let expected: Vec<String> = theirs.values("Expires").into_iter().map(str::to_owned).collect();
+    let own = ours.fields.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("Expires"));
+    for ((_, value), expected) in own.zip(expected) {
+        if let (Some(ours), Some(theirs)) = (seconds(value), seconds(&expected))
+            && (0..=SECONDS_APART_MAX).contains(&(ours - theirs))
+        {
+            *value = expected;
+        }
+    }
+    ours
 }
 
 /// What is in a compressed body; `None` where it is none, or is broken. `is_cut`: as far as it came.

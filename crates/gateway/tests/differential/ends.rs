@@ -9,7 +9,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::cases::{Case, chunked, pattern};
-use super::{Side, Sides, accepted, application, dead_port, peer_or_skip, start_origin, talk};
+use super::sides::{Nginx, nginx_or_skip};
+use super::{Side, Sides, accepted, application, dead_port, start_origin, talk};
 
 const TEXT: &str = include_str!("cases/ends.conf");
 
@@ -183,7 +184,7 @@ const LAST: &str = "/return/200?last";
 
 #[test]
 fn each_variable_is_logged_alike_after_each_end() {
-    let Some(nginx) = peer_or_skip("nginx-new") else { return };
+    let Some(nginx) = nginx_or_skip("ends", Nginx::New) else { return };
     let (origin, dead, application) = (start_origin(), dead_port(), application::start());
     let silent = origin::Options { silent: true, ..origin::Options::default() };
     let silent = origin::Origin::bind(silent).unwrap().start().unwrap();
@@ -205,7 +206,7 @@ fn each_variable_is_logged_alike_after_each_end() {
         talk::run(sides.address(side, 0), &Case::simple("GET", "test", LAST));
     }
     let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| sides.log_lines(side, LAST));
-    let accepted = accepted::read(include_str!("accepted.txt"));
+    let accepted = accepted::read(include_str!("accepted.txt"), Nginx::New);
     let mut wrong = Vec::new();
     for (theirs, ours) in theirs.iter().zip(&ours) {
         let (request, _) = theirs.split_once(" ;; ").unwrap_or_default();

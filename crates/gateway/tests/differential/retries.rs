@@ -248,6 +248,9 @@ fn is_whole(answer: &[u8]) -> bool {
     length.is_some_and(|length: usize| body.len() >= length)
 }
 
+/// Conversations between two looks at the error log, which keeps some thousand lines.
+const LOG_EVERY: usize = 64;
+
 /// Conversations under way: most of them wait for a peer.
 const THREADS: usize = 24;
 
@@ -256,7 +259,13 @@ fn compare(sides: &Sides, combinations: &[Combination], counts: &Counts) -> Vec<
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                while let Some(combination) = combinations.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(combination) = combinations.get(at) else { break };
+                    if at % LOG_EVERY == 0 {
+                        // Our error log is bounded: what nobody collects is dropped, and that is a failure.
+                        let _ = sides.our_log();
+                    }
                     let [theirs, ours] =
                         [Side::Nginx, Side::Ours].map(|side| run(sides.address(side, 0), side, combination, counts));
                     if theirs != ours {
