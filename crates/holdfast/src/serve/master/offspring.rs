@@ -176,7 +176,7 @@ mod tests {
             (0, Level::Notice, "exited with code 0"),
             (1 << 8, Level::Notice, "exited with code 1"),
             (9, Level::Alert, "exited on signal 9"),
-            (0x80 | 11, Level::Alert, "exited on signal 11 (core dumped)"),
+            (0x80 + 11, Level::Alert, "exited on signal 11 (core dumped)"),
         ] {
             assert_eq!(describe(ExitStatus::from_raw(raw)), (level, text.to_owned()));
         }
