@@ -59,32 +59,35 @@ fn descriptors(pid: u32) -> usize {
 
 const FEW: u32 = 48;
 
-/// Connections that say nothing, until the process has no descriptor left.
+/// Requests whose bodies never come, until the process has no descriptor left: nobody who has sent a whole head gives way.
 fn take_all(instance: &Instance, child: u32) -> Vec<TcpStream> {
-    let mut silent = Vec::new();
+    let mut taken = Vec::new();
     until("no descriptor is left", || {
         if instance.text("logs/error.log").contains("accept4() failed (24: Too many open files)") {
             return true;
         }
-        if silent.len() < 2 * FEW as usize {
-            silent.push(connect(instance));
+        if taken.len() < 2 * FEW as usize {
+            let mut stream = connect(instance);
+            stream.write_all(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").expect("sent");
+            taken.push(stream);
         }
         false
     });
     assert!(descriptors(child) >= FEW as usize - 1);
-    silent
+    taken
 }
 
 #[test]
 fn l01_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
-    let mut instance = Instance::new("", &site("127.0.0.1:1"));
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = upstream.local_addr().expect("bound");
+    let mut instance = Instance::new("", &site(&address.to_string()));
     instance.start_as(|command| with_descriptors(FEW, &command));
     let child = children(instance.pid())[0];
     let mut kept = connect(&instance);
-    assert!(ask(&mut kept, "/alive").starts_with("HTTP/1.1 200 "));
-    // It is about to ask again; an idle connection would be closed to make room.
-    kept.write_all(b"GET /alive HTTP/1.1\r\nHo").expect("sent");
-    let silent = take_all(&instance, child);
+    kept.write_all(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    let (mut peer, _) = upstream.accept().expect("the request is passed on");
+    let taken = take_all(&instance, child);
     let mut waiting = connect(&instance);
     waiting.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     // What spins uses all that it gets; ten ticks of a second are far above what a few timers need.
@@ -94,11 +97,11 @@ fn l01_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     }
     let used = ticks(child) - before;
     assert!(used <= 10, "{used} ticks of 10 ms in a second of waiting");
-    kept.write_all(b"st: a\r\n\r\n").expect("sent");
+    peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("sent");
     let mut answer = [0; 12];
     kept.read_exact(&mut answer).expect("those who are connected are served");
     assert_eq!(&answer, b"HTTP/1.1 200");
-    drop(silent);
+    drop(taken);
     waiting.read_exact(&mut answer).expect("who waited is served");
     assert_eq!(&answer, b"HTTP/1.1 200");
     assert!(instance.fetch("/alive").is_ok_and(|response| response.ends_with("alive")));
@@ -108,13 +111,25 @@ fn l01_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
 }
 
 #[test]
+fn l01_a_connection_without_a_request_makes_room() {
+    let mut instance = Instance::new("", &site("127.0.0.1:1"));
+    instance.start_as(|command| with_descriptors(FEW, &command));
+    let mut silent = connect(&instance);
+    silent.write_all(b"GET /alive HTTP/1.1\r\nHo").expect("sent");
+    let mut others: Vec<TcpStream> = (0..2 * FEW).map(|_| connect(&instance)).collect();
+    assert_eq!(silent.read(&mut [0; 1]).expect("a good end"), 0, "the oldest gives way");
+    let newest = others.last_mut().expect("there are some");
+    assert!(ask(newest, "/alive").starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
 fn l01_an_idle_connection_makes_room() {
     let mut instance = Instance::new("", &site("127.0.0.1:1"));
     instance.start_as(|command| with_descriptors(FEW, &command));
     let child = children(instance.pid())[0];
     let mut idle = connect(&instance);
     assert!(ask(&mut idle, "/alive").starts_with("HTTP/1.1 200 "));
-    let _silent = take_all(&instance, child);
+    let _taken = take_all(&instance, child);
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).expect("a good end");
     assert!(rest.ends_with(b"alive") || rest.is_empty(), "{}", rest.escape_ascii());
@@ -128,15 +143,15 @@ fn l02_without_a_descriptor_for_the_upstream_the_answer_is_503() {
     instance.start_as(|command| with_descriptors(FEW, &command));
     let child = children(instance.pid())[0];
     let mut client = connect(&instance);
-    // It was accepted before the others and is not idle.
-    client.write_all(b"GET /x HTTP/1.1\r\n").expect("sent");
-    let silent = take_all(&instance, child);
-    client.write_all(b"Host: a\r\n\r\n").expect("sent");
+    // It was accepted before the others and has a request under way.
+    client.write_all(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").expect("sent");
+    let taken = take_all(&instance, child);
+    client.write_all(b"b").expect("sent");
     let mut answer = [0; 12];
     client.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"HTTP/1.1 503");
     instance.wait_for_line("socket() failed (24: Too many open files) while connecting to upstream");
-    drop(silent);
+    drop(taken);
     let serving = std::thread::spawn(move || {
         let (mut stream, _) = upstream.accept().expect("the request is passed on");
         assert!(stream.read(&mut [0; 1024]).expect("a request") > 0);
