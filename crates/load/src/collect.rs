@@ -3,6 +3,7 @@
 
 use crate::processors::{Spent, Ticks};
 use crate::script::Globals;
+use crate::tally::Latencies;
 use crate::worker::Message;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,11 +26,27 @@ pub(crate) trait Recorded: Default {
     /// Forgets everything, and keeps the memory.
     fn clear(&mut self);
 
+    /// How late its worker was, and how long its turns took.
+    fn times(&mut self) -> OwnTimes<'_>;
+
     /// What became of the time of the worker that recorded this.
     fn spent(&self) -> Spent;
 
+    /// Says so; of one worker this is at the same time the most.
+    fn set_spent(&mut self, spent: Spent);
+
     /// Says what became of the time of those workers that ran, and waited, most.
     fn set_spent_most(&mut self, most: Spent);
+}
+
+/// Times of the generator itself, in a record.
+pub(crate) struct OwnTimes<'a> {
+    /// How late it was.
+    pub(crate) lag: &'a mut Latencies,
+    /// The part of that in which it ran, on what was ahead.
+    pub(crate) lag_own: &'a mut Latencies,
+    /// How long each turn of its loop took.
+    pub(crate) turn: &'a mut Latencies,
 }
 
 /// Records as they come from the workers, whose intervals end at slightly different times.

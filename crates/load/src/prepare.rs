@@ -2,7 +2,7 @@
 //! started, in this process or (by `processes`) in several.
 
 use crate::collect::Collected;
-use crate::crew::{Crew, Part, Place};
+use crate::crew::{Crew, Part};
 use crate::http::Http;
 use crate::options::Options;
 use crate::plan::Plan;
@@ -11,7 +11,7 @@ use crate::record::Record;
 use crate::run::Running;
 use crate::script::{self, Finished, WorkerScript};
 use crate::setup::{Setup, StartError};
-use crate::worker;
+use crate::worker::{self, requests::Requests};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
@@ -109,10 +109,10 @@ pub(crate) fn crew(
     let mut scripts = scripts.into_iter();
     Crew::start(part, here, stop, |place| {
         let (setup, options, script) = (Arc::clone(setup), options.clone(), scripts.next());
-        let Place { index, of, together, messages } = place;
         move || {
-            worker::run(&options, index, of, &together, &messages, |bench| {
-                Http::new(setup, &options, script, index, of, bench)
+            let room = || Record::new(options.targets.len()).make_room();
+            worker::run(&place, options.interval, room, |seat| {
+                Requests::new(seat, &options, |bench| Http::new(setup, &options, script, bench))
             });
         }
     })

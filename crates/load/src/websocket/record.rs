@@ -2,7 +2,7 @@
 
 use super::ending::Ending;
 use crate::cause::Cause;
-use crate::collect::Recorded;
+use crate::collect::{OwnTimes, Recorded};
 use crate::processors::Spent;
 use crate::record::ROOM_NS;
 use crate::tally::{Latencies, by_index};
@@ -99,8 +99,16 @@ impl Recorded for Record {
         Self::clear(self);
     }
 
+    fn times(&mut self) -> OwnTimes<'_> {
+        OwnTimes { lag: &mut self.lag, lag_own: &mut self.lag_own, turn: &mut self.turn }
+    }
+
     fn spent(&self) -> Spent {
         self.spent
+    }
+
+    fn set_spent(&mut self, spent: Spent) {
+        (self.spent, self.spent_most) = (spent, spent);
     }
 
     fn set_spent_most(&mut self, most: Spent) {

@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::record::Record;
 use super::setup::{Known, Setup};
-use super::worker;
+use super::worker::Worker;
 use crate::collect::Collected;
 use crate::crew::{Crew, Part, Workers};
 use crate::plan::{Plan, descriptors_needed};
@@ -11,6 +11,7 @@ use crate::processes::{self, Work};
 use crate::processors::Ticks;
 use crate::run::{Interval, Stopper};
 use crate::setup::StartError;
+use crate::worker;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -161,7 +162,10 @@ fn crew(setup: &Arc<Setup>, part: Part) -> Result<Crew<Record>, StartError> {
     let here = part.workers(setup.options.threads, setup.options.connections);
     Crew::start(part, here, Arc::new(AtomicBool::new(false)), |place| {
         let setup = Arc::clone(setup);
-        move || worker::run(setup, &place)
+        move || {
+            let interval = setup.options.interval;
+            worker::run(&place, interval, Record::with_room, |seat| Worker::new(setup, seat));
+        }
     })
 }
 
