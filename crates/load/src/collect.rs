@@ -172,16 +172,16 @@ impl<R: Recorded> Collected<R> {
 mod tests {
     use super::*;
     use crate::loan::Loan;
-    use crate::record::Record;
+    use crate::record::HttpRecord;
 
-    impl Collected<Record> {
+    impl Collected<HttpRecord> {
         fn take_now(&mut self, message: Message) {
             self.take(message, || ());
         }
     }
 
     fn interval(worker: usize, interval: u64, latency_ns: u64) -> Message {
-        let mut record = Loan::of(Record::new(1));
+        let mut record = Loan::of(HttpRecord::new(1));
         record.spent = Spent { cpu_ns: latency_ns, waited_ns: Some(1) };
         record.spent_most = record.spent;
         record.targets[0].response(200, 1, latency_ns);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_handed_out_when_all_have_finished_it() {
-        let mut collected = Collected::new(2, Record::new(1));
+        let mut collected = Collected::new(2, HttpRecord::new(1));
         collected.take_now(interval(0, 0, 5));
         collected.take_now(interval(0, 1, 6));
         assert!(collected.finished().is_none());
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_busiest_worker_is_one_and_not_all_together() {
-        let mut collected = Collected::new(2, Record::new(1));
+        let mut collected = Collected::new(2, HttpRecord::new(1));
         for (worker, number, cpu_ns) in [(0, 0, 5), (1, 0, 7), (0, 1, 6), (1, 1, 1)] {
             collected.take_now(interval(worker, number, cpu_ns));
         }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn workers_that_are_lost_are_not_waited_for() {
-        let mut collected = Collected::new(3, Record::new(1));
+        let mut collected = Collected::new(3, HttpRecord::new(1));
         collected.take_now(interval(0, 0, 5));
         collected.take_now(Message::Lost { workers: 1..3, text: "two are gone".to_owned() });
         assert_eq!(collected.finished().map(|(number, _)| number), Some(0));

@@ -338,12 +338,12 @@ impl Expectation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Record, Target};
+    use crate::{HttpRecord, Options, Target};
     use std::time::Duration;
 
     /// 1000 responses within 1 to 1000 ms in 10 s, of which 900 reused and 5 with 503; 10 timeouts of 2 s.
     fn summary() -> Summary {
-        let mut record = Record::new(1);
+        let mut record = HttpRecord::new(1);
         let tally = &mut record.targets[0];
         tally.begun = 1010;
         for ms in 1..=1000u64 {
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn of_nothing_nothing_is_met() {
-        let none = Summary { record: Record::new(1), ..summary() };
+        let none = Summary { record: HttpRecord::new(1), ..summary() };
         assert!(!"errors<1%".parse::<Expectation>().unwrap().judge(&none).met);
     }
 

@@ -33,8 +33,8 @@ pub struct Health {
     pub busy_share: f64,
     /// The busiest thread had no time left.
     pub saturated: bool,
-    /// What the machine had to do with the part of [`lag`](crate::Record::lag) that is not the generator's
-    /// [own](crate::Record::lag_own).
+    /// What the machine had to do with the part of [`lag`](crate::HttpRecord::lag) that is not the generator's
+    /// [own](crate::HttpRecord::lag_own).
     pub machine: Machine,
 }
 
@@ -126,14 +126,14 @@ pub(crate) fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Record, Target, Ticks};
+    use crate::{HttpRecord, Options, Target, Ticks};
 
     fn summary(lag_ns: u64, latency_ns: u64, open: bool) -> Summary {
         let mut options = Options::new(Target::new("http://127.0.0.1/".parse().unwrap()));
         if open {
             options.pace = Pace::constant(100.0, Duration::from_secs(1));
         }
-        let mut record = Record::new(1);
+        let mut record = HttpRecord::new(1);
         for _ in 0..100 {
             record.lag.record(lag_ns);
             record.lag_own.record(lag_ns);

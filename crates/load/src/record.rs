@@ -15,7 +15,7 @@ pub(crate) const RECORDS: usize = 3;
 
 /// Everything that a worker counts in one interval; merged, everything that all workers have counted in all.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Record {
+pub struct HttpRecord {
     /// By target, in the order of the options.
     pub targets: Vec<Tally>,
     /// Open loop: from the moment a request was written to the end of its response. What a closed loop would have shown.
@@ -52,7 +52,7 @@ pub struct Record {
     pub spent_most: Spent,
 }
 
-impl Recorded for Record {
+impl Recorded for HttpRecord {
     fn add(&mut self, other: &Self, pause: fn()) {
         self.add_with_pauses(other, pause);
     }
@@ -82,7 +82,7 @@ impl Recorded for Record {
     }
 }
 
-impl Record {
+impl HttpRecord {
     pub(crate) fn new(targets: usize) -> Self {
         Self { targets: (0..targets).map(|_| Tally::default()).collect(), ..Self::default() }
     }
@@ -194,9 +194,9 @@ mod tests {
 
     #[test]
     fn what_was_cleared_is_as_new() {
-        let text = |record: &Record| serde_json::to_string(record).unwrap();
-        let mut record = Record::new(2).make_room();
-        assert_eq!(text(&record), text(&Record::new(2)), "room is no content");
+        let text = |record: &HttpRecord| serde_json::to_string(record).unwrap();
+        let mut record = HttpRecord::new(2).make_room();
+        assert_eq!(text(&record), text(&HttpRecord::new(2)), "room is no content");
         record.targets[1].response(200, 5, 10);
         record.lag.record(5);
         record.lag_own.record(5);
@@ -205,6 +205,6 @@ mod tests {
         record.server = Some("x".to_owned());
         record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
         record.clear();
-        assert_eq!(text(&record), text(&Record::new(2)));
+        assert_eq!(text(&record), text(&HttpRecord::new(2)));
     }
 }

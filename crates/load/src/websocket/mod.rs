@@ -35,7 +35,7 @@ pub use ending::Ending;
 pub use expect::{EXPECTATIONS, Expectation};
 pub use message::MESSAGE_BYTES_MIN;
 pub use options::{MESSAGE_BYTES_MAX, Options, OptionsError, ROOMS_MAX, Storm, parse_url};
-pub use record::Record;
+pub use record::WebSocketRecord;
 pub use row::Row;
 pub(crate) use run::crew_of_part;
 pub use run::{Memory, Prepared, Running, Summary, prepare, start};

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Phase};
 use super::ending::Ending;
-use super::record::Record;
+use super::record::WebSocketRecord;
 use super::setup::Setup;
 use super::soon::Soon;
 use crate::cause::Cause;
@@ -39,7 +39,7 @@ pub(super) enum Due {
 
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) seat: Seat<Record>,
+    pub(super) seat: Seat<WebSocketRecord>,
     pub(super) setup: Arc<Setup>,
     pub(super) random: fastrand::Rng,
     /// Filled by each handshake.
@@ -75,7 +75,7 @@ fn arrivals(setup: &Setup, index: usize, workers: usize) -> Arrivals {
 }
 
 impl Worker {
-    pub(super) fn new(setup: Arc<Setup>, seat: Seat<Record>) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, seat: Seat<WebSocketRecord>) -> Self {
         let (index, workers) = (seat.index, seat.workers);
         let options = &setup.options;
         let wanted = options.connections / workers + usize::from(index < options.connections % workers);
@@ -215,12 +215,12 @@ impl Worker {
 }
 
 impl Job for Worker {
-    type Record = Record;
+    type Record = WebSocketRecord;
     type Due = Due;
 
     const YIELDS_TO_NEXT_TURN: bool = true;
 
-    fn seat(&mut self) -> &mut Seat<Record> {
+    fn seat(&mut self) -> &mut Seat<WebSocketRecord> {
         &mut self.seat
     }
 
@@ -315,12 +315,12 @@ impl Job for Worker {
         self.seat.record.unrecovered = u64::from(self.storm.is_some());
     }
 
-    fn complete(&self, record: &mut Record) {
+    fn complete(&self, record: &mut WebSocketRecord) {
         record.open = self.open;
     }
 
     /// Its connections were open meanwhile.
-    fn slept_through(&self) -> Option<Record> {
-        Some(Record { open: self.open, ..Record::default() })
+    fn slept_through(&self) -> Option<WebSocketRecord> {
+        Some(WebSocketRecord { open: self.open, ..WebSocketRecord::default() })
     }
 }

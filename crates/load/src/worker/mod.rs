@@ -2,7 +2,7 @@
 //! hands what was recorded to `crew` once per interval. What is due and what is done about it is the protocol's: a [`Job`], at a
 //! [`Seat`]. `requests` is the job of an HTTP load; that of WebSockets is in `websocket`.
 
-pub(crate) mod own;
+mod calm;
 pub(crate) mod requests;
 mod seat;
 pub(crate) mod timer;
@@ -12,7 +12,7 @@ pub(crate) use seat::Seat;
 use crate::collect::Recorded;
 use crate::crew::Place;
 use crate::loan::Loan;
-use crate::record::Record;
+use crate::record::HttpRecord;
 use crate::script::Globals;
 use reactor::{Ready, TaskId};
 use rustix::time::{ClockId, clock_gettime};
@@ -104,7 +104,7 @@ impl Together {
 
 /// What a worker tells the run. Workers are numbered through over all processes.
 #[derive(Debug)]
-pub(crate) enum Message<R = Record> {
+pub(crate) enum Message<R = HttpRecord> {
     /// It is built, or has failed to be, and waits for the start.
     Ready,
     /// What it recorded in an interval; it will send nothing more for this interval or an earlier one. After the last one
@@ -230,4 +230,88 @@ fn turn_interval<J: Job>(job: &mut J, last: bool) {
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// Something is due at a beat, a few times; nothing is read.
+    struct Beats {
+        seat: Seat<HttpRecord>,
+        left: u64,
+        every_ns: u64,
+        due_ns: u64,
+    }
+
+    impl Job for Beats {
+        type Record = HttpRecord;
+        type Due = ();
+
+        const YIELDS_TO_NEXT_TURN: bool = true;
+
+        fn seat(&mut self) -> &mut Seat<HttpRecord> {
+            &mut self.seat
+        }
+
+        fn begin(&mut self) {
+            self.due_ns = self.every_ns;
+        }
+
+        fn next_due(&self) -> (u64, ()) {
+            (if self.left == 0 { NEVER } else { self.due_ns }, ())
+        }
+
+        fn come_due(&mut self, due_ns: u64, (): ()) {
+            self.seat.note_lag(due_ns);
+            (self.left, self.due_ns) = (self.left - 1, due_ns + self.every_ns);
+        }
+
+        fn ready(&mut self, _task: TaskId) {}
+
+        fn is_over(&mut self, told: bool) -> bool {
+            told || self.left == 0
+        }
+
+        fn end(&mut self) {
+            self.seat.record.cut_off = self.left;
+        }
+    }
+
+    /// What a worker with five beats to do tells: what it recorded in all, and whether its last words came in their order.
+    fn told(every_ns: u64, stop: bool) -> (HttpRecord, bool) {
+        let (messages, heard) = channel();
+        let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::new(AtomicBool::new(stop)) });
+        together.begin(Instant::now());
+        let place = Place { index: 0, of: 1, together, messages };
+        run(&place, Duration::from_millis(1), Box::default, |seat| Beats { seat, left: 5, every_ns, due_ns: NEVER });
+        drop(place);
+        let said: Vec<_> = heard.iter().collect();
+        let in_order = matches!(
+            said.as_slice(),
+            [Message::Ready, .., Message::Interval { last: true, .. }, Message::Done { worker: 0, .. }]
+        );
+        let mut whole = HttpRecord::default();
+        for message in &said {
+            if let Message::Interval { record, .. } = message {
+                whole.add(record);
+            }
+        }
+        (whole, in_order)
+    }
+
+    #[test]
+    fn what_is_due_is_done_and_told_by_the_interval() {
+        let (whole, in_order) = told(2_000_000, false);
+        assert!(in_order);
+        assert_eq!((whole.lag.count(), whole.lag_own.count(), whole.cut_off), (5, 5, 0));
+    }
+
+    #[test]
+    fn a_worker_that_is_told_to_stop_says_what_is_left() {
+        let (whole, in_order) = told(3_600_000_000_000, true);
+        assert!(in_order);
+        assert_eq!((whole.lag.count(), whole.cut_off), (0, 5));
+    }
 }

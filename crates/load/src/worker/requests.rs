@@ -4,7 +4,7 @@
 use super::{CALM_OPEN_NS, Job, LAG_PROBE_NS, NEVER, Seat};
 use crate::options::{Options, Pace};
 use crate::pace::{Arrivals, Schedule};
-use crate::record::Record;
+use crate::record::HttpRecord;
 use crate::tally::Tally;
 use crate::template::Values;
 use reactor::TaskId;
@@ -44,7 +44,7 @@ pub(crate) struct Requests<D> {
 
 impl<D: Driver> Requests<D> {
     /// `build` makes the driver.
-    pub(crate) fn new(seat: Seat<Record>, options: &Options, build: impl FnOnce(&Bench) -> D) -> Self {
+    pub(crate) fn new(seat: Seat<HttpRecord>, options: &Options, build: impl FnOnce(&Bench) -> D) -> Self {
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
         let arrivals = match &options.pace {
             Pace::Closed { .. } => None,
@@ -76,12 +76,12 @@ impl<D: Driver> Requests<D> {
 }
 
 impl<D: Driver> Job for Requests<D> {
-    type Record = Record;
+    type Record = HttpRecord;
     type Due = ();
 
     const YIELDS_TO_NEXT_TURN: bool = false;
 
-    fn seat(&mut self) -> &mut Seat<Record> {
+    fn seat(&mut self) -> &mut Seat<HttpRecord> {
         &mut self.bench.seat
     }
 
@@ -163,7 +163,7 @@ impl<D: Driver> Job for Requests<D> {
     }
 
     /// Lengths are compared with that of the first response, in whichever interval it came.
-    fn go_on(&self, next: &mut Record) {
+    fn go_on(&self, next: &mut HttpRecord) {
         let old = &self.bench.seat.record.targets;
         next.targets.resize_with(old.len(), Tally::default);
         for (next, old) in next.targets.iter_mut().zip(old) {
@@ -175,7 +175,7 @@ impl<D: Driver> Job for Requests<D> {
 /// Where a driver works: its worker's seat, and how many requests may still begin.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    pub(crate) seat: Seat<Record>,
+    pub(crate) seat: Seat<HttpRecord>,
     /// Values of templates.
     pub(crate) values: Values,
     /// When the next request is due, or in closed loop the next look at the worker's punctuality.
@@ -195,7 +195,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    fn new(seat: Seat<Record>, options: &Options) -> Self {
+    fn new(seat: Seat<HttpRecord>, options: &Options) -> Self {
         let (index, workers) = (seat.index as u64, seat.workers as u64);
         let share = |requests: u64| requests / workers + u64::from(index < requests % workers);
         Self {

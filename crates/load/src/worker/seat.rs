@@ -1,7 +1,7 @@
 //! What every worker of a load has, whatever it speaks: its loop, the time, what it records, whose its lag is, and the way to those who
 //! gather the records.
 
-use super::own::Calm;
+use super::calm::Calm;
 use super::timer::{Timer, monotonic_ns_at};
 use super::{LOOK_PERIOD_MS, Message, NEVER, thread_cpu_ns};
 use crate::collect::Recorded;
