@@ -26,27 +26,22 @@ pub(crate) trait Recorded: Default {
     /// Forgets everything, and keeps the memory.
     fn clear(&mut self);
 
-    /// How late its worker was, and how long its turns took.
-    fn times(&mut self) -> OwnTimes<'_>;
-
-    /// What became of the time of the worker that recorded this.
-    fn spent(&self) -> Spent;
-
-    /// Says so; of one worker this is at the same time the most.
-    fn set_spent(&mut self, spent: Spent);
-
-    /// Says what became of the time of those workers that ran, and waited, most.
-    fn set_spent_most(&mut self, most: Spent);
+    /// What it says of the generator itself.
+    fn generator(&mut self) -> Generator<'_>;
 }
 
-/// Times of the generator itself, in a record.
-pub(crate) struct OwnTimes<'a> {
+/// What a record says of the generator itself.
+pub(crate) struct Generator<'a> {
     /// How late it was.
     pub(crate) lag: &'a mut Latencies,
     /// The part of that in which it ran, on what was ahead.
     pub(crate) lag_own: &'a mut Latencies,
     /// How long each turn of its loop took.
     pub(crate) turn: &'a mut Latencies,
+    /// What became of the workers' time.
+    pub(crate) spent: &'a mut Spent,
+    /// Of the worker that ran most, and of the one that waited most.
+    pub(crate) spent_most: &'a mut Spent,
 }
 
 /// Records as they come from the workers, whose intervals end at slightly different times.
@@ -102,9 +97,9 @@ impl<R: Recorded> Collected<R> {
             Message::Interval { worker, interval, mut record, last } => {
                 self.whole.add(&record, pause);
                 if let Some(spent) = self.spent.get_mut(worker) {
-                    *spent += record.spent();
+                    *spent += *record.generator().spent;
                 }
-                self.whole.set_spent_most(self.spent.iter().copied().fold(Spent::default(), Spent::most));
+                *self.whole.generator().spent_most = self.spent.iter().copied().fold(Spent::default(), Spent::most);
                 self.put(interval, &mut record, pause);
                 // The last interval is shown when it is known how long it was.
                 if !last {

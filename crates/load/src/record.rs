@@ -1,6 +1,6 @@
 //! What a worker of a load over HTTP has seen in an interval; merged, what all have seen in all.
 
-use crate::collect::{OwnTimes, Recorded};
+use crate::collect::{Generator, Recorded};
 use crate::processors::Spent;
 use crate::tally::{Latencies, Tally};
 use serde::{Deserialize, Serialize};
@@ -65,20 +65,9 @@ impl Recorded for HttpRecord {
         Self::clear(self);
     }
 
-    fn times(&mut self) -> OwnTimes<'_> {
-        OwnTimes { lag: &mut self.lag, lag_own: &mut self.lag_own, turn: &mut self.turn }
-    }
-
-    fn spent(&self) -> Spent {
-        self.spent
-    }
-
-    fn set_spent(&mut self, spent: Spent) {
-        (self.spent, self.spent_most) = (spent, spent);
-    }
-
-    fn set_spent_most(&mut self, most: Spent) {
-        self.spent_most = most;
+    fn generator(&mut self) -> Generator<'_> {
+        let Self { lag, lag_own, turn, spent, spent_most, .. } = self;
+        Generator { lag, lag_own, turn, spent, spent_most }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ending::Ending;
 use crate::cause::Cause;
-use crate::collect::{OwnTimes, Recorded};
+use crate::collect::{Generator, Recorded};
 use crate::processors::Spent;
 use crate::record::ROOM_NS;
 use crate::tally::{Latencies, by_index};
@@ -99,20 +99,9 @@ impl Recorded for WebSocketRecord {
         Self::clear(self);
     }
 
-    fn times(&mut self) -> OwnTimes<'_> {
-        OwnTimes { lag: &mut self.lag, lag_own: &mut self.lag_own, turn: &mut self.turn }
-    }
-
-    fn spent(&self) -> Spent {
-        self.spent
-    }
-
-    fn set_spent(&mut self, spent: Spent) {
-        (self.spent, self.spent_most) = (spent, spent);
-    }
-
-    fn set_spent_most(&mut self, most: Spent) {
-        self.spent_most = most;
+    fn generator(&mut self) -> Generator<'_> {
+        let Self { lag, lag_own, turn, spent, spent_most, .. } = self;
+        Generator { lag, lag_own, turn, spent, spent_most }
     }
 }
 

@@ -149,7 +149,7 @@ fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
         seat.look_at_clock();
         if let Some(woke_ns) = woke_ns {
             let turn_ns = seat.now_ns - woke_ns;
-            seat.record.times().turn.record(turn_ns);
+            seat.record.generator().turn.record(turn_ns);
         }
         dispatch(job, DUE_IN_A_ROW);
         let told = job.seat().is_told_to_stop();
@@ -214,7 +214,8 @@ fn turn_interval<J: Job>(job: &mut J, last: bool) {
     let mut next = seat.spare_record().unwrap_or_default();
     job.go_on(&mut next);
     let mut record = job.seat().hand_out(next);
-    record.set_spent(spent);
+    let generator = record.generator();
+    (*generator.spent, *generator.spent_most) = (spent, spent);
     job.complete(&mut record);
     job.seat().tell(record, last);
     let first = now.saturating_sub(SLEPT_THROUGH_MAX).max(job.seat().interval() + 1);

@@ -92,7 +92,7 @@ impl<R: Recorded> Seat<R> {
     pub(crate) fn note_lag(&mut self, due_ns: u64) {
         let lag_ns = self.now_ns.saturating_sub(due_ns);
         let own_ns = self.calm.own_ns(lag_ns, thread_cpu_ns);
-        let times = self.record.times();
+        let times = self.record.generator();
         times.lag.record(lag_ns);
         times.lag_own.record(own_ns);
     }
