@@ -6,6 +6,7 @@
 
 pub mod adapt;
 pub mod check;
+pub mod demo;
 pub mod experiment;
 pub mod fault;
 pub mod figure;
