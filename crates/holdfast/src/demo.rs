@@ -1,12 +1,9 @@
 //! `holdfast demo`: the shortest way to see what the product is about. It is `lab run pool-throughput --quick`, performed by the
-//! same code, with a live view, a bound on its time, and its figures in words. Not a benchmark (`cargo xtask bench` is one).
+//! same code, with a live view, a bound on its time, and its figures in words (`lab::demo`). Not a benchmark (`cargo xtask bench` is one).
 //! `Args` is a subcommand of `command`.
 
 mod live;
-mod pace;
-mod ports;
 mod screen;
-mod story;
 
 use crate::lab::began::Began;
 use crate::lab::prepared::{self, Prepared, Wanted};
@@ -14,16 +11,14 @@ use crate::lab::progress::Progress;
 use crate::lab::{load, printable};
 use crate::output::{self, Output};
 use crate::{exit, report};
+use ::lab::demo::{self, Pace};
 use ::lab::judge::judge;
 use ::lab::stage::{Event, Stop};
 use ::lab::{Adaptation, Loaded, Record};
-use pace::Pace;
 use screen::Screen;
 use std::time::{Duration, Instant};
 use terminal::Terminal;
 
-/// What is performed.
-const EXPERIMENT: &str = "pool-throughput";
 /// Of the time of a demo: for judging and printing.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
@@ -76,7 +71,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
         prepared::again_as_root()?;
     }
     let stop = Stop::when_interrupted().map_err(|error| format!("signals cannot be handled: {error}"))?;
-    let Loaded { experiment, places } = load(EXPERIMENT)?;
+    let Loaded { experiment, places } = load(demo::EXPERIMENT)?;
     let how = Adaptation { quick: true, rounds: args.rounds, ..Adaptation::default() };
     let mut experiment = experiment.adapted(&how)?;
     for load in &mut experiment.loads {
@@ -84,7 +79,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     }
     // What there is time for is decided by the clock here, not by what was void.
     experiment.method.spare = 0;
-    ports::give_free(&mut experiment);
+    demo::give_free(&mut experiment);
     let rounds = experiment.method.rounds;
     let wanted = Wanted { experiment, places, quick: true, control: false, seed: None, loopback: args.loopback };
     let mut prepared = Prepared::new(wanted, &Began::now())?;
@@ -152,7 +147,7 @@ fn tell(args: &Args, record: &Record) -> Result<(), String> {
             return output::print(&::report::json::render(&whole));
         }
     }
-    Output::default().emit(&story::document(record, &judged))
+    Output::default().emit(&demo::document(record, &judged))
 }
 
 /// Rounds in which every arm that can be run was.

@@ -3,6 +3,7 @@
 
 use lab::Record;
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -10,6 +11,21 @@ fn lab(arguments: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
     command.arg("lab").args(arguments).current_dir(folder).env("XDG_CACHE_HOME", folder).env("NO_COLOR", "1");
     command.output().expect("it starts")
+}
+
+/// A port that nobody has on the address of a lab's loopback.
+fn free_port() -> u16 {
+    let bound = TcpListener::bind("127.77.0.1:0").and_then(|bound| bound.local_addr());
+    bound.expect("a port").port()
+}
+
+/// The experiment on a port of its own: other runs' origins are processes of the same loopback.
+fn sizes() -> String {
+    sizes_on(free_port())
+}
+
+fn sizes_on(port: u16) -> String {
+    SIZES.replace("PORT", &port.to_string())
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -20,7 +36,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// An origin of ours under a load of ours, with a page of 100 bytes and one of 20,000.
+/// An origin of ours under a load of ours, with a page of 100 bytes and one of 20,000. [`sizes`] gives it a port.
 const SIZES: &str = r#"
 name = "sizes"
 title = "Two pages"
@@ -37,11 +53,11 @@ kind = "loopback"
 [[process]]
 name = "origin"
 program = "holdfast"
-arguments = ["origin", "--listen", "{{here}}:28491"]
-ready = { tcp = "{{here}}:28491" }
+arguments = ["origin", "--listen", "{{here}}:PORT"]
+ready = { tcp = "{{here}}:PORT" }
 
 [[load]]
-url = "http://{{here}}:28491/bytes/{{bytes}}"
+url = "http://{{here}}:PORT/bytes/{{bytes}}"
 arguments = ["-c", "2"]
 seconds = 0.5
 
@@ -84,14 +100,16 @@ fn what_comes_with_the_program_is_listed_shown_and_sound() {
 fn a_file_with_slips_is_refused_with_line_column_and_hint() {
     let folder = folder();
     let file = folder.path().join("sizes.toml");
-    fs::write(&file, SIZES).expect("there is room");
+    let port = free_port();
+    fs::write(&file, sizes_on(port)).expect("there is room");
     let sound = lab(&["check", "sizes.toml"], folder.path());
     let said = "sizes.toml: sound: 2 arms, 2 rounds, 1 claim, takes 5 s\n";
     assert_eq!((sound.status.code(), text(&sound.stdout).as_str()), (Some(0), said), "{}", text(&sound.stderr));
     let started = lab(&["show", "sizes.toml", "--arm", "large"], folder.path());
-    assert!(text(&started.stdout).contains("http://127.77.0.1:28491/bytes/20000"), "{}", text(&started.stdout));
+    let url = format!("http://127.77.0.1:{port}/bytes/20000");
+    assert!(text(&started.stdout).contains(&url), "{}", text(&started.stdout));
 
-    fs::write(&file, SIZES.replace("rounds = 2", "ruonds = 2").replace("{{bytes}}", "{{\\u001b}}"))
+    fs::write(&file, sizes().replace("rounds = 2", "ruonds = 2").replace("{{bytes}}", "{{\\u001b}}"))
         .expect("there is room");
     let refused = lab(&["check", "sizes.toml"], folder.path());
     let said = text(&refused.stderr);
@@ -111,7 +129,7 @@ fn ending(folder: &Path, with: &str) -> PathBuf {
 #[test]
 fn a_run_leaves_its_record_from_which_the_report_is_made_again() {
     let folder = folder();
-    fs::write(folder.path().join("sizes.toml"), SIZES).expect("there is room");
+    fs::write(folder.path().join("sizes.toml"), sizes()).expect("there is room");
     let ran = lab(&["run", "sizes.toml", "--seed", "7", "--order", "random", "--out", "results"], folder.path());
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(4), "two rounds decide nothing: {said}{}", text(&ran.stdout));
@@ -142,7 +160,7 @@ fn a_run_leaves_its_record_from_which_the_report_is_made_again() {
 #[test]
 fn a_program_that_only_waits_is_an_arm_beside_one_that_sends() {
     let folder = folder();
-    let both = SIZES.replace("28491", "28493").replace("arguments = [\"-c\", \"2\"]\n", "may_limit = true\n");
+    let both = sizes().replace("arguments = [\"-c\", \"2\"]\n", "may_limit = true\n");
     let small = "name = \"small\"\narguments = [\"-c\", \"2\", \"-R\", \"400/s\"]";
     let both = both.replace("name = \"small\"", small).replace("name = \"large\"", "name = \"only waits\"").replace(
         "values = { bytes = \"20000\" }",
@@ -167,7 +185,7 @@ fn a_program_that_only_waits_is_an_arm_beside_one_that_sends() {
     assert!(said.contains("How late the loads themselves were") && said.contains("client.lag_ms.p99.9"), "{said}");
     assert!(said.contains("[holds] beyond a program that only waits"), "{said}");
 
-    fs::write(folder.path().join("floor.toml"), SIZES.replace("seconds = 0.5", "program = \"floor\"\nrequests = 9"))
+    fs::write(folder.path().join("floor.toml"), sizes().replace("seconds = 0.5", "program = \"floor\"\nrequests = 9"))
         .expect("room");
     let refused = lab(&["check", "floor.toml"], folder.path());
     assert!(text(&refused.stderr).contains("this program counts seconds, not requests"), "{}", text(&refused.stderr));
@@ -189,8 +207,7 @@ fn the_quick_form_is_shown_as_it_is_run() {
 #[test]
 fn what_cannot_be_run_is_said_with_the_line_of_its_process() {
     let folder = folder();
-    // On a port of its own: the other run's origin is another process of the same loopback.
-    let dies = SIZES.replace("28491", "28492").replace("\"origin\", \"--listen\"", "\"origin\", \"--no-such-flag\"");
+    let dies = sizes().replace("\"origin\", \"--listen\"", "\"origin\", \"--no-such-flag\"");
     fs::write(folder.path().join("sizes.toml"), dies).expect("there is room");
     let ran = lab(&["run", "sizes.toml", "--out", "results"], folder.path());
     let said = text(&ran.stderr);

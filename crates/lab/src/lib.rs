@@ -6,6 +6,8 @@
 
 pub mod adapt;
 pub mod check;
+pub mod demo;
+pub mod describe;
 pub mod experiment;
 pub mod fault;
 pub mod figure;

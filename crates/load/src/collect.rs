@@ -3,6 +3,7 @@
 
 use crate::processors::{Spent, Ticks};
 use crate::script::Globals;
+use crate::tally::Latencies;
 use crate::worker::Message;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,11 +26,22 @@ pub(crate) trait Recorded: Default {
     /// Forgets everything, and keeps the memory.
     fn clear(&mut self);
 
-    /// What became of the time of the worker that recorded this.
-    fn spent(&self) -> Spent;
+    /// What it says of the generator itself.
+    fn generator(&mut self) -> Generator<'_>;
+}
 
-    /// Says what became of the time of those workers that ran, and waited, most.
-    fn set_spent_most(&mut self, most: Spent);
+/// What a record says of the generator itself.
+pub(crate) struct Generator<'a> {
+    /// How late it was.
+    pub(crate) lag: &'a mut Latencies,
+    /// The part of that in which it ran, on what was ahead.
+    pub(crate) lag_own: &'a mut Latencies,
+    /// How long each turn of its loop took.
+    pub(crate) turn: &'a mut Latencies,
+    /// What became of the workers' time.
+    pub(crate) spent: &'a mut Spent,
+    /// Of the worker that ran most, and of the one that waited most.
+    pub(crate) spent_most: &'a mut Spent,
 }
 
 /// Records as they come from the workers, whose intervals end at slightly different times.
@@ -85,9 +97,9 @@ impl<R: Recorded> Collected<R> {
             Message::Interval { worker, interval, mut record, last } => {
                 self.whole.add(&record, pause);
                 if let Some(spent) = self.spent.get_mut(worker) {
-                    *spent += record.spent();
+                    *spent += *record.generator().spent;
                 }
-                self.whole.set_spent_most(self.spent.iter().copied().fold(Spent::default(), Spent::most));
+                *self.whole.generator().spent_most = self.spent.iter().copied().fold(Spent::default(), Spent::most);
                 self.put(interval, &mut record, pause);
                 // The last interval is shown when it is known how long it was.
                 if !last {
@@ -155,16 +167,16 @@ impl<R: Recorded> Collected<R> {
 mod tests {
     use super::*;
     use crate::loan::Loan;
-    use crate::record::Record;
+    use crate::record::HttpRecord;
 
-    impl Collected<Record> {
+    impl Collected<HttpRecord> {
         fn take_now(&mut self, message: Message) {
             self.take(message, || ());
         }
     }
 
     fn interval(worker: usize, interval: u64, latency_ns: u64) -> Message {
-        let mut record = Loan::of(Record::new(1));
+        let mut record = Loan::of(HttpRecord::new(1));
         record.spent = Spent { cpu_ns: latency_ns, waited_ns: Some(1) };
         record.spent_most = record.spent;
         record.targets[0].response(200, 1, latency_ns);
@@ -173,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_handed_out_when_all_have_finished_it() {
-        let mut collected = Collected::new(2, Record::new(1));
+        let mut collected = Collected::new(2, HttpRecord::new(1));
         collected.take_now(interval(0, 0, 5));
         collected.take_now(interval(0, 1, 6));
         assert!(collected.finished().is_none());
@@ -193,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_busiest_worker_is_one_and_not_all_together() {
-        let mut collected = Collected::new(2, Record::new(1));
+        let mut collected = Collected::new(2, HttpRecord::new(1));
         for (worker, number, cpu_ns) in [(0, 0, 5), (1, 0, 7), (0, 1, 6), (1, 1, 1)] {
             collected.take_now(interval(worker, number, cpu_ns));
         }
@@ -205,7 +217,7 @@ mod tests {
 
     #[test]
     fn workers_that_are_lost_are_not_waited_for() {
-        let mut collected = Collected::new(3, Record::new(1));
+        let mut collected = Collected::new(3, HttpRecord::new(1));
         collected.take_now(interval(0, 0, 5));
         collected.take_now(Message::Lost { workers: 1..3, text: "two are gone".to_owned() });
         assert_eq!(collected.finished().map(|(number, _)| number), Some(0));

@@ -54,7 +54,7 @@ enum Counted {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
+enum Operator {
     Less,
     LessOrEqual,
     Greater,
@@ -72,14 +72,58 @@ pub(crate) enum Operator {
 /// assert_eq!(unmeant.to_string(), "`50` is no bound for `p99`: a time with its unit: us, ms, s or m");
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expectation {
+pub struct Expectation(Threshold<Figure>);
+
+/// A figure of some kind of load that can be compared with a bound.
+pub(crate) trait Compared: Sized {
+    /// The figure of that name.
+    fn parse(name: &str) -> Option<Self>;
+    /// What its bound is written as.
+    fn bound(&self) -> Bound;
+}
+
+/// What a bound is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Time,
+    Rate,
+    /// Or a share.
+    Count,
+}
+
+/// A figure, an operator and a bound, whatever the load speaks.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Threshold<F> {
     text: String,
-    figure: Figure,
+    pub(crate) figure: F,
     operator: Operator,
     /// Nanoseconds, requests per second, a number, or a share from 0 to 1.
     bound: f64,
     /// The bound is a share.
     share: bool,
+}
+
+impl<F: Compared> Threshold<F> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ExpectationError> {
+        let (name, operator, bound) = split(text)?;
+        let figure = F::parse(name).ok_or_else(|| ExpectationError::UnknownFigure(name.to_owned()))?;
+        let (value, share) = parse_bound(figure.bound(), bound)
+            .map_err(|why| ExpectationError::Bound(bound.to_owned(), name.to_owned(), why))?;
+        Ok(Self { text: text.to_owned(), figure, operator, bound: value, share })
+    }
+
+    /// Compares what was measured. A value that is not known is not what was expected.
+    pub(crate) fn judge(&self, value: Option<f64>, measured: String) -> Verdict {
+        let met = value.is_some_and(|value| self.operator.holds(value, self.bound));
+        Verdict { expected: self.text.clone(), measured, met }
+    }
+
+    /// So many of so many: the number or the share, as the bound is, and both in words.
+    pub(crate) fn counted(&self, count: u64, of: u64) -> (f64, String) {
+        let share = if of == 0 { 0.0 } else { count as f64 / of as f64 };
+        let text = format!("{count} of {of} ({:.3} %)", share * 100.0);
+        (if self.share { share } else { count as f64 }, text)
+    }
 }
 
 /// What became of a threshold.
@@ -111,16 +155,26 @@ impl FromStr for Expectation {
     type Err = ExpectationError;
 
     fn from_str(text: &str) -> Result<Self, ExpectationError> {
-        let (name, operator, bound) = split(text)?;
-        let figure = parse_figure(name).ok_or_else(|| ExpectationError::UnknownFigure(name.to_owned()))?;
-        let (value, share) = parse_bound(&figure, bound)
-            .map_err(|why| ExpectationError::Bound(bound.to_owned(), name.to_owned(), why))?;
-        Ok(Self { text: text.to_owned(), figure, operator, bound: value, share })
+        Threshold::parse(text).map(Self)
+    }
+}
+
+impl Compared for Figure {
+    fn parse(name: &str) -> Option<Self> {
+        parse_figure(name)
+    }
+
+    fn bound(&self) -> Bound {
+        match self {
+            Self::Latency(..) => Bound::Time,
+            Self::Rate => Bound::Rate,
+            Self::Count(_) => Bound::Count,
+        }
     }
 }
 
 /// The figure's name, the operator, the bound.
-pub(crate) fn split(text: &str) -> Result<(&str, Operator, &str), ExpectationError> {
+fn split(text: &str) -> Result<(&str, Operator, &str), ExpectationError> {
     let at = text.find(['<', '>', '=']).ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
     let (name, rest) = text.split_at(at);
     let operators = [
@@ -137,7 +191,7 @@ pub(crate) fn split(text: &str) -> Result<(&str, Operator, &str), ExpectationErr
 }
 
 impl Operator {
-    pub(crate) fn holds(self, value: f64, bound: f64) -> bool {
+    fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::Less => value < bound,
             Self::LessOrEqual => value <= bound,
@@ -174,12 +228,12 @@ pub(crate) fn parse_point(name: &str) -> Option<Point> {
 }
 
 /// A number that is no less than 0.
-pub(crate) fn parse_number(text: &str) -> Option<f64> {
+fn parse_number(text: &str) -> Option<f64> {
     text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
 }
 
 /// A time with its unit, in nanoseconds.
-pub(crate) fn parse_time(text: &str) -> Option<f64> {
+fn parse_time(text: &str) -> Option<f64> {
     let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9)];
     units.iter().find_map(|(unit, ns)| Some(parse_number(text.strip_suffix(unit)?)? * ns))
 }
@@ -223,15 +277,15 @@ fn parse_statuses(name: &str) -> Option<Counted> {
     Some(Counted::Statuses(status, status))
 }
 
-fn parse_bound(figure: &Figure, text: &str) -> Result<(f64, bool), &'static str> {
+fn parse_bound(bound: Bound, text: &str) -> Result<(f64, bool), &'static str> {
     let number = parse_number;
-    match figure {
-        Figure::Latency(..) => parse_time(text).map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m"),
-        Figure::Rate => {
+    match bound {
+        Bound::Time => parse_time(text).map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m"),
+        Bound::Rate => {
             let bare = text.strip_suffix("/s").unwrap_or(text);
             number(bare).map(|rate| (rate, false)).ok_or("requests per second, such as 1000 or 1000/s")
         }
-        Figure::Count(_) => match text.strip_suffix('%') {
+        Bound::Count => match text.strip_suffix('%') {
             Some(percent) => number(percent).map(|percent| (percent / 100.0, true)).ok_or("a share such as 0.1%"),
             None => number(text).map(|count| (count, false)).ok_or("a number, or a share such as 0.1%"),
         },
@@ -242,15 +296,14 @@ impl Expectation {
     /// Compares with a run.
     pub fn judge(&self, summary: &Summary) -> Verdict {
         let (value, measured) = self.measure(summary);
-        let met = self.operator.holds(value, self.bound);
-        // Of no request at all nothing is known, which is not what was expected.
-        let known = summary.record.targets.iter().any(|tally| tally.ended() > 0);
-        Verdict { expected: self.text.clone(), measured, met: met && known }
+        // Of no request at all nothing is known.
+        let is_known = summary.record.targets.iter().any(|tally| tally.ended() > 0);
+        self.0.judge(is_known.then_some(value), measured)
     }
 
     fn measure(&self, summary: &Summary) -> (f64, String) {
         let whole = summary.record.whole();
-        match &self.figure {
+        match &self.0.figure {
             Figure::Rate => {
                 let rate = summary.rate();
                 (rate, format!("{rate:.1}/s"))
@@ -276,9 +329,7 @@ impl Expectation {
                     Counted::Statuses(from, to) => (whole.with_status(*from..=*to), whole.responses),
                     Counted::Cause(cause) => (whole.failed_by(*cause), whole.ended()),
                 };
-                let share = if of == 0 { 0.0 } else { count as f64 / of as f64 };
-                let text = format!("{count} of {of} ({:.3} %)", share * 100.0);
-                (if self.share { share } else { count as f64 }, text)
+                self.0.counted(count, of)
             }
         }
     }
@@ -287,12 +338,12 @@ impl Expectation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Record, Target};
+    use crate::{HttpRecord, Options, Target};
     use std::time::Duration;
 
     /// 1000 responses within 1 to 1000 ms in 10 s, of which 900 reused and 5 with 503; 10 timeouts of 2 s.
     fn summary() -> Summary {
-        let mut record = Record::new(1);
+        let mut record = HttpRecord::new(1);
         let tally = &mut record.targets[0];
         tally.begun = 1010;
         for ms in 1..=1000u64 {
@@ -347,7 +398,7 @@ mod tests {
 
     #[test]
     fn of_nothing_nothing_is_met() {
-        let none = Summary { record: Record::new(1), ..summary() };
+        let none = Summary { record: HttpRecord::new(1), ..summary() };
         assert!(!"errors<1%".parse::<Expectation>().unwrap().judge(&none).met);
     }
 

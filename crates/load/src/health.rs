@@ -3,18 +3,19 @@
 
 use crate::cause::{Blame, Cause};
 use crate::options::Pace;
-use crate::processors::Machine;
+use crate::processors::{Machine, Spent};
 use crate::run::Summary;
 use crate::tally::Latencies;
 use serde::Serialize;
+use std::time::Duration;
 
 /// Lag below this never makes a run void: it is within what an idle machine does when a timer fires.
-const LAG_NS_FREE: u64 = 1_000_000;
+pub(crate) const LAG_NS_FREE: u64 = 1_000_000;
 /// Beyond it, the generator may be late by this share of what is measured: then a tenth of a latency is the generator's own.
-const LAG_SHARE_MAX: f64 = 0.1;
+pub(crate) const LAG_SHARE_MAX: f64 = 0.1;
 /// Where lag and latency are compared. One alone would not do: behind a p99 of five seconds of a target that stalls, a lag
 /// of half a second would hide, and falsify the median.
-const LAG_QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+pub(crate) const LAG_QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 /// Requests that the generator could not send for want of a port, a descriptor or memory, of all: what is lost is not the
 /// target's, and above this the quantiles that people look at move.
 const STARVED_SHARE_MAX: f64 = 0.001;
@@ -32,8 +33,8 @@ pub struct Health {
     pub busy_share: f64,
     /// The busiest thread had no time left.
     pub saturated: bool,
-    /// What the machine had to do with the part of [`lag`](crate::Record::lag) that is not the generator's
-    /// [own](crate::Record::lag_own).
+    /// What the machine had to do with the part of [`lag`](crate::HttpRecord::lag) that is not the generator's
+    /// [own](crate::HttpRecord::lag_own).
     pub machine: Machine,
 }
 
@@ -44,36 +45,16 @@ impl Summary {
     /// Judges the generator.
     pub fn health(&self) -> Health {
         let whole = self.record.whole();
-        let elapsed_ns = self.elapsed.as_nanos() as f64;
-        let busy_ns = self.record.spent_most.cpu_ns as f64;
-        let busy_share = if elapsed_ns > 0.0 { (busy_ns / elapsed_ns).min(1.0) } else { 0.0 };
-        let saturated = busy_share >= BUSY_SHARE;
-        let mut health = Health {
-            void: Vec::new(),
-            notes: Vec::new(),
-            busy_share,
-            saturated,
-            machine: Machine::new(self.record.spent_most, self.processors, self.elapsed),
-        };
-        health.void.extend(self.failure.iter().map(|failure| ended_early(failure)));
-        health
-            .void
-            .extend(self.lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing")));
+        let machine = Machine::new(self.record.spent_most, self.processors, self.elapsed);
+        let mut health = Health::new(self.record.spent_most, self.elapsed, machine);
+        health.end(self.failure.as_deref(), &self.lost);
         self.judge_lag(&whole.latency, &mut health);
-        for cause in Cause::ALL.iter().filter(|cause| cause.blame() == Blame::Generator) {
-            let count = whole.failed_by(*cause);
-            let text = format!("{count} of {} requests were not sent: {}", whole.begun, cause.text());
-            if count as f64 > whole.begun as f64 * STARVED_SHARE_MAX {
-                health.void.push(text);
-            } else if count > 0 {
-                health.notes.push(text);
-            }
-        }
-        if saturated && !self.options.pace.is_open() {
+        health.starve("requests were not sent", whole.begun, |cause| whole.failed_by(cause));
+        if health.saturated && !self.options.pace.is_open() {
             health.notes.push(format!(
                 "the busiest thread of the generator ran {:.0} % of the time: requests/s are its limit, not the target's \
                  (more threads with -t, or more machines)",
-                busy_share * 100.0
+                health.busy_share * 100.0
             ));
         }
         health
@@ -102,9 +83,34 @@ impl Summary {
     }
 }
 
-/// A run that could not go on.
-pub(crate) fn ended_early(failure: &str) -> String {
-    format!("it ended before its time, as a worker could not go on: {failure}")
+impl Health {
+    /// Of a run of that length, whose busiest thread spent its time like that.
+    pub(crate) fn new(most: Spent, elapsed: Duration, machine: Machine) -> Self {
+        let (elapsed_ns, busy_ns) = (elapsed.as_nanos() as f64, most.cpu_ns as f64);
+        let busy_share = if elapsed_ns > 0.0 { (busy_ns / elapsed_ns).min(1.0) } else { 0.0 };
+        let saturated = busy_share >= BUSY_SHARE;
+        Self { void: Vec::new(), notes: Vec::new(), busy_share, saturated, machine }
+    }
+
+    /// What is missing, as the run ended before its time or a process of it was lost.
+    pub(crate) fn end(&mut self, failure: Option<&str>, lost: &[String]) {
+        let failure = failure.map(|why| format!("it ended before its time, as a worker could not go on: {why}"));
+        let lost = lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing"));
+        self.void.extend(failure.into_iter().chain(lost));
+    }
+
+    /// What could not be begun for want of something that the generator needs; `what` became of it, in words.
+    pub(crate) fn starve(&mut self, what: &str, begun: u64, failed_by: impl Fn(Cause) -> u64) {
+        for cause in Cause::ALL.iter().filter(|cause| cause.blame() == Blame::Generator) {
+            let count = failed_by(*cause);
+            let text = format!("{count} of {begun} {what}: {}", cause.text());
+            if count as f64 > begun as f64 * STARVED_SHARE_MAX {
+                self.void.push(text);
+            } else if count > 0 {
+                self.notes.push(text);
+            }
+        }
+    }
 }
 
 /// Whether a lag is the generator's own, or this machine's.
@@ -120,15 +126,14 @@ pub(crate) fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Record, Spent, Target, Ticks};
-    use std::time::Duration;
+    use crate::{HttpRecord, Options, Target, Ticks};
 
     fn summary(lag_ns: u64, latency_ns: u64, open: bool) -> Summary {
         let mut options = Options::new(Target::new("http://127.0.0.1/".parse().unwrap()));
         if open {
             options.pace = Pace::constant(100.0, Duration::from_secs(1));
         }
-        let mut record = Record::new(1);
+        let mut record = HttpRecord::new(1);
         for _ in 0..100 {
             record.lag.record(lag_ns);
             record.lag_own.record(lag_ns);

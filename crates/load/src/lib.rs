@@ -66,7 +66,7 @@
 //!
 //! # Whose a lag is
 //!
-//! [`Record::lag`] is how late the generator was, [`Record::lag_own`] the part of it that its own work was the cause of, and
+//! [`HttpRecord::lag`] is how late the generator was, [`HttpRecord::lag_own`] the part of it that its own work was the cause of, and
 //! [`Machine`] what the kernel says of the rest. [`measure_floor`] waits at the same rate and does nothing else.
 //!
 //! ```
@@ -135,7 +135,7 @@ pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
 pub use prepare::{Prepared, prepare, start};
 pub use processes::serve_part;
 pub use processors::{Machine, Spent, Ticks};
-pub use record::Record;
+pub use record::HttpRecord;
 pub use run::{Interval, Running, Stopper, Summary};
 pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, SeriesRow, Sparse};

@@ -2,16 +2,16 @@
 //! started, in this process or (by `processes`) in several.
 
 use crate::collect::Collected;
-use crate::crew::{Crew, Part, Place};
+use crate::crew::{Crew, Part};
 use crate::http::Http;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::processes::{self, Work};
-use crate::record::Record;
+use crate::record::HttpRecord;
 use crate::run::Running;
 use crate::script::{self, Finished, WorkerScript};
 use crate::setup::{Setup, StartError};
-use crate::worker;
+use crate::worker::{self, requests::Requests};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
@@ -93,8 +93,8 @@ impl Prepared {
 }
 
 /// What the records come to; with the room of the workers' own, since those that are alike are added in a tenth of the time.
-fn collected(workers: usize, options: &Options) -> Collected<Record> {
-    Collected::new(workers, *Record::new(options.targets.len()).make_room())
+fn collected(workers: usize, options: &Options) -> Collected<HttpRecord> {
+    Collected::new(workers, *HttpRecord::new(options.targets.len()).make_room())
 }
 
 /// The workers of a part, in this process, each with its script if there is one.
@@ -104,15 +104,15 @@ pub(crate) fn crew(
     part: Part,
     stop: Arc<AtomicBool>,
     scripts: Vec<WorkerScript>,
-) -> Result<Crew<Record>, StartError> {
+) -> Result<Crew<HttpRecord>, StartError> {
     let here = part.workers(options.threads, setup.connections_least());
     let mut scripts = scripts.into_iter();
     Crew::start(part, here, stop, |place| {
         let (setup, options, script) = (Arc::clone(setup), options.clone(), scripts.next());
-        let Place { index, of, together, messages } = place;
         move || {
-            worker::run(&options, index, of, &together, &messages, |bench| {
-                Http::new(setup, &options, script, index, of, bench)
+            let room = || HttpRecord::new(options.targets.len()).make_room();
+            worker::run(&place, options.interval, room, |seat| {
+                Requests::new(seat, &options, |bench| Http::new(setup, &options, script, bench))
             });
         }
     })

@@ -1,17 +1,10 @@
-//! What a worker has seen in an interval, and the bench that drivers work at: the loop, the clock, the recorder. No protocol.
+//! What a worker of a load over HTTP has seen in an interval; merged, what all have seen in all.
 
-use crate::collect::Recorded;
-use crate::loan::{Home, Loan};
-use crate::options::Options;
+use crate::collect::{Generator, Recorded};
 use crate::processors::Spent;
 use crate::tally::{Latencies, Tally};
-use crate::template::Values;
-use reactor::Reactor;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Instant;
 
 /// Latencies that memory is there for before a run begins; others are made room for when they come.
 pub(crate) const ROOM_NS: u64 = 1_000_000_000;
@@ -22,12 +15,12 @@ pub(crate) const RECORDS: usize = 3;
 
 /// Everything that a worker counts in one interval; merged, everything that all workers have counted in all.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Record {
+pub struct HttpRecord {
     /// By target, in the order of the options.
     pub targets: Vec<Tally>,
     /// Open loop: from the moment a request was written to the end of its response. What a closed loop would have shown.
     pub service: Latencies,
-    /// From sending to the end of a response; only if [`Options::parts`] asks for it.
+    /// From sending to the end of a response; only if [`parts`](crate::Options::parts) asks for it.
     pub processing: Latencies,
     /// From sending to the first byte of a response; likewise.
     pub first_byte: Latencies,
@@ -59,7 +52,7 @@ pub struct Record {
     pub spent_most: Spent,
 }
 
-impl Recorded for Record {
+impl Recorded for HttpRecord {
     fn add(&mut self, other: &Self, pause: fn()) {
         self.add_with_pauses(other, pause);
     }
@@ -72,16 +65,13 @@ impl Recorded for Record {
         Self::clear(self);
     }
 
-    fn spent(&self) -> Spent {
-        self.spent
-    }
-
-    fn set_spent_most(&mut self, most: Spent) {
-        self.spent_most = most;
+    fn generator(&mut self) -> Generator<'_> {
+        let Self { lag, lag_own, turn, spent, spent_most, .. } = self;
+        Generator { lag, lag_own, turn, spent, spent_most }
     }
 }
 
-impl Record {
+impl HttpRecord {
     pub(crate) fn new(targets: usize) -> Self {
         Self { targets: (0..targets).map(|_| Tally::default()).collect(), ..Self::default() }
     }
@@ -187,155 +177,15 @@ impl Record {
     }
 }
 
-/// Where a driver works: the loop's reactor, the time, what is counted, and how many requests may still begin.
-#[derive(Debug)]
-pub(crate) struct Bench {
-    pub(crate) reactor: Rc<Reactor>,
-    /// Nanoseconds since the start of the run, as of the latest look.
-    pub(crate) now_ns: u64,
-    pub(crate) record: Box<Record>,
-    /// Values of templates.
-    pub(crate) values: Values,
-    /// When the next request is due, or in closed loop the next look at the worker's punctuality.
-    pub(crate) due_ns: u64,
-    home: Arc<Home<Record>>,
-    /// Why the driver cannot go on; ends the run.
-    pub(crate) failure: Option<String>,
-    /// No request begins any more.
-    pub(crate) ending: bool,
-    pub(crate) is_open: bool,
-    /// [`Options::parts`].
-    pub(crate) parts: bool,
-    /// When the last response was complete.
-    pub(crate) completed_ns: u64,
-    begun: Instant,
-    left: Option<u64>,
-    /// Workers of the run, which share the numbers of the counter among them.
-    workers: u64,
-    /// For a tally that does not exist, which would be a mistake of a driver.
-    nowhere: Tally,
-}
-
-impl Bench {
-    pub(crate) fn new(reactor: Rc<Reactor>, options: &Options, index: usize, workers: usize) -> Self {
-        let room = || Record::new(options.targets.len()).make_room();
-        let mut records: Vec<Box<Record>> = std::iter::repeat_with(room).take(RECORDS).collect();
-        let record = records.pop().unwrap_or_else(room);
-        let index = index as u64;
-        let share = |requests: u64| requests / workers as u64 + u64::from(index < requests % workers as u64);
-        Self {
-            reactor,
-            now_ns: 0,
-            record,
-            due_ns: 0,
-            home: Home::new(records, Record::clear),
-            values: Values {
-                counter: index,
-                worker: index,
-                random: fastrand::Rng::with_seed(options.seed.wrapping_add(index)),
-            },
-            failure: None,
-            ending: false,
-            is_open: options.pace.is_open(),
-            parts: options.parts,
-            completed_ns: 0,
-            begun: Instant::now(),
-            left: options.requests.map(share),
-            workers: workers as u64,
-            nowhere: Tally::default(),
-        }
-    }
-
-    /// Hands out what was recorded so far, and goes on with nothing.
-    pub(crate) fn hand_out(&mut self) -> Loan<Record> {
-        let targets = self.record.targets.len();
-        let mut fresh = self.home.take().unwrap_or_else(|| Box::new(Record::new(targets)));
-        for (fresh, old) in fresh.targets.iter_mut().zip(&self.record.targets) {
-            fresh.length_first = old.length_first;
-        }
-        Loan::from_home(std::mem::replace(&mut self.record, fresh), &self.home)
-    }
-
-    /// The run begins at this moment.
-    pub(crate) fn begin(&mut self, begun: Instant) {
-        self.begun = begun;
-        self.look_at_clock();
-    }
-
-    /// Reads the clock.
-    #[inline]
-    pub(crate) fn look_at_clock(&mut self) {
-        self.now_ns = Instant::now().saturating_duration_since(self.begun).as_nanos() as u64;
-    }
-
-    /// Open loop: whether a request is due, before which nothing else should be done.
-    #[inline]
-    pub(crate) fn is_due(&self) -> bool {
-        self.is_open && self.now_ns >= self.due_ns
-    }
-
-    /// The counts of a target.
-    #[inline]
-    pub(crate) fn tally(&mut self, target: u16) -> &mut Tally {
-        self.record.targets.get_mut(usize::from(target)).unwrap_or(&mut self.nowhere)
-    }
-
-    /// Asks for leave to begin a request.
-    #[inline]
-    pub(crate) fn may_begin(&mut self) -> bool {
-        match &mut self.left {
-            _ if self.ending => false,
-            None => true,
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-        }
-    }
-
-    /// Whether `may_begin` would grant it.
-    pub(crate) fn is_exhausted(&self) -> bool {
-        self.ending || self.left == Some(0)
-    }
-
-    /// A request that was begun, and then was not sent after all.
-    pub(crate) fn take_back(&mut self, target: u16) {
-        if let Some(left) = &mut self.left {
-            *left += 1;
-        }
-        let tally = self.tally(target);
-        tally.begun = tally.begun.saturating_sub(1);
-    }
-
-    /// Moves the counter of templates on.
-    #[inline]
-    pub(crate) fn count_up(&mut self) {
-        self.values.counter = self.values.counter.wrapping_add(self.workers);
-    }
-
-    /// A response was complete, so long after its request was written.
-    #[inline]
-    pub(crate) fn completed(&mut self, service_ns: u64) {
-        self.completed_ns = self.now_ns;
-        if self.is_open {
-            self.record.service.record(service_ns);
-        }
-        if self.parts {
-            self.record.processing.record(service_ns);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_was_cleared_is_as_new() {
-        let text = |record: &Record| serde_json::to_string(record).unwrap();
-        let mut record = Record::new(2).make_room();
-        assert_eq!(text(&record), text(&Record::new(2)), "room is no content");
+        let text = |record: &HttpRecord| serde_json::to_string(record).unwrap();
+        let mut record = HttpRecord::new(2).make_room();
+        assert_eq!(text(&record), text(&HttpRecord::new(2)), "room is no content");
         record.targets[1].response(200, 5, 10);
         record.lag.record(5);
         record.lag_own.record(5);
@@ -344,6 +194,6 @@ mod tests {
         record.server = Some("x".to_owned());
         record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
         record.clear();
-        assert_eq!(text(&record), text(&Record::new(2)));
+        assert_eq!(text(&record), text(&HttpRecord::new(2)));
     }
 }

@@ -5,7 +5,7 @@ use crate::crew::Workers;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::processors::Ticks;
-use crate::record::Record;
+use crate::record::HttpRecord;
 use crate::script::Finished;
 use crate::setup::Setup;
 use crate::tally::Latencies;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// What all workers recorded in one interval.
 #[derive(Debug, Clone)]
-pub struct Interval<R = Record> {
+pub struct Interval<R = HttpRecord> {
     /// Its number, from 0.
     pub number: u64,
     /// When it began, from the start of the run.
@@ -46,7 +46,7 @@ pub struct Summary {
     /// What is missing in the record: processes that ended without a word, each in a phrase.
     pub lost: Vec<String>,
     /// Everything that was recorded.
-    pub record: Record,
+    pub record: HttpRecord,
     /// What became of the processors from the start to the end.
     pub processors: Ticks,
     /// From the start to the last response, or to the end of the duration, whichever came later.
@@ -64,7 +64,7 @@ impl Summary {
     pub fn of_nothing(options: Options) -> Self {
         let plan = Plan { processes: 1, needs: Vec::new() };
         Self {
-            record: Record::new(options.targets.len()),
+            record: HttpRecord::new(options.targets.len()),
             options,
             addresses: Vec::new(),
             threads: 1,
@@ -116,7 +116,7 @@ impl Stopper {
 pub struct Running {
     pub(crate) options: Options,
     pub(crate) setup: Arc<Setup>,
-    pub(crate) workers: Workers<Record>,
+    pub(crate) workers: Workers<HttpRecord>,
     pub(crate) script: Option<Finished>,
 }
 
@@ -163,7 +163,7 @@ impl Running {
         Ok(self.summary(collected, is_early))
     }
 
-    fn summary(&self, collected: Collected<Record>, is_early: bool) -> Summary {
+    fn summary(&self, collected: Collected<HttpRecord>, is_early: bool) -> Summary {
         let planned = match &self.options.pace {
             crate::Pace::Open { .. } if self.options.requests.is_some() => None,
             crate::Pace::Open { stages, .. } => Some(crate::Schedule::new(stages.clone()).duration()),

@@ -3,7 +3,7 @@
 
 use crate::cause::Cause;
 use crate::processors::{Spent, Ticks};
-use crate::record::Record;
+use crate::record::HttpRecord;
 use crate::run::Interval;
 use crate::tally::Latencies;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,7 @@ pub trait SeriesRow {
 }
 
 impl SeriesRow for Row {
-    type Record = Record;
+    type Record = HttpRecord;
 
     fn of(interval: &Interval) -> Self {
         Self::new(interval)
@@ -257,7 +257,7 @@ mod tests {
     fn a_row_of_nearly_nothing_has_no_rate() {
         let mut series = Series::<Row>::new(Duration::from_secs(1));
         for (number, ms) in [(0, 1_000), (1, 1_000), (2, 3)] {
-            let mut record = Record::new(1);
+            let mut record = HttpRecord::new(1);
             (0..ms / 10).for_each(|_| record.targets[0].response(200, 1, 1));
             let (begun, length) = (Duration::from_secs(number), Duration::from_millis(ms));
             series.add(&Interval { number, begun, length, processors: Ticks { all: 100, stolen: 1 }, record });
@@ -270,7 +270,7 @@ mod tests {
     fn a_long_run_keeps_its_sums_in_few_rows() {
         let mut series = Series::<Row>::new(Duration::from_secs(1));
         for number in 0..2_100u64 {
-            let mut record = Record::new(1);
+            let mut record = HttpRecord::new(1);
             record.targets[0].response(200, 1, 1_000_000);
             record.opened = 1;
             let (begun, length) = (Duration::from_secs(number), Duration::from_secs(1));

@@ -131,11 +131,6 @@ impl Histogram {
         (!self.is_empty()).then(|| self.inner.value_at_percentile(percentile).min(DURATION_NS_MAX))
     }
 
-    /// Which share, 0 to 1, took no longer than this.
-    pub fn share_within(&self, duration_ns: u64) -> Option<f64> {
-        (!self.is_empty()).then(|| self.inner.quantile_below(duration_ns.min(DURATION_NS_MAX)))
-    }
-
     /// Durations and how often each was counted, ascending; only those that were.
     pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.inner.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -174,41 +169,6 @@ impl Histogram {
     }
 }
 
-/// Records into the running interval; when it ends, the interval is handed out and added to the whole. Nothing is counted
-/// twice or lost between the two.
-#[derive(Debug, Clone, Default)]
-pub struct IntervalRecorder {
-    current: Histogram,
-    ended: Histogram,
-}
-
-impl IntervalRecorder {
-    /// Nothing recorded, the first interval running.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Counts one duration in the running interval.
-    pub fn record(&mut self, duration_ns: u64) {
-        self.current.record(duration_ns);
-    }
-
-    /// Ends the running interval, hands it to `look`, and begins the next.
-    pub fn end_interval<T>(&mut self, look: impl FnOnce(&Histogram) -> T) -> T {
-        self.ended.merge(&self.current);
-        let seen = look(&self.current);
-        self.current.clear();
-        seen
-    }
-
-    /// Everything, the running interval included.
-    pub fn whole(&self) -> Histogram {
-        let mut whole = self.ended.clone();
-        whole.merge(&self.current);
-        whole
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,10 +185,7 @@ mod tests {
     #[test]
     fn nothing_recorded_has_no_percentile() {
         let empty = Histogram::new();
-        assert_eq!(
-            (empty.percentile_ns(50.0), empty.max_ns(), empty.mean_ns(), empty.share_within(1)),
-            (None, None, None, None)
-        );
+        assert_eq!((empty.percentile_ns(50.0), empty.max_ns(), empty.mean_ns()), (None, None, None));
         assert!(empty.encode().len() < 64, "{} bytes", empty.encode().len());
     }
 
@@ -257,19 +214,6 @@ mod tests {
         let corrected = of(&[DURATION_NS_MAX]).corrected(1);
         // The bucket's upper end is what is iterated; every nanosecond below stands for an omitted request.
         assert!(corrected.count() >= DURATION_NS_MAX);
-    }
-
-    #[test]
-    fn an_interval_is_seen_once_and_the_whole_has_everything() {
-        let mut recorder = IntervalRecorder::new();
-        recorder.record(10);
-        recorder.record(20);
-        assert_eq!(recorder.end_interval(Histogram::count), 2);
-        recorder.record(30);
-        assert_eq!(recorder.whole(), of(&[10, 20, 30]));
-        assert_eq!(recorder.end_interval(Histogram::count), 1);
-        assert_eq!(recorder.end_interval(Histogram::count), 0);
-        assert_eq!(recorder.whole(), of(&[10, 20, 30]));
     }
 
     #[test]

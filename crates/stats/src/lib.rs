@@ -25,7 +25,7 @@ pub mod spectrum;
 pub mod summary;
 pub mod verdict;
 
-pub use histogram::{Histogram, IntervalRecorder};
+pub use histogram::Histogram;
 pub use interval::Interval;
 pub use random::Random;
 pub use summary::Summary;

@@ -147,16 +147,6 @@ fn size(interval: Interval, question: Question) -> Size {
 }
 
 impl Verdict {
-    /// Whether the whole interval of the ratio or difference lies at or above `least`: "differ by more than 100 ×".
-    pub fn is_at_least(&self, least: f64) -> bool {
-        self.interval.low >= least
-    }
-
-    /// Whether the whole interval lies at or below `most`.
-    pub fn is_at_most(&self, most: f64) -> bool {
-        self.interval.high <= most
-    }
-
     /// One sentence with every number that it stands on.
     pub fn explain(&self, first: &str, second: &str) -> String {
         let lies = match (self.direction, self.size) {

@@ -103,7 +103,8 @@ fn a_founding_claim_is_held_against_the_whole_interval() {
     let on = [18.8, 19.0, 18.9, 19.1, 18.7, 19.2, 18.8, 19.0];
     let off = [15_458.0, 15_530.0, 15_490.0, 15_502.0, 15_611.0, 15_470.0, 15_520.0, 15_480.0];
     let verdict = judge(&on, &off, RATIO).expect("comparable");
-    assert!(verdict.is_at_least(100.0) && !verdict.is_at_least(820.0) && verdict.is_at_most(900.0));
+    let interval = verdict.interval;
+    assert!((100.0..820.0).contains(&interval.low) && interval.high <= 900.0, "{interval:?}");
     let text = verdict.explain("on", "off");
     assert!(text.starts_with("off lies above on: × 8") && text.contains("8 rounds"), "{text}");
 }

@@ -8,7 +8,7 @@ use ratatui::backend::TestBackend;
 use std::collections::BTreeMap;
 
 fn screen() -> Screen {
-    let loaded = shipped::find(super::super::EXPERIMENT).and_then(|shipped| shipped.load().ok()).expect("it is sound");
+    let loaded = shipped::find(::lab::demo::EXPERIMENT).and_then(|shipped| shipped.load().ok()).expect("it is sound");
     let quick = Adaptation { quick: true, rounds: Some(6), ..Adaptation::default() };
     Screen::new(&loaded.experiment.adapted(&quick).expect("it can be quick"))
 }

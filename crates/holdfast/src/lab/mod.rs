@@ -13,6 +13,7 @@ mod show;
 use crate::{exit, report};
 use ::lab::fault::suggestion;
 use ::lab::{Loaded, Refused, shipped};
+pub(crate) use ::report::text::printable;
 use clap::Subcommand;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -95,12 +96,6 @@ pub(crate) fn load(word: &str) -> Result<Loaded, String> {
 /// Everything that is wrong with the file, coloured where somebody looks at it.
 fn refusal(refused: &Refused) -> String {
     refused.render(report::colours(io::stderr().is_terminal())).trim_end().to_owned()
-}
-
-/// Text of files and programs without what could steer the terminal.
-pub(crate) fn printable(text: &str) -> String {
-    let is_shown = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
-    text.chars().map(|letter| if is_shown(letter) { letter } else { '\u{FFFD}' }).collect()
 }
 
 fn load_file(path: &Path) -> Result<Loaded, String> {

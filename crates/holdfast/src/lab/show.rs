@@ -3,13 +3,10 @@
 use super::{load, load_file, named, printable};
 use crate::output::{self, Output};
 use crate::{exit, report};
-use ::lab::experiment::{Arm, Claim, Form, Order};
 use ::lab::judge::counted_word;
-use ::lab::plan::{self, Content, Site, Staged};
-use ::lab::{Adaptation, Experiment, Loaded, shipped};
-use ::report::{Cell, Document, Section, Severity, Table};
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use ::lab::{Adaptation, Loaded, describe, shipped};
+use ::report::{Cell, Section, Severity, Table};
+use std::path::PathBuf;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -51,29 +48,13 @@ pub(super) fn list(args: &ListArgs) -> Result<u8, String> {
         let Loaded { experiment, .. } = shipped.load().map_err(|refused| super::refusal(&refused))?;
         let quick = experiment.adapted(&Adaptation { quick: true, ..Adaptation::default() })?;
         let cells = [experiment.name.clone(), experiment.title.clone(), experiment.arms.len().to_string()];
-        let cells = cells.into_iter().chain([takes(&experiment), takes(&quick)]).map(Cell::Text);
+        let cells = cells.into_iter().chain([describe::takes(&experiment), describe::takes(&quick)]).map(Cell::Text);
         table = table.row(cells.collect());
     }
     let note = "`holdfast lab show NAME` says what one does, `holdfast lab run NAME` runs it.";
     let section = Section::new("What comes with the program").table(table).note(Severity::Note, note);
-    args.output.emit(&document("Experiments").section(section)).map_err(named)?;
+    args.output.emit(&describe::titled("Experiments").section(section)).map_err(named)?;
     Ok(exit::OK)
-}
-
-fn document(title: &str) -> Document {
-    Document::new(title, &format!("holdfast lab {}", env!("CARGO_PKG_VERSION")))
-}
-
-/// About how long a run takes.
-fn takes(experiment: &Experiment) -> String {
-    /// Making the network, starting and ending processes: 0.3 s for one process on one host, 0.6 s for a chain of four hosts, on a
-    /// machine of two cores that does nothing else.
-    const BESIDE_S: f64 = 0.5;
-    let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64 * experiment.cell_count() as f64;
-    let seconds = (experiment.seconds_per_sample() + BESIDE_S) * samples;
-    let counted = experiment.loads.iter().chain(&experiment.fills).any(|load| load.requests.is_some());
-    let more = if counted { " and its requests" } else { "" };
-    if seconds < 120.0 { format!("{seconds:.0} s{more}") } else { format!("{:.0} min{more}", seconds / 60.0) }
 }
 
 pub(super) fn show(args: &ShowArgs) -> Result<u8, String> {
@@ -85,10 +66,10 @@ pub(super) fn show(args: &ShowArgs) -> Result<u8, String> {
     let how = Adaptation { quick: args.quick, ..Adaptation::default() };
     let loaded = Loaded { experiment: experiment.adapted(&how).map_err(named)?, places };
     if let Some(arm) = &args.arm {
-        report::print(printable(&started(&loaded, arm)?).as_bytes());
+        report::print(printable(&describe::started(&loaded, arm).map_err(named)?).as_bytes());
         return Ok(exit::OK);
     }
-    args.output.emit(&described(&loaded.experiment)).map_err(named)?;
+    args.output.emit(&describe::document(&loaded.experiment)).map_err(named)?;
     Ok(exit::OK)
 }
 
@@ -96,137 +77,6 @@ fn source(word: &str) -> Result<String, String> {
     match shipped::find(word) {
         Some(shipped) => Ok(shipped.text.to_owned()),
         None => std::fs::read_to_string(word).map_err(|error| format!("{word}: {error}")),
-    }
-}
-
-fn described(experiment: &Experiment) -> Document {
-    let method = experiment.method;
-    let order = match method.order {
-        Order::Mirrored => "forward in one round, backward in the next",
-        Order::Random => "drawn anew for each round from the seed",
-    };
-    let mut about = Section::new("About");
-    for paragraph in experiment.about.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
-        about = about.note(Severity::Note, paragraph.replace('\n', " "));
-    }
-    let mut arms = Table::new("Arms", &["arm", "differs in"]);
-    for arm in &experiment.arms {
-        arms = arms.row(vec![arm.name.clone().into(), difference(arm).into()]);
-    }
-    let mut processes = Table::new("Processes", &["process", "host", "program"]);
-    for process in &experiment.processes {
-        let host = experiment.host_of_process(process.host.as_deref()).unwrap_or_default();
-        processes = processes.row(vec![process.name.clone().into(), host.into(), process.program.clone().into()]);
-    }
-    for load in experiment.fills.iter().chain(&experiment.loads) {
-        let host = experiment.host_of_load(load.host.as_deref()).unwrap_or_default();
-        let program = format!("{:?}", load.program).to_lowercase();
-        let program = format!("{program} {}", load.arguments.join(" "));
-        processes = processes.row(vec![load.name().to_owned().into(), host.into(), program.into()]);
-    }
-    let mut claims = Table::new("Claims", &["claim", "figure", "bound"]);
-    for claim in &experiment.claims {
-        claims = claims.row(vec![claim.says.clone().into(), claim.figure.clone().into(), bound(claim).into()]);
-    }
-    document(&experiment.title)
-        .fact("name", experiment.name.clone())
-        .fact("rounds", format!("{}, and up to {} for void ones, arms {order}", method.rounds, method.spare))
-        .fact("takes", takes(experiment))
-        .section(about)
-        .section(swept(experiment, Section::new("What is compared").table(arms).table(processes)))
-        .section(Section::new("What is claimed").table(claims))
-}
-
-/// With the conditions under which it is run, where there are several.
-fn swept(experiment: &Experiment, section: Section) -> Section {
-    if experiment.sweep.is_empty() {
-        return section;
-    }
-    let mut table = Table::new("Each combination of these is a run of its own", &["value", "takes"]);
-    for (name, values) in &experiment.sweep {
-        table = table.row(vec![name.clone().into(), values.join(", ").into()]);
-    }
-    section.table(table)
-}
-
-/// What sets an arm apart, in the words of its file.
-fn difference(arm: &Arm) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    parts.extend(arm.without.iter().map(|name| format!("no {name}")));
-    parts.extend(arm.programs.iter().map(|(process, program)| format!("{process} is {program}")));
-    parts.extend(arm.clients.iter().map(|(load, client)| format!("{load} is {client:?}").to_lowercase()));
-    let arguments = arm.process_arguments.iter();
-    parts.extend(arguments.map(|(process, words)| format!("{process} with {}", words.join(" "))));
-    parts.extend(arm.confs.iter().map(|(process, conf)| format!("{process} reads {conf}")));
-    parts.extend(arm.values.iter().map(|(name, value)| format!("{name} = \"{}\"", value.replace('\n', " "))));
-    let sysctls = arm.sysctls.iter();
-    let sysctls = sysctls.flat_map(|(host, settings)| settings.iter().map(move |(name, value)| (host, name, value)));
-    parts.extend(sysctls.map(|(host, name, value)| format!("{name} = {value} on {host}")));
-    parts.extend(arm.descriptors.iter().map(|(process, limit)| format!("{limit} descriptors for {process}")));
-    parts.extend(arm.url.iter().map(|url| format!("asks {url}")));
-    parts.extend((!arm.arguments.is_empty()).then(|| format!("load with {}", arm.arguments.join(" "))));
-    printable(&parts.join("; "))
-}
-
-fn bound(claim: &Claim) -> String {
-    let between = match &claim.against {
-        Some(against) => format!("{} against {against}: ", claim.of),
-        None => format!("{}: ", claim.of),
-    };
-    let said = [
-        ("at least", "×", claim.times_at_least),
-        ("at most", "×", claim.times_at_most),
-        ("at least", "+", claim.more_at_least),
-        ("at most", "+", claim.more_at_most),
-        ("at least", "", claim.value_at_least),
-        ("at most", "", claim.value_at_most),
-    ];
-    let said = said.into_iter().filter_map(|(which, sign, bound)| Some(format!("{which} {sign}{}", bound?)));
-    let shown = if claim.observed { " (shown, not claimed)" } else { "" };
-    let only = if claim.only == Some(Form::Full) { " (not with --quick)" } else { "" };
-    format!("{between}{}{shown}{only}", said.collect::<Vec<_>>().join(", "))
-}
-
-/// Every command line and file of an arm.
-fn started(loaded: &Loaded, arm: &str) -> Result<String, String> {
-    let Loaded { experiment, places } = loaded;
-    // Of a sweep the first.
-    let cells = experiment.cells();
-    let experiment = cells.first().unwrap_or(experiment);
-    let site = Site { folder: Path::new("/sample"), network: experiment.network.kind, places };
-    let staged: Staged = plan::staged(experiment, arm, site).map_err(|faults| {
-        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        named(faults.join("\n"))
-    })?;
-    let mut text = String::new();
-    for host in &staged.hosts {
-        let addresses: Vec<String> = host.addresses.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "# host {}: {}", host.name, addresses.join(", "));
-        for (name, value) in &host.sysctls {
-            let _ = writeln!(text, "#   {name} = {value}");
-        }
-    }
-    for process in &staged.processes {
-        let _ = writeln!(text, "\n# process {} on {}, {}", process.name, process.host, process.place);
-        let conf = process.conf.as_ref().map(|conf| format!(" [{}]", conf.display())).unwrap_or_default();
-        let _ = writeln!(text, "{:?}{conf} {}", process.program, process.arguments.join(" "));
-        add_files(&mut text, &process.files);
-    }
-    for load in staged.fills.iter().chain(&staged.loads) {
-        let _ = writeln!(text, "\n# load {} on {}, {}", load.name, load.host, load.place);
-        let _ = writeln!(text, "{:?} {} {}", load.program, load.arguments.join(" "), load.url);
-        add_files(&mut text, &load.files);
-    }
-    Ok(text)
-}
-
-fn add_files(text: &mut String, files: &[plan::StagedFile]) {
-    for file in files {
-        let _ = writeln!(text, "\n## {}", file.path.display());
-        let _ = match &file.content {
-            Content::Text(content) => writeln!(text, "{}", content.trim_end()),
-            Content::Fill(bytes) => writeln!(text, "({bytes} × x)"),
-        };
     }
 }
 
@@ -241,7 +91,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, String> {
                     counted_word(experiment.arms.len(), "arm"),
                     counted_word(experiment.method.rounds as usize, "round"),
                     counted_word(experiment.claims.len(), "claim"),
-                    takes(&experiment)
+                    describe::takes(&experiment)
                 );
                 output::print(&sound).map_err(named)?;
             }

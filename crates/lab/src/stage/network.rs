@@ -19,7 +19,6 @@ pub(super) const NAME_PREFIX: &str = "holdfast-lab-";
 /// The hosts of one sample. Dropping it removes what was made for it.
 #[derive(Debug)]
 pub struct Network {
-    kind: NetworkKind,
     /// Names of namespaces to remove.
     names: Vec<String>,
     /// By host.
@@ -47,7 +46,7 @@ impl Network {
     /// Makes it.
     pub fn make(kind: NetworkKind, hosts: &[StagedHost]) -> Result<Self, StageError> {
         let stem = name_stem();
-        let mut network = Self { kind, names: Vec::new(), spaces: BTreeMap::new() };
+        let mut network = Self { names: Vec::new(), spaces: BTreeMap::new() };
         match kind {
             NetworkKind::Hosts => network.make_hosts(&stem, hosts)?,
             NetworkKind::Namespace => network.make_one(&stem, hosts)?,
@@ -148,11 +147,6 @@ impl Network {
             }
         }
         places
-    }
-
-    /// What sets this kind apart from machines on a network, for people who read figures of it.
-    pub fn kind_in_words(&self) -> &'static str {
-        in_words(self.kind)
     }
 
     /// The settings of a host that decide how many connections it can have.

@@ -208,12 +208,7 @@ pub fn peak_kib(pid: u32) -> u64 {
     line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
-/// Open descriptors of a process tree.
-pub fn descriptors_of_tree(root: u32) -> usize {
-    descriptors_of(&tree(root))
-}
-
-/// The same of processes that are known.
+/// Open descriptors of processes.
 pub fn descriptors_of(pids: &[u32]) -> usize {
     let count = |pid: &u32| {
         let folder = format!("/proc/{pid}/fd");
@@ -378,7 +373,7 @@ mod tests {
         let own = std::process::id();
         assert!(tree(own).contains(&child.id()));
         assert!(children_by_parent(own).contains(&child.id()), "where the kernel does not tell it by itself");
-        assert!(cpu_of_tree(own).total_ns > 0 && rss_kib_of_tree(own) > 0 && descriptors_of_tree(own) > 2);
+        assert!(cpu_of_tree(own).total_ns > 0 && rss_kib_of_tree(own) > 0 && descriptors_of(&tree(own)) > 2);
         let identity = Identity::of(child.id()).unwrap();
         assert!(identity.is_there() && identity.group() == [identity], "it leads a group of its own");
         let id = child.id();

@@ -4,7 +4,7 @@ use super::live::{Cell, Picture};
 use super::metrics::Page;
 use super::protocol::{Begun, Load};
 use crate::results::units::time;
-use crate::{Cause, Interval, Options, Pace, Plan, Prepared, Record, Row, Schedule, Summary, Tally};
+use crate::{Cause, HttpRecord, Interval, Options, Pace, Plan, Prepared, Row, Schedule, Summary, Tally};
 use report::prometheus::Kind;
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 impl Load for Options {
-    type Record = Record;
+    type Record = HttpRecord;
     type Row = Row;
     type Summary = Summary;
     type Prepared = Prepared;
@@ -57,7 +57,7 @@ impl Load for Options {
         })
     }
 
-    fn add(whole: &mut Record, interval: &Interval) {
+    fn add(whole: &mut HttpRecord, interval: &Interval) {
         whole.add(&interval.record);
     }
 
@@ -79,7 +79,7 @@ impl Load for Options {
         line
     }
 
-    fn metrics(interval: &Interval, whole: &Record, page: &mut Page) {
+    fn metrics(interval: &Interval, whole: &HttpRecord, page: &mut Page) {
         let (now, all) = (interval.record.together(), whole.together());
         page.one("requests_total", Kind::Counter, "Requests begun.", all.begun);
         let statuses = all.statuses.iter().map(|(status, count)| (status.to_string(), *count));
@@ -95,7 +95,7 @@ impl Load for Options {
         page.generator(lag, own, whole.spent, interval.processors);
     }
 
-    fn picture(&self, interval: &Interval, whole: &Record, threads: usize) -> Picture {
+    fn picture(&self, interval: &Interval, whole: &HttpRecord, threads: usize) -> Picture {
         let (now, all) = (interval.record.together(), whole.together());
         let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
         let elapsed = interval.begun + interval.length;

@@ -4,7 +4,7 @@ use crate::drive::live::{Cell, Picture};
 use crate::drive::metrics::Page;
 use crate::drive::protocol::{Begun, Load};
 use crate::results::units::time;
-use crate::websocket::{Ending, Options, Prepared, Record, Row, Summary};
+use crate::websocket::{Ending, Options, Prepared, Row, Summary, WebSocketRecord};
 use crate::{Cause, Interval, Plan};
 use report::prometheus::Kind;
 use report::text::grouped;
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 impl Load for Options {
-    type Record = Record;
+    type Record = WebSocketRecord;
     type Row = Row;
     type Summary = Summary;
     type Prepared = Prepared;
@@ -53,13 +53,13 @@ impl Load for Options {
         })
     }
 
-    fn add(whole: &mut Record, interval: &Interval<Record>) {
+    fn add(whole: &mut WebSocketRecord, interval: &Interval<WebSocketRecord>) {
         whole.add(&interval.record);
         // A state, not a sum.
         whole.open = interval.record.open;
     }
 
-    fn progress(interval: &Interval<Record>) -> String {
+    fn progress(interval: &Interval<WebSocketRecord>) -> String {
         let record = &interval.record;
         let mut line = format!(
             "{:>7.1} s  {:>9} open  {:>7} established  {:>6} failed  {:>6} lost connections",
@@ -77,7 +77,7 @@ impl Load for Options {
         line
     }
 
-    fn metrics(interval: &Interval<Record>, whole: &Record, page: &mut Page) {
+    fn metrics(interval: &Interval<WebSocketRecord>, whole: &WebSocketRecord, page: &mut Page) {
         let now = &interval.record;
         page.one("websockets_open", Kind::Gauge, "WebSockets open at the end of the last interval.", now.open);
         page.one("connections_opened_total", Kind::Counter, "Connections begun.", whole.begun);
@@ -107,7 +107,7 @@ impl Load for Options {
         page.generator(lag, own, whole.spent, interval.processors);
     }
 
-    fn picture(&self, interval: &Interval<Record>, whole: &Record, threads: usize) -> Picture {
+    fn picture(&self, interval: &Interval<WebSocketRecord>, whole: &WebSocketRecord, threads: usize) -> Picture {
         let now = &interval.record;
         let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
         let rate = |name: &'static str, last: u64, all: u64| {
@@ -156,7 +156,7 @@ impl Load for Options {
 }
 
 /// What kept connections from being opened, and what ended open ones that the load did not end.
-fn failures(whole: &Record) -> Vec<(u64, &'static str)> {
+fn failures(whole: &WebSocketRecord) -> Vec<(u64, &'static str)> {
     let causes = Cause::ALL.iter().map(|cause| (whole.failed_by(*cause), cause.text()));
     let refused = [
         (whole.refused(), "the handshake was answered with another status than 101"),
@@ -177,8 +177,14 @@ mod tests {
             heartbeat: Some(Duration::from_secs(1)),
             ..Options::new(crate::websocket::parse_url("ws://a:81/b").unwrap())
         };
-        let mut record =
-            Record { begun: 12, again: 2, established: 8, open: 7, bad_handshakes: 3, ..Record::default() };
+        let mut record = WebSocketRecord {
+            begun: 12,
+            again: 2,
+            established: 8,
+            open: 7,
+            bad_handshakes: 3,
+            ..WebSocketRecord::default()
+        };
         record.endings[Ending::Reset as usize] = 1;
         record.endings[Ending::Done as usize] = 4;
         let (begun, length, processors) = (Duration::ZERO, Duration::from_secs(2), crate::Ticks::default());
@@ -187,8 +193,8 @@ mod tests {
         assert_eq!(picture.progress, "2.0 s of 10.1 s, 10 of 100 begun");
         let failed: Vec<_> = picture.failures.iter().filter(|(count, _)| *count > 0).collect();
         assert_eq!(failed.len(), 2, "what the load ended itself is no failure: {failed:?}");
-        let nothing = Interval { record: Record::default(), ..interval };
-        assert_eq!(options.picture(&nothing, &Record::default(), 1).cells.len(), picture.cells.len());
+        let nothing = Interval { record: WebSocketRecord::default(), ..interval };
+        assert_eq!(options.picture(&nothing, &WebSocketRecord::default(), 1).cells.len(), picture.cells.len());
         assert_eq!(options.head(), "ws://a:81/b  100 connections, 1000/s");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::response::{Codec, Complete, Reader};
 use crate::cause::Cause;
-use crate::record::Bench;
+use crate::worker::requests::Bench;
 use http1::RequestKind;
 use reactor::{Read, SCRATCH_BYTES, Stream, TaskId};
 use std::collections::VecDeque;
@@ -159,7 +159,7 @@ impl Connection {
                     if progress.fault.is_some() || progress.last || flights.is_empty() {
                         return progress;
                     }
-                    bench.look_at_clock();
+                    bench.seat.look_at_clock();
                     if bench.is_due() {
                         break;
                     }
@@ -168,7 +168,7 @@ impl Connection {
                 Ok(Read::Closed) => {
                     progress.closed = true;
                     if let Some(flight) = flights.front().copied() {
-                        bench.look_at_clock();
+                        bench.seat.look_at_clock();
                         match reader.end_of_stream(*served > 0, codec) {
                             Ok(complete) => {
                                 flights.pop_front();
@@ -191,7 +191,7 @@ impl Connection {
             }
         }
         // There may be more: the others come first.
-        bench.reactor.wake(self.task);
+        bench.seat.reactor.wake(self.task);
         progress
     }
 }
@@ -205,14 +205,14 @@ fn take(
     codec: &mut Codec,
     bench: &mut Bench,
 ) -> Progress {
-    bench.look_at_clock();
+    bench.seat.look_at_clock();
     let mut progress = Progress::default();
     let mut rest = bytes;
     if bench.parts
         && !reader.is_started()
         && let Some(flight) = flights.front()
     {
-        bench.record.first_byte.record(bench.now_ns.saturating_sub(flight.sent_ns));
+        bench.seat.record.first_byte.record(bench.seat.now_ns.saturating_sub(flight.sent_ns));
     }
     while !rest.is_empty() {
         let Some(flight) = flights.front().copied() else {
@@ -245,7 +245,7 @@ fn take(
 
 /// Counts a complete response.
 fn finish(flight: Flight, complete: Complete, reused: bool, bench: &mut Bench) {
-    let now_ns = bench.now_ns;
+    let now_ns = bench.seat.now_ns;
     bench.completed(now_ns.saturating_sub(flight.sent_ns));
     let tally = bench.tally(flight.target);
     tally.reused += u64::from(reused);

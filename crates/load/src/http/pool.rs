@@ -6,10 +6,10 @@ use super::response::{Capture, Codec};
 use crate::cause::Cause;
 use crate::choice::Choice;
 use crate::options::{Options, Pace};
-use crate::record::Bench;
 use crate::script::WorkerScript;
 use crate::setup::Setup;
-use crate::worker::Driver;
+use crate::worker::requests::Bench;
+use crate::worker::requests::Driver;
 use reactor::{PeerAddress, Stream, TaskId};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,20 +65,14 @@ pub(crate) struct Http {
 
 impl Http {
     /// With a share of the connections of each group.
-    pub(crate) fn new(
-        setup: Arc<Setup>,
-        options: &Options,
-        script: Option<WorkerScript>,
-        index: usize,
-        workers: usize,
-        bench: &Bench,
-    ) -> Self {
+    pub(crate) fn new(setup: Arc<Setup>, options: &Options, script: Option<WorkerScript>, bench: &Bench) -> Self {
+        let (index, workers) = (bench.seat.index, bench.seat.workers);
         let mut connections = Vec::new();
         let mut groups = Vec::new();
         for (number, group) in setup.groups.iter().enumerate() {
             let share = group.connections / workers + usize::from(index < group.connections % workers);
             let first = connections.len();
-            connections.extend((0..share).map(|_| Connection::new(bench.reactor.create_task(), number as u16)));
+            connections.extend((0..share).map(|_| Connection::new(bench.seat.reactor.create_task(), number as u16)));
             let targets = options.targets.iter().enumerate().filter(|(at, _)| setup.group_of(*at as u16) == number);
             let choice = Choice::new(targets.map(|(at, target)| (at as u16, target.weight)));
             // The first one comes out first.
@@ -128,19 +122,19 @@ impl Http {
 
     fn open(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
-        bench.record.opened += 1;
-        connection.opened_ns = bench.now_ns;
+        bench.seat.record.opened += 1;
+        connection.opened_ns = bench.seat.now_ns;
         // The numbers of all workers together go once around the source addresses before one comes twice.
         let number = at as usize * self.workers + self.index;
         let Some((address, connect)) = self.setup.way(connection.group, number) else { return };
         let address = self.script_address.as_ref().unwrap_or(address);
-        match bench.reactor.connect(address, connect, connection.task) {
+        match bench.seat.reactor.connect(address, connect, connection.task) {
             Ok(stream) => {
                 let done = stream.is_writable();
                 connection.open(stream);
                 connection.state = State::Connecting;
-                let deadline = bench.reactor.now().after(self.setup.connect_timeout);
-                bench.reactor.set_deadline(connection.task, Some(deadline));
+                let deadline = bench.seat.reactor.now().after(self.setup.connect_timeout);
+                bench.seat.reactor.set_deadline(connection.task, Some(deadline));
                 if done {
                     self.connected(bench, at);
                 }
@@ -154,14 +148,14 @@ impl Http {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(stream) = &connection.stream else { return };
         let outcome = stream.take_error();
-        bench.look_at_clock();
+        bench.seat.look_at_clock();
         match outcome {
             Ok(None) => {
-                bench.record.established += 1;
-                bench.record.connect.record(bench.now_ns.saturating_sub(connection.opened_ns));
+                bench.seat.record.established += 1;
+                bench.seat.record.connect.record(bench.seat.now_ns.saturating_sub(connection.opened_ns));
                 // A kept connection is opened before the load begins; the first request counts from when it could be sent.
                 if !self.is_open && self.setup.keepalive {
-                    let now_ns = bench.now_ns;
+                    let now_ns = bench.seat.now_ns;
                     connection.flights.iter_mut().for_each(|flight| flight.due_ns = now_ns);
                 }
                 self.send(bench, at);
@@ -175,7 +169,7 @@ impl Http {
         let Self { setup, connections, out, body, script, depth, .. } = self;
         let Some(connection) = connections.get_mut(at as usize) else { return };
         connection.state = State::Busy;
-        let now_ns = bench.now_ns;
+        let now_ns = bench.seat.now_ns;
         let new = connection.flights.iter().rev().take_while(|flight| flight.sent_ns == 0).count();
         let first_new = connection.flights.len() - new;
         let same = match connection.flights.get(first_new) {
@@ -204,8 +198,8 @@ impl Http {
         self.under_way += new;
         let bytes = same.map_or(out.as_slice(), |same| same);
         let written = connection.write(bytes);
-        let deadline = bench.reactor.now().after(setup.response_timeout);
-        bench.reactor.set_deadline(connection.task, Some(deadline));
+        let deadline = bench.seat.reactor.now().after(setup.response_timeout);
+        bench.seat.reactor.set_deadline(connection.task, Some(deadline));
         if written.is_err() {
             let cause = if connection.served > 0 { Cause::KeepaliveRace } else { Cause::ResetUnanswered };
             self.fail(bench, at, cause);
@@ -215,9 +209,9 @@ impl Http {
     /// Ends a connection with everything that is in flight on it.
     fn fail(&mut self, bench: &mut Bench, at: u32, cause: Cause) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
-        bench.look_at_clock();
+        bench.seat.look_at_clock();
         for flight in connection.flights.drain(..) {
-            let latency_ns = bench.now_ns.saturating_sub(flight.due_ns);
+            let latency_ns = bench.seat.now_ns.saturating_sub(flight.due_ns);
             let tally = bench.tally(flight.target);
             if flight.sent_ns == 0 {
                 tally.begun += 1;
@@ -239,7 +233,7 @@ impl Http {
     fn rest(&mut self, bench: &Bench, at: u32, pause: Duration) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         connection.state = State::Resting;
-        bench.reactor.set_deadline(connection.task, Some(bench.reactor.now().after(pause)));
+        bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(pause)));
     }
 
     /// A connection has nothing in flight: what it does next.
@@ -259,7 +253,7 @@ impl Http {
             return self.assign(bench, at, target, due_ns);
         }
         connection.state = if connection.stream.is_some() { State::Idle } else { State::Closed };
-        bench.reactor.set_deadline(connection.task, None);
+        bench.seat.reactor.set_deadline(connection.task, None);
         group.free.push(at);
     }
 
@@ -272,7 +266,7 @@ impl Http {
         while !full && connection.flights.len() < self.depth && bench.may_begin() {
             let target = group.choice.next();
             let kind = self.setup.request(target).kind;
-            connection.flights.push_back(Flight { target, kind, due_ns: bench.now_ns, sent_ns: 0 });
+            connection.flights.push_back(Flight { target, kind, due_ns: bench.seat.now_ns, sent_ns: 0 });
         }
         if connection.flights.back().is_some_and(|flight| flight.sent_ns == 0) {
             if connection.stream.is_some() {
@@ -282,7 +276,7 @@ impl Http {
             }
         } else if connection.flights.is_empty() {
             connection.state = if connection.stream.is_some() { State::Idle } else { State::Closed };
-            bench.reactor.set_deadline(connection.task, None);
+            bench.seat.reactor.set_deadline(connection.task, None);
         }
     }
 
@@ -298,7 +292,7 @@ impl Http {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         if let Some(cause) = progress.fault {
             if connection.flights.is_empty() && cause == Cause::Unasked {
-                bench.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(cause, 0));
+                bench.seat.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(cause, 0));
             }
             return self.fail(bench, at, cause);
         }
@@ -356,10 +350,10 @@ impl Http {
         }
         if !closed && !connection.stream.as_ref().is_some_and(Stream::is_peer_closed) {
             connection.state = State::Lingering;
-            bench.reactor.set_deadline(connection.task, Some(bench.reactor.now().after(LINGER)));
+            bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(LINGER)));
             return;
         }
-        bench.record.closed_by_target += 1;
+        bench.seat.record.closed_by_target += 1;
         connection.close();
         self.next(bench, at);
     }
@@ -367,14 +361,14 @@ impl Http {
     fn check_deadline(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get(at as usize) else { return };
         let Some(flight) = connection.flights.front() else { return };
-        bench.look_at_clock();
+        bench.seat.look_at_clock();
         let deadline_ns = flight.sent_ns.saturating_add(self.setup.response_timeout.as_nanos() as u64);
-        if bench.now_ns >= deadline_ns {
+        if bench.seat.now_ns >= deadline_ns {
             let cause = connection.timeout_cause();
             self.fail(bench, at, cause);
         } else {
-            let left = Duration::from_nanos(deadline_ns - bench.now_ns);
-            bench.reactor.set_deadline(connection.task, Some(bench.reactor.now().after(left)));
+            let left = Duration::from_nanos(deadline_ns - bench.seat.now_ns);
+            bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(left)));
         }
     }
 
@@ -385,25 +379,25 @@ impl Http {
         let progress = connection.read(&mut self.codec, bench);
         let ended = progress.closed || progress.fault.is_some();
         if progress.fault == Some(Cause::Unasked) && state == State::Idle {
-            bench.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(Cause::Unasked, 0));
+            bench.seat.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(Cause::Unasked, 0));
         }
         match state {
             State::Idle if ended => {
-                bench.record.closed_by_target += 1;
+                bench.seat.record.closed_by_target += 1;
                 connection.close();
             }
             State::Lingering if ended || fired => {
                 if ended {
-                    bench.record.closed_by_target += 1;
+                    bench.seat.record.closed_by_target += 1;
                 } else {
-                    bench.record.closed_by_load += 1;
+                    bench.seat.record.closed_by_load += 1;
                 }
                 connection.close();
-                bench.look_at_clock();
+                bench.seat.look_at_clock();
                 self.next(bench, at);
             }
             State::Resting if ended => {
-                bench.record.closed_by_target += 1;
+                bench.seat.record.closed_by_target += 1;
                 connection.close();
                 connection.state = State::Resting;
             }
@@ -435,12 +429,12 @@ impl Driver for Http {
         }
         group.waiting.push_back((target, due_ns));
         self.under_way += 1;
-        bench.record.waiting_max = bench.record.waiting_max.max(group.waiting.len() as u64);
+        bench.seat.record.waiting_max = bench.seat.record.waiting_max.max(group.waiting.len() as u64);
     }
 
     fn ready(&mut self, bench: &mut Bench, task: TaskId) {
         let at = task.index;
-        let fired = bench.reactor.take_deadline_fired(task);
+        let fired = bench.seat.reactor.take_deadline_fired(task);
         let Some(connection) = self.connections.get(at as usize) else { return };
         match connection.state {
             State::Closed => {}
@@ -451,7 +445,7 @@ impl Driver for Http {
                 _ => {}
             },
             State::Resting if fired => {
-                bench.look_at_clock();
+                bench.seat.look_at_clock();
                 self.next(bench, at);
             }
             State::Idle | State::Lingering | State::Resting => self.look_at_quiet(bench, at, fired),
@@ -464,11 +458,11 @@ impl Driver for Http {
     }
 
     fn end(&mut self, bench: &mut Bench) {
-        bench.record.server = self.codec.server.take();
+        bench.seat.record.server = self.codec.server.take();
     }
 
     fn abandon(&mut self, bench: &mut Bench, cause: Option<Cause>) {
-        bench.look_at_clock();
+        bench.seat.look_at_clock();
         let lines = self.groups.iter_mut().flat_map(|group| group.waiting.drain(..));
         let mut all: Vec<(u16, u64, bool)> = lines.map(|(target, due_ns)| (target, due_ns, false)).collect();
         for connection in &mut self.connections {
@@ -476,12 +470,12 @@ impl Driver for Http {
             connection.close();
         }
         for (target, due_ns, sent) in all {
-            let latency_ns = bench.now_ns.saturating_sub(due_ns);
+            let latency_ns = bench.seat.now_ns.saturating_sub(due_ns);
             let tally = bench.tally(target);
             tally.begun += u64::from(!sent);
             match cause {
                 Some(cause) => tally.failure(cause, latency_ns),
-                None => bench.record.cut_off += 1,
+                None => bench.seat.record.cut_off += 1,
             }
         }
         self.under_way = 0;

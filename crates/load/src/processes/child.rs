@@ -7,7 +7,7 @@ use crate::crew::{Crew, Part};
 use crate::options::Options;
 use crate::plan::descriptors_needed;
 use crate::prepare::crew;
-use crate::record::Record;
+use crate::record::HttpRecord;
 use crate::script::{self, Start, Threads};
 use crate::setup::{Setup, StartError};
 use crate::websocket;
@@ -52,7 +52,7 @@ fn http(
     addresses: &[SocketAddr],
     threads: &[Start],
     part: Part,
-) -> Result<(Crew<Record>, usize, Option<Threads>), StartError> {
+) -> Result<(Crew<HttpRecord>, usize, Option<Threads>), StartError> {
     let wanted = descriptors_needed(options.connections, options.threads, part.of);
     reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
     let setup = Arc::new(Setup::new(options, Some(addresses))?);

@@ -125,7 +125,7 @@ pub(super) fn parse_next<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cause, Pace, Record, Target};
+    use crate::{Cause, HttpRecord, Pace, Target};
     use std::time::Duration;
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn records_merge_to_the_same_bits_whether_they_were_sent_or_not() {
         let records = (0..4u64).map(|worker| {
-            let mut record = Record::new(2);
+            let mut record = HttpRecord::new(2);
             for n in 1..5_000u64 {
                 let latency_ns = (n * n * 7 + worker * 13) % 3_000_000_000;
                 let target = &mut record.targets[(n % 2) as usize];
@@ -165,7 +165,7 @@ mod tests {
             record.server = Some(format!("server {worker}"));
             record
         });
-        let (mut here, mut sent) = (Record::default(), Record::default());
+        let (mut here, mut sent) = (HttpRecord::default(), HttpRecord::default());
         for (worker, record) in records.enumerate() {
             here.add(&record);
             let line = encode(&Said::Interval { worker, interval: 0, record: Loan::of(record), last: true });
@@ -173,17 +173,17 @@ mod tests {
             sent.add(&record);
         }
         assert_eq!(here, sent);
-        let bytes = |record: &Record| (record.whole().latency.histogram().encode(), encode(record));
+        let bytes = |record: &HttpRecord| (record.whole().latency.histogram().encode(), encode(record));
         assert_eq!(bytes(&here), bytes(&sent));
     }
 
     #[test]
     fn whoever_is_gone_in_the_middle_of_a_line_has_said_nothing() {
-        let line = encode(&Said::<Record>::Ready);
+        let line = encode(&Said::<HttpRecord>::Ready);
         let cut = line.get(..line.len() - 1).unwrap();
-        assert!(matches!(parse_next::<Said<Record>>(&mut &*cut), Ok(None)));
-        assert!(matches!(parse_next::<Said<Record>>(&mut &b""[..]), Ok(None)));
-        assert!(parse_next::<Said<Record>>(&mut &b"{\"done\":{}}\n"[..]).is_err());
-        assert!(parse_next::<Said<Record>>(&mut &b"\xff\n"[..]).is_err());
+        assert!(matches!(parse_next::<Said<HttpRecord>>(&mut &*cut), Ok(None)));
+        assert!(matches!(parse_next::<Said<HttpRecord>>(&mut &b""[..]), Ok(None)));
+        assert!(parse_next::<Said<HttpRecord>>(&mut &b"{\"done\":{}}\n"[..]).is_err());
+        assert!(parse_next::<Said<HttpRecord>>(&mut &b"\xff\n"[..]).is_err());
     }
 }

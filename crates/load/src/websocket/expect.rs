@@ -3,7 +3,7 @@
 use super::ending::Ending;
 use super::run::Summary;
 use crate::cause::Cause;
-use crate::expect::{ExpectationError, Operator, Point, Verdict, parse_number, parse_point, parse_time, split};
+use crate::expect::{Bound, Compared, ExpectationError, Point, Threshold, Verdict, parse_point};
 use crate::tally::Latencies;
 use std::str::FromStr;
 
@@ -44,13 +44,7 @@ enum Figure {
 
 /// One threshold.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expectation {
-    text: String,
-    figure: Figure,
-    operator: Operator,
-    bound: f64,
-    share: bool,
-}
+pub struct Expectation(Threshold<Figure>);
 
 fn parse_figure(name: &str) -> Option<Figure> {
     let figure = match name {
@@ -85,21 +79,20 @@ impl FromStr for Expectation {
     type Err = ExpectationError;
 
     fn from_str(text: &str) -> Result<Self, ExpectationError> {
-        let (name, operator, bound) = split(text)?;
-        let figure = parse_figure(name).ok_or_else(|| ExpectationError::UnknownFigure(name.to_owned()))?;
-        let parsed = match figure {
-            Figure::Latency(..) | Figure::Recovered => {
-                parse_time(bound).map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m")
-            }
-            _ => match bound.strip_suffix('%') {
-                Some(percent) => {
-                    parse_number(percent).map(|percent| (percent / 100.0, true)).ok_or("a share such as 0.1%")
-                }
-                None => parse_number(bound).map(|count| (count, false)).ok_or("a number, or a share such as 0.1%"),
-            },
-        };
-        let (value, share) = parsed.map_err(|why| ExpectationError::Bound(bound.to_owned(), name.to_owned(), why))?;
-        Ok(Self { text: text.to_owned(), figure, operator, bound: value, share })
+        Threshold::parse(text).map(Self)
+    }
+}
+
+impl Compared for Figure {
+    fn parse(name: &str) -> Option<Self> {
+        parse_figure(name)
+    }
+
+    fn bound(&self) -> Bound {
+        match self {
+            Self::Latency(..) | Self::Recovered => Bound::Time,
+            _ => Bound::Count,
+        }
     }
 }
 
@@ -107,18 +100,16 @@ impl Expectation {
     /// Compares with a run. What is not known is not met.
     pub fn judge(&self, summary: &Summary) -> Verdict {
         let (value, measured) = self.measure(summary);
-        let met = value.is_some_and(|value| self.operator.holds(value, self.bound));
-        Verdict { expected: self.text.clone(), measured, met: met && summary.record.begun > 0 }
+        self.0.judge(value.filter(|_| summary.record.begun > 0), measured)
     }
 
     fn measure(&self, summary: &Summary) -> (Option<f64>, String) {
         let record = &summary.record;
         let counted = |count: u64, of: u64| {
-            let share = if of == 0 { 0.0 } else { count as f64 / of as f64 };
-            let text = format!("{count} of {of} ({:.3} %)", share * 100.0);
-            (Some(if self.share { share } else { count as f64 }), text)
+            let (value, text) = self.0.counted(count, of);
+            (Some(value), text)
         };
-        match self.figure {
+        match self.0.figure {
             Figure::Latency(series, point) => {
                 let latencies = match series {
                     Series::Delivery => &record.delivery,

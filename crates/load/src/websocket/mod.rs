@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Parts: `options`; `setup` is what the threads share; `worker` a thread; `opening` how a connection comes to be, `talking` what
+//! Parts: `options`; `setup` is what the threads share; `worker` what each thread does; `opening` how a connection comes to be, `talking` what
 //! happens on an open one, `soon` when a ping is due; `message` what is broadcast; `record` what was seen, `row` the same over time; `run` all threads and
 //! processes; `health` and `expect` judge.
 
@@ -33,10 +33,9 @@ mod worker;
 
 pub use ending::Ending;
 pub use expect::{EXPECTATIONS, Expectation};
-pub use health::Health;
 pub use message::MESSAGE_BYTES_MIN;
 pub use options::{MESSAGE_BYTES_MAX, Options, OptionsError, ROOMS_MAX, Storm, parse_url};
-pub use record::Record;
+pub use record::WebSocketRecord;
 pub use row::Row;
 pub(crate) use run::crew_of_part;
 pub use run::{Memory, Prepared, Running, Summary, prepare, start};

@@ -38,10 +38,10 @@ impl Worker {
     pub(super) fn begin(&mut self, slot: usize, due_ns: u64) {
         let number = self.number(slot);
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        self.record.begun += 1;
+        self.seat.record.begun += 1;
         connection.due_ns = due_ns;
         let way = self.setup.way(number).cloned().unwrap_or_default();
-        match self.reactor.connect(&self.setup.peer, &way, connection.task) {
+        match self.seat.reactor.connect(&self.setup.peer, &way, connection.task) {
             Ok(stream) => {
                 connection.stream = Some(stream);
                 connection.phase = Phase::Connecting;
@@ -55,7 +55,7 @@ impl Worker {
     pub(super) fn connecting(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
         let Some(stream) = &connection.stream else { return };
-        if self.reactor.take_deadline_fired(connection.task) {
+        if self.seat.reactor.take_deadline_fired(connection.task) {
             return self.fail(slot, Failure::Cause(Cause::ConnectTimeout));
         }
         if !stream.is_writable() {
@@ -65,7 +65,7 @@ impl Worker {
             Ok(None) => {}
             Ok(Some(error)) | Err(error) => return self.fail(slot, Failure::Cause(Cause::of_connect(&error))),
         }
-        self.record.connect.record(self.now_ns.saturating_sub(connection.due_ns));
+        self.seat.record.connect.record(self.seat.now_ns.saturating_sub(connection.due_ns));
         let key = Key::new(self.random.u128(..).to_ne_bytes());
         let number = self.number(slot);
         let (url, setup) = (&self.setup.options.url, &self.setup);
@@ -88,10 +88,10 @@ impl Worker {
         let (Some(stream), Some(mut handshake)) = (connection.stream.take(), connection.handshake.take()) else {
             return;
         };
-        let fired = self.reactor.take_deadline_fired(connection.task);
+        let fired = self.seat.reactor.take_deadline_fired(connection.task);
         let answer = loop {
             let read = stream.read_with(READ_BYTES, |bytes| {
-                self.record.bytes_received += bytes.len() as u64;
+                self.seat.record.bytes_received += bytes.len() as u64;
                 handshake.bytes.extend_from_slice(bytes);
             });
             let begun = !handshake.bytes.is_empty();
@@ -155,9 +155,9 @@ impl Worker {
         let setup = std::sync::Arc::clone(&self.setup);
         let number = self.number(slot);
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        self.record.handshake.record(self.now_ns.saturating_sub(connection.due_ns));
-        self.record.established += 1;
-        self.record.stalled += u64::from(connection.stalled);
+        self.seat.record.handshake.record(self.seat.now_ns.saturating_sub(connection.due_ns));
+        self.seat.record.established += 1;
+        self.seat.record.stalled += u64::from(connection.stalled);
         self.open += 1;
         setup.opened();
         connection.phase = Phase::Open;
@@ -166,17 +166,18 @@ impl Worker {
         connection.decoder = new_decoder();
         (connection.joined, connection.received) = (connection.sent_here(&setup), 0);
         let (task, stalled) = (connection.task, connection.stalled);
-        self.reactor.set_deadline(task, None);
+        self.seat.reactor.set_deadline(task, None);
         if let Some(every) = setup.options.heartbeat.filter(|_| !stalled) {
             // The first ping of each comes at a random time, so that they do not all come together.
             let first = every.mul_f64(self.random.f64());
-            connection.due_ns = self.now_ns.saturating_add(first.as_nanos() as u64);
+            connection.due_ns = self.seat.now_ns.saturating_add(first.as_nanos() as u64);
             self.wake_when_due(slot);
         }
         if let Some((since_ns, wanted)) = self.storm
             && self.open >= wanted
         {
-            self.record.recovered_ns = self.record.recovered_ns.max(self.now_ns.saturating_sub(since_ns));
+            self.seat.record.recovered_ns =
+                self.seat.record.recovered_ns.max(self.seat.now_ns.saturating_sub(since_ns));
             self.storm = None;
         }
         if let Some(join) = &setup.options.join
@@ -188,15 +189,15 @@ impl Worker {
             let heard = self.hear(slot, frames);
             self.settle_heard(slot, &heard);
             // What came meanwhile was reported before the answer was read.
-            self.reactor.wake(task);
+            self.seat.reactor.wake(task);
         }
     }
 
     fn fail(&mut self, slot: usize, failure: Failure) {
         match failure {
-            Failure::Cause(cause) => self.record.fail(cause),
-            Failure::Status(status) => *self.record.statuses.entry(status).or_default() += 1,
-            Failure::BadHandshake => self.record.bad_handshakes += 1,
+            Failure::Cause(cause) => self.seat.record.fail(cause),
+            Failure::Status(status) => *self.seat.record.statuses.entry(status).or_default() += 1,
+            Failure::BadHandshake => self.seat.record.bad_handshakes += 1,
         }
         let Some(connection) = self.connections.get_mut(slot) else { return };
         (connection.stream, connection.handshake, connection.unsent) = (None, None, Vec::new());
@@ -215,17 +216,17 @@ impl Worker {
         (connection.stream, connection.unsent) = (None, Vec::new());
         self.open = self.open.saturating_sub(1);
         setup.ended();
-        self.record.end(ending);
+        self.seat.record.end(ending);
         if matches!(ending, Ending::Fin | Ending::Reset) {
-            *self.record.codes.entry(1006).or_default() += 1;
+            *self.seat.record.codes.entry(1006).or_default() += 1;
         }
         if connection.stalled {
-            self.record.stalled_ended += u64::from(ending.is_loss());
+            self.seat.record.stalled_ended += u64::from(ending.is_loss());
         } else {
             let (expected, received) = (u64::from(connection.expected(&setup)), u64::from(connection.received));
-            self.record.expected += expected;
-            self.record.lost += expected.saturating_sub(received);
-            self.record.surplus += received.saturating_sub(expected);
+            self.seat.record.expected += expected;
+            self.seat.record.lost += expected.saturating_sub(received);
+            self.seat.record.surplus += received.saturating_sub(expected);
         }
         self.begin_again(slot);
     }
@@ -234,7 +235,7 @@ impl Worker {
     fn begin_again(&mut self, slot: usize) {
         let is_ending = self.is_ending();
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        self.reactor.set_deadline(connection.task, None);
+        self.seat.reactor.set_deadline(connection.task, None);
         let Some((first, most)) = self.setup.options.reconnect.filter(|_| !is_ending) else {
             connection.phase = Phase::Gone;
             return;
@@ -243,14 +244,14 @@ impl Worker {
         let doubled = first.saturating_mul(1 << connection.failures.min(DOUBLINGS_MAX));
         // From zero on: those that were cut together must not come back together.
         let pause = doubled.min(most).mul_f64(self.random.f64());
-        connection.due_ns = self.now_ns.saturating_add(pause.as_nanos() as u64);
+        connection.due_ns = self.seat.now_ns.saturating_add(pause.as_nanos() as u64);
         self.wake_when_due(slot);
     }
 
     /// Something happened in the pause: it is over soon.
     pub(super) fn waiting(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
-        if self.reactor.take_deadline_fired(connection.task) {
+        if self.seat.reactor.take_deadline_fired(connection.task) {
             self.soon.add(connection.due_ns, slot);
         }
     }
@@ -261,21 +262,21 @@ impl Worker {
         if matches!(connection.phase, Phase::Connecting | Phase::Opening)
             && let Some(cause) = cause
         {
-            self.record.fail(cause);
+            self.seat.record.fail(cause);
         }
         connection.stream = None;
         connection.phase = Phase::Gone;
-        self.reactor.set_deadline(connection.task, None);
+        self.seat.reactor.set_deadline(connection.task, None);
     }
 
     /// Has what is due on a connection done at its time, to the nanosecond: the deadline comes a little before.
     pub(super) fn wake_when_due(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
-        let tick = Millis(tick_before(self.begun_ns.saturating_add(connection.due_ns)));
-        if tick <= self.reactor.now() {
+        let tick = Millis(tick_before(self.seat.begun_ns.saturating_add(connection.due_ns)));
+        if tick <= self.seat.reactor.now() {
             self.soon.add(connection.due_ns, slot);
         } else {
-            self.reactor.set_deadline(connection.task, Some(tick));
+            self.seat.reactor.set_deadline(connection.task, Some(tick));
         }
     }
 
@@ -284,7 +285,7 @@ impl Worker {
         if let Some(connection) = self.connections.get(slot) {
             let ms = time.as_nanos().div_ceil(1_000_000) as u64;
             let now = reactor::monotonic_millis();
-            self.reactor.set_deadline(connection.task, Some(Millis(now.0.saturating_add(ms))));
+            self.seat.reactor.set_deadline(connection.task, Some(Millis(now.0.saturating_add(ms))));
         }
     }
 }

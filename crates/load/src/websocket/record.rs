@@ -2,7 +2,7 @@
 
 use super::ending::Ending;
 use crate::cause::Cause;
-use crate::collect::Recorded;
+use crate::collect::{Generator, Recorded};
 use crate::processors::Spent;
 use crate::record::ROOM_NS;
 use crate::tally::{Latencies, by_index};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Everything that is counted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Record {
+pub struct WebSocketRecord {
     /// Connections begun, reconnects included.
     pub begun: u64,
     /// Handshakes that succeeded.
@@ -85,7 +85,7 @@ pub struct Record {
     pub spent_most: Spent,
 }
 
-impl Recorded for Record {
+impl Recorded for WebSocketRecord {
     fn add(&mut self, other: &Self, pause: fn()) {
         self.add_with_pauses(other, pause);
     }
@@ -99,16 +99,13 @@ impl Recorded for Record {
         Self::clear(self);
     }
 
-    fn spent(&self) -> Spent {
-        self.spent
-    }
-
-    fn set_spent_most(&mut self, most: Spent) {
-        self.spent_most = most;
+    fn generator(&mut self) -> Generator<'_> {
+        let Self { lag, lag_own, turn, spent, spent_most, .. } = self;
+        Generator { lag, lag_own, turn, spent, spent_most }
     }
 }
 
-impl Record {
+impl WebSocketRecord {
     /// Adds what another worker has seen, or what was seen in another interval. `open` is a state: it is added between workers,
     /// not between intervals.
     pub fn add(&mut self, other: &Self) {
@@ -294,9 +291,9 @@ mod tests {
 
     #[test]
     fn what_was_cleared_is_as_new() {
-        let text = |record: &Record| serde_json::to_string(record).unwrap();
-        let mut record = Record::with_room();
-        assert_eq!(text(&record), text(&Record::default()), "room is no content");
+        let text = |record: &WebSocketRecord| serde_json::to_string(record).unwrap();
+        let mut record = WebSocketRecord::with_room();
+        assert_eq!(text(&record), text(&WebSocketRecord::default()), "room is no content");
         record.latencies().into_iter().for_each(|latencies| latencies.record(5));
         record.fail(Cause::Refused);
         record.end(Ending::Reset);
@@ -304,6 +301,6 @@ mod tests {
         record.codes.insert(1000, 1);
         record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
         record.clear();
-        assert_eq!(text(&record), text(&Record::default()));
+        assert_eq!(text(&record), text(&WebSocketRecord::default()));
     }
 }

@@ -1,7 +1,7 @@
 //! A load of WebSockets over time: what happened in one interval, or in several that became one row of a series. Pure.
 
 use super::ending::Ending;
-use super::record::Record;
+use super::record::WebSocketRecord;
 use crate::cause::Cause;
 use crate::processors::{Spent, Ticks};
 use crate::run::Interval;
@@ -75,9 +75,9 @@ impl Row {
 }
 
 impl SeriesRow for Row {
-    type Record = Record;
+    type Record = WebSocketRecord;
 
-    fn of(interval: &Interval<Record>) -> Self {
+    fn of(interval: &Interval<WebSocketRecord>) -> Self {
         let record = &interval.record;
         Self {
             begun: interval.begun,
@@ -152,7 +152,7 @@ mod tests {
     fn neighbours_add_up_but_for_what_is_open() {
         let mut series = Series::<Row>::new(Duration::from_secs(1));
         for number in 0..2_100u64 {
-            let mut record = Record { established: 2, sent: 3, open: number, ..Record::default() };
+            let mut record = WebSocketRecord { established: 2, sent: 3, open: number, ..WebSocketRecord::default() };
             record.fail(Cause::Refused);
             record.end(Ending::Reset);
             record.delivery.record(number * 1_000);

@@ -1,9 +1,9 @@
 //! A run from start to end: its processes and threads, its intervals, its memory, and what they add up to.
 
 use super::options::Options;
-use super::record::Record;
+use super::record::WebSocketRecord;
 use super::setup::{Known, Setup};
-use super::worker;
+use super::worker::Worker;
 use crate::collect::Collected;
 use crate::crew::{Crew, Part, Workers};
 use crate::plan::{Plan, descriptors_needed};
@@ -11,6 +11,7 @@ use crate::processes::{self, Work};
 use crate::processors::Ticks;
 use crate::run::{Interval, Stopper};
 use crate::setup::StartError;
+use crate::worker;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -80,7 +81,7 @@ pub struct Summary {
     /// What is missing in the record: processes that ended without a word, each in a phrase.
     pub lost: Vec<String>,
     /// Everything that was recorded; `open` is the most that were open at a time.
-    pub record: Record,
+    pub record: WebSocketRecord,
     /// What became of the processors from the start to the end.
     pub processors: Ticks,
     /// From start to end.
@@ -132,7 +133,7 @@ impl Prepared {
         }
         let crew = crew(&self.setup, Part::WHOLE)?;
         let memory = Memory { before_bytes: resident_bytes(&[]), ..Memory::default() };
-        let collected = Collected::new(crew.count(), Record::default());
+        let collected = Collected::new(crew.count(), WebSocketRecord::default());
         Ok(Running { setup: self.setup, workers: crew.begin(collected), memory })
     }
 
@@ -150,18 +151,21 @@ impl Prepared {
         let work = Work::WebSocket { options, address, run, counters };
         let mut memory = Memory::default();
         let before = |processes: &[u32]| memory.before_bytes = resident_bytes(processes);
-        let collected = Collected::new(count * each, Record::default());
+        let collected = Collected::new(count * each, WebSocketRecord::default());
         let workers = processes::start(&work, count, each, command, collected, before)?;
         Ok(Running { setup, workers, memory })
     }
 }
 
 /// The workers of a part, in this process.
-fn crew(setup: &Arc<Setup>, part: Part) -> Result<Crew<Record>, StartError> {
+fn crew(setup: &Arc<Setup>, part: Part) -> Result<Crew<WebSocketRecord>, StartError> {
     let here = part.workers(setup.options.threads, setup.options.connections);
     Crew::start(part, here, Arc::new(AtomicBool::new(false)), |place| {
         let setup = Arc::clone(setup);
-        move || worker::run(setup, &place)
+        move || {
+            let interval = setup.options.interval;
+            worker::run(&place, interval, WebSocketRecord::with_room, |seat| Worker::new(setup, seat));
+        }
     })
 }
 
@@ -172,7 +176,7 @@ pub(crate) fn crew_of_part(
     run: u32,
     counters: &Path,
     part: Part,
-) -> Result<Crew<Record>, StartError> {
+) -> Result<Crew<WebSocketRecord>, StartError> {
     let wanted = descriptors_needed(options.connections, options.threads, part.of);
     reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
     let setup = Setup::new(options, Some(&Known { address, run, counters }))?;
@@ -183,7 +187,7 @@ pub(crate) fn crew_of_part(
 #[derive(Debug)]
 pub struct Running {
     setup: Arc<Setup>,
-    workers: Workers<Record>,
+    workers: Workers<WebSocketRecord>,
     memory: Memory,
 }
 
@@ -224,10 +228,10 @@ impl Running {
     }
 
     /// Waits for the end, and shows each interval when all workers have finished it; its `open` is the number at its end.
-    pub fn watch(mut self, mut show: impl FnMut(&Interval<Record>)) -> io::Result<Summary> {
+    pub fn watch(mut self, mut show: impl FnMut(&Interval<WebSocketRecord>)) -> io::Result<Summary> {
         let processes = self.workers.processes.clone();
         let mut memory = self.memory;
-        let mut look = |interval: &Interval<Record>| {
+        let mut look = |interval: &Interval<WebSocketRecord>| {
             memory.look(interval.record.open, &processes);
             show(interval);
         };

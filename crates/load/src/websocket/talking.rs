@@ -4,6 +4,7 @@ use super::connection::{Connection, Phase};
 use super::ending::Ending;
 use super::message::Stamp;
 use super::worker::Worker;
+use crate::worker::Seat;
 use reactor::{Peeked, Read, Stream};
 use std::io::IoSlice;
 use websocket::{CloseCode, Event, Opcode, encode_close, encode_frame};
@@ -31,7 +32,7 @@ impl Worker {
             }
             return;
         }
-        if self.reactor.take_deadline_fired(connection.task) {
+        if self.seat.reactor.take_deadline_fired(connection.task) {
             if connection.phase == Phase::Closing {
                 return self.finish(slot, Ending::Unanswered);
             }
@@ -45,7 +46,7 @@ impl Worker {
                 return;
             };
             let read = stream.read_with(READ_BYTES, |bytes| {
-                self.record.bytes_received += bytes.len() as u64;
+                self.seat.record.bytes_received += bytes.len() as u64;
                 self.hear(slot, bytes)
             });
             if let Some(connection) = self.connections.get_mut(slot) {
@@ -57,19 +58,20 @@ impl Worker {
                 Ok(Read::Closed) => return self.finish(slot, Ending::Fin),
                 Err(_) => return self.finish(slot, Ending::Reset),
             }
-            self.look_at_clock();
+            self.seat.look_at_clock();
             if self.is_due() {
                 break;
             }
         }
         if let Some(connection) = self.connections.get(slot) {
-            self.reactor.wake(connection.task);
+            self.seat.reactor.wake(connection.task);
         }
     }
 
     /// Takes bytes. What has to be said in return is returned, with the way in which the connection ends thereby.
     pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
-        let Self { connections, record, setup, now_ns, random, .. } = self;
+        let Self { connections, seat, setup, random, .. } = self;
+        let Seat { record, now_ns, .. } = seat;
         let mut heard = Heard::default();
         let Some(connection) = connections.get_mut(slot) else { return heard };
         let Connection { decoder, pinged_ns, awaits_pong, room, joined, received, .. } = connection;
@@ -127,7 +129,7 @@ impl Worker {
             connection.ending.get_or_insert(Ending::Done);
             return;
         }
-        *self.record.codes.entry(code.0).or_default() += 1;
+        *self.seat.record.codes.entry(code.0).or_default() += 1;
         connection.phase = Phase::Closing;
         connection.ending = Some(ending);
         let drain = self.setup.options.drain;
@@ -148,16 +150,17 @@ impl Worker {
             }
             // A worker that was held up has not read yet what may be the pong.
             connection.put_off = true;
-            connection.due_ns = self.now_ns.saturating_add(PUT_OFF_NS);
+            connection.due_ns = self.seat.now_ns.saturating_add(PUT_OFF_NS);
             return self.wake_when_due(slot);
         }
         let (due_ns, every_ns) = (connection.due_ns, every.as_nanos() as u64);
         connection.pinged_ns = due_ns;
         let next_ns = due_ns.saturating_add(every_ns);
         // Pings that a worker has slept through are not sent one behind the other: a pong has its time.
-        connection.due_ns = if next_ns > self.now_ns { next_ns } else { self.now_ns.saturating_add(every_ns) };
+        connection.due_ns =
+            if next_ns > self.seat.now_ns { next_ns } else { self.seat.now_ns.saturating_add(every_ns) };
         (connection.awaits_pong, connection.put_off) = (true, false);
-        self.record.pings += 1;
+        self.seat.record.pings += 1;
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
         let key = self.random.u32(..).to_ne_bytes();
@@ -179,7 +182,7 @@ impl Worker {
         });
         self.speaker = found.map_or(self.speaker.wrapping_add(SPEAKERS_ASKED_MAX), |slot| slot + 1) % count.max(1);
         let Some(slot) = found else {
-            self.record.unsent += 1;
+            self.seat.record.unsent += 1;
             return;
         };
         let Some(connection) = self.connections.get_mut(slot) else { return };
@@ -190,7 +193,7 @@ impl Worker {
         stamp.encode(self.setup.options.message_bytes, &mut text);
         let said = self.say(slot, &text);
         self.text = text;
-        self.record.sent += 1;
+        self.seat.record.sent += 1;
         if let Err(ending) = said {
             self.finish(slot, ending);
         }
@@ -218,7 +221,7 @@ impl Worker {
         }
         connection.phase = Phase::Closing;
         let task = connection.task;
-        self.reactor.set_deadline(task, None);
+        self.seat.reactor.set_deadline(task, None);
         if let Err(ending) = self.send_close(slot, CloseCode::NORMAL) {
             self.finish(slot, ending);
         }
@@ -232,7 +235,7 @@ impl Worker {
 
     /// Sends bytes, or keeps what the socket does not take.
     pub(super) fn transmit(&mut self, slot: usize, bytes: &[u8]) -> Result<(), Ending> {
-        self.record.bytes_sent += bytes.len() as u64;
+        self.seat.record.bytes_sent += bytes.len() as u64;
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(stream) = &connection.stream else { return Ok(()) };
         let sent = if connection.unsent.is_empty() { write(stream, bytes)? } else { 0 };

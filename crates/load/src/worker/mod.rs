@@ -1,57 +1,89 @@
-//! A thread of the load: the loop that asks the pacer when a request is due, gives it to the driver of a protocol, and hands
-//! what was recorded to `crew` once per interval. It knows no protocol: a [`Driver`] does.
+//! A thread of the load, whatever it speaks: the loop that does what is due before anything is read, lets what is ready be driven, and
+//! hands what was recorded to `crew` once per interval. What is due and what is done about it is the protocol's: a [`Job`], at a
+//! [`Seat`]. `requests` is the job of an HTTP load; that of WebSockets is in `websocket`.
 
-pub(crate) mod own;
+mod calm;
+pub(crate) mod requests;
+mod seat;
 pub(crate) mod timer;
 
+pub(crate) use seat::Seat;
+
+use crate::collect::Recorded;
+use crate::crew::Place;
 use crate::loan::Loan;
-use crate::options::{Options, Pace};
-use crate::pace::{Arrivals, Schedule};
-use crate::processors::{Spent, Waiting};
-use crate::record::{Bench, Record};
+use crate::record::HttpRecord;
 use crate::script::Globals;
-use own::Calm;
-use reactor::{Reactor, Ready, SourceId, TaskId};
+use reactor::{Ready, TaskId};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use timer::{Timer, monotonic_ns_at};
 
-/// The timer among the reactor's sources.
-const TIMER: SourceId = SourceId(0);
-/// In closed loop the worker's own punctuality is looked at so often.
-const LAG_PROBE_NS: u64 = 10_000_000;
 /// Between two looks at the stop flag when nothing else happens.
 const LOOK_PERIOD_MS: u64 = 50;
-/// Requests that are sent in a row because they are due: after a stall of the generator the sockets want to be read as well.
-pub(crate) const DUE_IN_A_ROW: usize = 64;
+/// What is done in a row because it is due: after a stall of the generator the sockets want to be read as well.
+const DUE_IN_A_ROW: usize = 64;
 /// The same between two of a turn's sockets: while it catches up, the answers are not to lie unread behind all that is overdue.
-pub(crate) const DUE_BETWEEN_SOCKETS: usize = 8;
-/// In open loop, of the worker's own work before a request was due at most so much may be counted into its lag.
+const DUE_BETWEEN_SOCKETS: usize = 8;
+/// Where requests are due at times: of the worker's own work before one was due at most so much may be counted into its lag.
 pub(crate) const CALM_OPEN_NS: u64 = 20_000;
-/// The same in closed loop, where a look every 10 ms at the worker's punctuality is all that can be late.
-const CALM_CLOSED_NS: u64 = 1_000_000;
+/// The worker's own punctuality is looked at so often where nothing else is due.
+pub(crate) const LAG_PROBE_NS: u64 = 10_000_000;
+/// Intervals that a worker which was stopped for long has still something to say of.
+const SLEPT_THROUGH_MAX: u64 = 1000;
 /// "Nothing is due any more."
-const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
-/// A protocol of the load. It is told what is due and what the sockets report, and records on the bench.
-pub(crate) trait Driver {
-    /// The run begins. A closed loop sends its first requests.
-    fn begin(&mut self, bench: &mut Bench);
-    /// Open loop: a request is due, or was at this time.
-    fn arrive(&mut self, bench: &mut Bench, due_ns: u64);
-    /// Something happened for one of the driver's tasks.
-    fn ready(&mut self, bench: &mut Bench, task: TaskId);
-    /// Requests that were begun and have not ended, those in line included.
-    fn under_way(&self) -> usize;
-    /// The run is at its end: what the driver knows beyond the records of intervals is to be added.
-    fn end(&mut self, bench: &mut Bench);
-    /// The run is over: what is under way counts as failed by this cause, or as cut off without one.
-    fn abandon(&mut self, bench: &mut Bench, cause: Option<crate::Cause>);
+/// What the thread does, of whatever protocol. It is told what is due and what the sockets report, and records at its seat.
+pub(crate) trait Job {
+    /// What is recorded.
+    type Record: Recorded;
+    /// What can be due.
+    type Due: Copy;
+
+    /// Whether tasks that yield within a turn come behind the next look at the sockets, the end and the interval.
+    const YIELDS_TO_NEXT_TURN: bool;
+
+    fn seat(&mut self) -> &mut Seat<Self::Record>;
+    /// The run begins.
+    fn begin(&mut self);
+    /// What is due first, and when.
+    fn next_due(&self) -> (u64, Self::Due);
+    /// Does what was due at that time, which has come, notes its lag and looks at the clock if that took time.
+    fn come_due(&mut self, due_ns: u64, due: Self::Due);
+    /// How old the moment may be since which a lag is the worker's own.
+    fn calm_ns(&self) -> u64 {
+        CALM_OPEN_NS
+    }
+    /// Something happened for a task; the clock is looked at behind it if anything can be due at a time.
+    fn ready(&mut self, task: TaskId);
+    /// Whether there is nothing left to do; begins the end when it is time. `told`: it is to end at once.
+    fn is_over(&mut self, told: bool) -> bool;
+    /// Why it cannot go on, which ends the run.
+    fn failure(&mut self) -> Option<String> {
+        None
+    }
+    /// When it has to be asked whether it is over, at the latest.
+    fn end_ns(&self) -> u64 {
+        NEVER
+    }
+    /// The run is at its end: what is known beyond the records of intervals is to be recorded.
+    fn end(&mut self);
+    /// When the last response was complete; without such a time the end of the run.
+    fn completed_ns(&self) -> Option<u64> {
+        None
+    }
+    /// An empty record goes on where the one at the seat ends.
+    fn go_on(&self, _next: &mut Self::Record) {}
+    /// The record of an interval is about to be handed out.
+    fn complete(&self, _record: &mut Self::Record) {}
+    /// What is to be said of an interval that it slept through.
+    fn slept_through(&self) -> Option<Self::Record> {
+        None
+    }
 }
 
 /// How the threads of a run begin and end together.
@@ -72,7 +104,7 @@ impl Together {
 
 /// What a worker tells the run. Workers are numbered through over all processes.
 #[derive(Debug)]
-pub(crate) enum Message<R = Record> {
+pub(crate) enum Message<R = HttpRecord> {
     /// It is built, or has failed to be, and waits for the start.
     Ready,
     /// What it recorded in an interval; it will send nothing more for this interval or an earlier one. After the last one
@@ -90,235 +122,197 @@ pub(crate) enum Message<R = Record> {
     Lost { workers: Range<usize>, text: String },
 }
 
-/// One worker, with its driver.
-#[derive(Debug)]
-pub(crate) struct Worker<D> {
-    bench: Bench,
-    driver: D,
-    timer: Timer,
-    arrivals: Option<Arrivals>,
-    /// The beginning on the timer's clock.
-    begun_ns: u64,
-    calm: Calm,
-    end_ns: u64,
-    drain_ns: u64,
-    /// When what is still under way is given up; set when nothing more begins.
-    give_up_ns: u64,
-    interval_ns: u64,
-    /// The interval that is recorded at the moment.
-    interval: u64,
-    cpu_ns: u64,
-    waiting: Waiting,
-    index: usize,
-    messages: Sender<Message>,
-    stop: Arc<AtomicBool>,
-}
-
-/// Builds a worker in its own thread and runs it to its end. `build` makes the driver.
-pub(crate) fn run<D: Driver>(
-    options: &Options,
-    index: usize,
-    workers: usize,
-    together: &Together,
-    messages: &Sender<Message>,
-    build: impl FnOnce(&Bench) -> D,
+/// Builds a worker in its own thread and runs it to its end. `room` makes empty records with the memory that a usual run needs; `build`
+/// makes the job.
+pub(crate) fn run<J: Job>(
+    place: &Place<J::Record>,
+    interval: Duration,
+    room: impl Fn() -> Box<J::Record>,
+    build: impl FnOnce(Seat<J::Record>) -> J,
 ) {
-    let built = Reactor::new().and_then(|reactor| {
-        let timer = Timer::new()?;
-        reactor.watch(timer.descriptor(), TIMER, false)?;
-        let bench = Bench::new(reactor, options, index, workers);
-        let driver = build(&bench);
-        Ok(Worker::new(options, index, workers, bench, driver, timer, messages.clone(), &together.stop))
-    });
+    let built = Seat::new(place, interval, room).map(build);
     // A worker that failed is waited for as well.
-    let _ = messages.send(Message::Ready);
-    let begun = *together.begun.wait();
-    let result = built.and_then(|worker| worker.run(begun));
-    if let Err(error) = result {
+    let _ = place.messages.send(Message::Ready);
+    let begun = *place.together.begun.wait();
+    if let Err(error) = built.and_then(|mut job| run_to_end(&mut job, begun)) {
         // Without a receiver there is nobody to tell.
-        let _ = messages.send(Message::Failed(error));
+        let _ = place.messages.send(Message::Failed(error));
     }
 }
 
-impl<D: Driver> Worker<D> {
-    #[allow(clippy::too_many_arguments, reason = "called once, by `run`, which has each of them in a variable")]
-    fn new(
-        options: &Options,
-        index: usize,
-        workers: usize,
-        bench: Bench,
-        driver: D,
-        timer: Timer,
-        messages: Sender<Message>,
-        stop: &Arc<AtomicBool>,
-    ) -> Self {
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
-        let arrivals = match &options.pace {
-            Pace::Closed { .. } => None,
-            Pace::Open { stages, spacing } => {
-                let schedule = Arc::new(Schedule::new(stages.clone()));
-                Some(Arrivals::new(schedule, *spacing, index, workers, options.seed.wrapping_add(index as u64)))
-            }
-        };
-        Self {
-            bench,
-            driver,
-            timer,
-            arrivals,
-            begun_ns: 0,
-            calm: Calm::default(),
-            end_ns: options.duration.map_or(NEVER, ns),
-            drain_ns: ns(options.drain),
-            give_up_ns: NEVER,
-            interval_ns: ns(options.interval).max(1),
-            interval: 0,
-            cpu_ns: 0,
-            waiting: Waiting::new(),
-            index,
-            messages,
-            stop: Arc::clone(stop),
+fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
+    job.seat().begin(begun);
+    job.begin();
+    let (mut woke_ns, mut failure) = (None, None);
+    loop {
+        let seat = job.seat();
+        seat.look_at_clock();
+        if let Some(woke_ns) = woke_ns {
+            let turn_ns = seat.now_ns - woke_ns;
+            seat.record.generator().turn.record(turn_ns);
         }
+        dispatch(job, DUE_IN_A_ROW);
+        let told = job.seat().is_told_to_stop();
+        if job.is_over(told) {
+            break;
+        }
+        failure = job.failure().map(io::Error::other);
+        if failure.is_some() {
+            break;
+        }
+        turn_interval(job, false);
+        let (due_ns, _) = job.next_due();
+        let end_ns = job.end_ns();
+        let seat = job.seat();
+        let wait_ms = seat.wait_ms(due_ns, end_ns)?;
+        seat.reactor.turn(Some(wait_ms))?;
+        seat.look_at_clock();
+        woke_ns = Some(seat.now_ns);
+        // The turn may have ended for this; whatever else is ready comes behind.
+        dispatch(job, DUE_IN_A_ROW);
+        drive_ready(job);
     }
+    job.end();
+    turn_interval(job, true);
+    let completed_ns = job.completed_ns();
+    job.seat().say_done(completed_ns);
+    failure.map_or(Ok(()), Err)
+}
 
-    fn run(mut self, begun: Instant) -> io::Result<()> {
-        self.bench.begin(begun);
-        self.begun_ns = monotonic_ns_at(begun);
-        self.cpu_ns = thread_cpu_ns();
-        self.calm = Calm::at_begin(self.cpu_ns);
-        // What it waited for the others to begin is no part of the run.
-        self.waiting.lap();
-        self.bench.due_ns = self.next_due();
-        self.bench.look_at_clock();
-        self.driver.begin(&mut self.bench);
-        let (mut woke_ns, mut failure) = (None, None);
-        loop {
-            self.bench.look_at_clock();
-            if let Some(woke_ns) = woke_ns {
-                self.bench.record.turn.record(self.bench.now_ns - woke_ns);
-            }
-            self.dispatch(DUE_IN_A_ROW);
-            if self.is_over() {
-                break;
-            }
-            if let Some(text) = self.bench.failure.take() {
-                // What was recorded until then stays.
-                self.driver.abandon(&mut self.bench, None);
-                failure = Some(io::Error::other(text));
-                break;
-            }
-            self.turn_interval(false);
-            let wait_ms = self.wait_ms()?;
-            self.bench.reactor.turn(Some(wait_ms))?;
-            self.bench.look_at_clock();
-            woke_ns = Some(self.bench.now_ns);
-            // The turn may have ended for this; whatever else is ready comes behind.
-            self.dispatch(DUE_IN_A_ROW);
-            while let Some(ready) = self.bench.reactor.next_ready() {
-                if let Ready::Task(task) = ready {
-                    self.driver.ready(&mut self.bench, task);
-                    if self.bench.is_open {
-                        self.bench.look_at_clock();
-                    }
-                    self.dispatch(DUE_BETWEEN_SOCKETS);
-                }
-            }
+/// Lets everything be driven that is ready, and does in between what is due.
+fn drive_ready<J: Job>(job: &mut J) {
+    let batch = job.seat().reactor.ready_len().max(1);
+    let mut left = if J::YIELDS_TO_NEXT_TURN { batch } else { usize::MAX };
+    while left > 0 {
+        let Some(ready) = job.seat().reactor.next_ready() else { break };
+        if let Ready::Task(task) = ready {
+            left -= 1;
+            job.ready(task);
+            dispatch(job, DUE_BETWEEN_SOCKETS);
         }
-        self.driver.end(&mut self.bench);
-        self.turn_interval(true);
-        let (ended_ns, completed_ns) = (self.bench.now_ns, self.bench.completed_ns);
-        let _ = self.messages.send(Message::Done { worker: self.index, ended_ns, completed_ns });
-        failure.map_or(Ok(()), Err)
     }
+}
 
-    /// The next time something is due after the last one.
-    fn next_due(&mut self) -> u64 {
-        match &mut self.arrivals {
-            Some(_) if self.bench.is_exhausted() => NEVER,
-            Some(arrivals) => arrivals.next().unwrap_or(NEVER),
-            None => self.bench.due_ns.max(self.bench.now_ns).saturating_add(LAG_PROBE_NS),
+/// Does what is due, at most so much.
+fn dispatch<J: Job>(job: &mut J, at_most: usize) {
+    for _ in 0..at_most {
+        let (due_ns, due) = job.next_due();
+        let calm_ns = job.calm_ns();
+        let seat = job.seat();
+        if due_ns > seat.now_ns {
+            return seat.note_calm(calm_ns);
         }
+        job.come_due(due_ns, due);
     }
+}
 
-    /// Sends what is due, at most so many, and notes how late that is and by whose doing.
-    fn dispatch(&mut self, at_most: usize) {
-        for _ in 0..at_most {
-            let (now_ns, due_ns) = (self.bench.now_ns, self.bench.due_ns);
-            if now_ns < due_ns {
-                let every_ns = if self.bench.is_open { CALM_OPEN_NS } else { CALM_CLOSED_NS };
-                return self.calm.note(now_ns, every_ns, thread_cpu_ns);
-            }
-            let lag_ns = now_ns - due_ns;
-            self.bench.record.lag.record(lag_ns);
-            self.bench.record.lag_own.record(self.calm.own_ns(lag_ns, thread_cpu_ns));
-            if self.arrivals.is_some() && self.bench.may_begin() {
-                self.driver.arrive(&mut self.bench, due_ns);
-                self.bench.look_at_clock();
-            }
-            self.bench.due_ns = self.next_due();
-        }
+/// Hands out what was recorded when an interval is over.
+fn turn_interval<J: Job>(job: &mut J, last: bool) {
+    let seat = job.seat();
+    let Some(now) = seat.interval_ended(last) else { return };
+    let spent = seat.lap();
+    let mut next = seat.spare_record().unwrap_or_default();
+    job.go_on(&mut next);
+    let mut record = job.seat().hand_out(next);
+    let generator = record.generator();
+    (*generator.spent, *generator.spent_most) = (spent, spent);
+    job.complete(&mut record);
+    job.seat().tell(record, last);
+    let first = now.saturating_sub(SLEPT_THROUGH_MAX).max(job.seat().interval() + 1);
+    for slept in first..now {
+        let Some(record) = job.slept_through() else { break };
+        job.seat().turn_to(slept);
+        job.seat().tell(Loan::of(record), false);
     }
-
-    /// Whether there is nothing left to do; begins the end when it is time.
-    fn is_over(&mut self) -> bool {
-        if self.stop.load(Ordering::Relaxed) {
-            self.driver.abandon(&mut self.bench, None);
-            return true;
-        }
-        let now_ns = self.bench.now_ns;
-        let no_more = match self.arrivals {
-            Some(_) => self.bench.due_ns == NEVER,
-            None => now_ns >= self.end_ns,
-        };
-        if self.give_up_ns == NEVER && no_more {
-            self.bench.ending = true;
-            self.give_up_ns = now_ns.saturating_add(self.drain_ns);
-        }
-        if !self.bench.is_exhausted() {
-            return false;
-        }
-        if self.driver.under_way() == 0 {
-            return true;
-        }
-        if now_ns >= self.give_up_ns {
-            self.driver.abandon(&mut self.bench, Some(crate::Cause::Unanswered));
-            return true;
-        }
-        false
-    }
-
-    /// How long the loop may sleep without the timer, which is set for the next request.
-    fn wait_ms(&mut self) -> io::Result<u64> {
-        let (now_ns, due_ns) = (self.bench.now_ns, self.bench.due_ns);
-        if due_ns <= now_ns {
-            return Ok(0);
-        }
-        if due_ns != NEVER {
-            self.timer.set(self.begun_ns.saturating_add(due_ns))?;
-        }
-        // Rounded up: the end may be a millisecond late, which the figures know, but must not be spun for.
-        let until = |at_ns: u64| at_ns.saturating_sub(now_ns).div_ceil(1_000_000);
-        let end_ms = if self.give_up_ns == NEVER { until(self.end_ns) } else { until(self.give_up_ns) };
-        Ok(LOOK_PERIOD_MS.min(end_ms.max(1)))
-    }
-
-    /// Hands out what was recorded when an interval is over.
-    fn turn_interval(&mut self, last: bool) {
-        let now = self.bench.now_ns / self.interval_ns;
-        if now <= self.interval && !last {
-            return;
-        }
-        let cpu_ns = thread_cpu_ns();
-        let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
-        let mut record = self.bench.hand_out();
-        record.spent = Spent { cpu_ns: spent_ns, waited_ns: self.waiting.lap() };
-        record.spent_most = record.spent;
-        let _ = self.messages.send(Message::Interval { worker: self.index, interval: self.interval, record, last });
-        self.interval = now;
-    }
+    job.seat().turn_to(now);
 }
 
 /// CPU time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// Something is due at a beat, a few times; nothing is read.
+    struct Beats {
+        seat: Seat<HttpRecord>,
+        left: u64,
+        every_ns: u64,
+        due_ns: u64,
+    }
+
+    impl Job for Beats {
+        type Record = HttpRecord;
+        type Due = ();
+
+        const YIELDS_TO_NEXT_TURN: bool = true;
+
+        fn seat(&mut self) -> &mut Seat<HttpRecord> {
+            &mut self.seat
+        }
+
+        fn begin(&mut self) {
+            self.due_ns = self.every_ns;
+        }
+
+        fn next_due(&self) -> (u64, ()) {
+            (if self.left == 0 { NEVER } else { self.due_ns }, ())
+        }
+
+        fn come_due(&mut self, due_ns: u64, (): ()) {
+            self.seat.note_lag(due_ns);
+            (self.left, self.due_ns) = (self.left - 1, due_ns + self.every_ns);
+        }
+
+        fn ready(&mut self, _task: TaskId) {}
+
+        fn is_over(&mut self, told: bool) -> bool {
+            told || self.left == 0
+        }
+
+        fn end(&mut self) {
+            self.seat.record.cut_off = self.left;
+        }
+    }
+
+    /// What a worker with five beats to do tells: what it recorded in all, and whether its last words came in their order.
+    fn told(every_ns: u64, stop: bool) -> (HttpRecord, bool) {
+        let (messages, heard) = channel();
+        let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::new(AtomicBool::new(stop)) });
+        together.begin(Instant::now());
+        let place = Place { index: 0, of: 1, together, messages };
+        run(&place, Duration::from_millis(1), Box::default, |seat| Beats { seat, left: 5, every_ns, due_ns: NEVER });
+        drop(place);
+        let said: Vec<_> = heard.iter().collect();
+        let in_order = matches!(
+            said.as_slice(),
+            [Message::Ready, .., Message::Interval { last: true, .. }, Message::Done { worker: 0, .. }]
+        );
+        let mut whole = HttpRecord::default();
+        for message in &said {
+            if let Message::Interval { record, .. } = message {
+                whole.add(record);
+            }
+        }
+        (whole, in_order)
+    }
+
+    #[test]
+    fn what_is_due_is_done_and_told_by_the_interval() {
+        let (whole, in_order) = told(2_000_000, false);
+        assert!(in_order);
+        assert_eq!((whole.lag.count(), whole.lag_own.count(), whole.cut_off), (5, 5, 0));
+    }
+
+    #[test]
+    fn a_worker_that_is_told_to_stop_says_what_is_left() {
+        let (whole, in_order) = told(3_600_000_000_000, true);
+        assert!(in_order);
+        assert_eq!((whole.lag.count(), whole.cut_off), (0, 5));
+    }
 }

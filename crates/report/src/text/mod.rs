@@ -2,10 +2,10 @@
 //! terminal would obey.
 
 mod chart;
-mod figures;
+mod pieces;
 mod table;
 
-pub use figures::{grouped, sparkline};
+pub use pieces::{grouped, printable, sparkline};
 
 use crate::document::{Block, Document, Finding, Verdict};
 use unicode_width::UnicodeWidthStr as _;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::drive::protocol::Load as _;
-use crate::{Cause, Interval, Options, Pace, Record, Tally, Target, Ticks};
+use crate::{Cause, HttpRecord, Interval, Options, Pace, Tally, Target, Ticks};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use watch::model::closers::Closes;
 /// The screen of a run in one thread, with what its intervals add up to.
 struct Run {
     options: Options,
-    whole: Record,
+    whole: HttpRecord,
     screen: Screen,
 }
 
@@ -20,8 +20,8 @@ impl Run {
         let mut options = Options::new(Target::new("http://127.0.0.1:8080/".parse().unwrap()));
         change(&mut options);
         let nothing = Interval { length: Duration::ZERO, ..second(0, 0, 0) };
-        let screen = Screen::new(options.head(), options.picture(&nothing, &Record::default(), 1));
-        Self { options, whole: Record::default(), screen }
+        let screen = Screen::new(options.head(), options.picture(&nothing, &HttpRecord::default(), 1));
+        Self { options, whole: HttpRecord::default(), screen }
     }
 
     fn take(&mut self, interval: &Interval, look: Option<Look>) {
@@ -36,7 +36,7 @@ impl Run {
 
 /// One second in which so many requests were answered after so many milliseconds, and one was refused.
 fn second(number: u64, responses: u64, ms: u64) -> Interval {
-    let mut record = Record::default();
+    let mut record = HttpRecord::default();
     record.targets.push(Tally { begun: responses + 1, responses, ..Tally::default() });
     for _ in 0..responses {
         record.targets[0].latency.record(ms * 1_000_000);

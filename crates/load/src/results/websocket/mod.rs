@@ -8,8 +8,8 @@ use super::Reports;
 use super::table;
 use super::units::NS_PER_MS;
 use crate::drive::sockets::Sockets;
-use crate::websocket::{Health, Row, Summary};
-use crate::{Latencies, Sparse, Verdict};
+use crate::websocket::{Row, Summary};
+use crate::{Health, Latencies, Sparse, Verdict};
 use report::Document;
 
 /// Everything that is known after a run.

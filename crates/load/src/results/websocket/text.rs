@@ -3,7 +3,7 @@
 use super::Results;
 use crate::results::units::{bytes, time};
 use crate::results::words::{lateness, plan_line, tcp, whose};
-use crate::websocket::{Ending, Record};
+use crate::websocket::{Ending, WebSocketRecord};
 use crate::{Cause, Latencies};
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -175,7 +175,7 @@ fn messages(results: &Results<'_>, text: &mut String) {
 }
 
 /// A column for everything that was measured at all.
-fn times(record: &Record, text: &mut String) {
+fn times(record: &WebSocketRecord, text: &mut String) {
     let all: [(&str, &Latencies); 4] = [
         ("TCP", &record.connect),
         ("handshake", &record.handshake),

@@ -41,7 +41,7 @@ impl Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cause, Health, Options, Record, Summary, Tally, Target};
+    use crate::{Cause, Health, HttpRecord, Options, Summary, Tally, Target};
     use std::time::Duration;
 
     /// 200 responses of a millisecond in two seconds, and one connection refused.
@@ -49,7 +49,7 @@ mod tests {
         let mut tally = Tally { begun: 201, responses: 200, statuses: vec![(200, 200)], ..Tally::default() };
         (0..200).for_each(|_| tally.latency.record(1_000_000));
         tally.failures[Cause::Refused as usize] = 1;
-        let record = Record { targets: vec![tally], ..Record::default() };
+        let record = HttpRecord { targets: vec![tally], ..HttpRecord::default() };
         let options = Options::new(Target::new("http://127.0.0.1:8080/".parse().expect("a URL")));
         let summary = Summary { record, elapsed: Duration::from_secs(2), ..Summary::of_nothing(options) };
         let health: Health = summary.health();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The rounds so far.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub struct Pace {
     limit: Duration,
     rounds: u32,
     /// Samples of a round, once that is known.
@@ -18,7 +18,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// At most so many rounds, all of which end within the limit; but for the first, without which nothing can be told.
-    pub(super) fn new(limit: Duration, rounds: u32) -> Self {
+    pub fn new(limit: Duration, rounds: u32) -> Self {
         Self {
             limit,
             rounds: rounds.max(1),
@@ -31,7 +31,7 @@ impl Pace {
     }
 
     /// A sample begins: its number from 0, and how many there are in all rounds.
-    pub(super) fn sample(&mut self, number: usize, count: usize, now: Duration) {
+    pub fn sample(&mut self, number: usize, count: usize, now: Duration) {
         self.per_round = (count / self.rounds as usize).max(1);
         if number.is_multiple_of(self.per_round) {
             self.round_began = now;
@@ -40,7 +40,7 @@ impl Pace {
     }
 
     /// It has been taken. `false`: it was the last of a round, and the next one would end too late.
-    pub(super) fn taken(&mut self, now: Duration) -> bool {
+    pub fn taken(&mut self, now: Duration) -> bool {
         self.taken += 1;
         let is_last = self.taken >= self.per_round * self.rounds as usize;
         if is_last || !self.taken.is_multiple_of(self.per_round) {
@@ -52,7 +52,7 @@ impl Pace {
     }
 
     /// Whether the time was over before the rounds were.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.is_over
     }
 }

@@ -1,9 +1,9 @@
 //! Ports for a demo that has to stand on the machine's own loopback, where somebody may listen already. In a network namespace
 //! any port is free. Called before the run, which would otherwise end with the name of who has them.
 
-use ::lab::Experiment;
-use ::lab::experiment::{NetworkKind, Probe};
-use ::lab::plan;
+use crate::Experiment;
+use crate::experiment::{NetworkKind, Probe};
+use crate::plan;
 use std::net::{Ipv4Addr, TcpListener};
 
 /// Values of the experiment that are ports, with the probes that look there.
@@ -12,7 +12,7 @@ const PORTS: [(&str, &str); 2] = [("origin_port", "origin"), ("proxy_port", "pro
 const STEPS: [u16; 4] = [0, 10_000, 14_000, 18_000];
 
 /// Has the experiment stand on ports that nobody has. If all are taken it stays as it is: who has them is then said by the run.
-pub(super) fn give_free(experiment: &mut Experiment) {
+pub fn give_free(experiment: &mut Experiment) {
     let Some(address) = plan::addresses(NetworkKind::Loopback, 0, 1).first().copied() else { return };
     let own: Option<Vec<u16>> = PORTS.iter().map(|(value, _)| experiment.values.get(*value)?.parse().ok()).collect();
     let Some(own) = own else { return };
@@ -40,7 +40,7 @@ fn is_free(address: Ipv4Addr, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::lab::shipped;
+    use crate::shipped;
 
     fn ports_of(experiment: &Experiment) -> (Vec<String>, Vec<u16>) {
         let values = PORTS.iter().map(|(value, _)| experiment.values[*value].clone()).collect();

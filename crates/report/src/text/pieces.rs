@@ -1,4 +1,5 @@
-//! Counts and rows of values in a line of text: digits in groups of three, and one character per value. For live views and plain output.
+//! Pieces of text for a terminal: digits in groups of three, one character per value, words of others made harmless. For live views and
+//! plain output.
 
 /// `1,234,567`
 pub fn grouped(value: u64) -> String {
@@ -25,6 +26,12 @@ pub fn sparkline(values: &[u64], width: usize) -> String {
     values.chunks(group).filter_map(|group| group.iter().max()).map(|value| level(*value)).collect()
 }
 
+/// Text of files and programs without what could steer the terminal.
+pub fn printable(text: &str) -> String {
+    let is_shown = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
+    text.chars().map(|letter| if is_shown(letter) { letter } else { '\u{FFFD}' }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +47,10 @@ mod tests {
         assert_eq!(sparkline(&[0, 9, 0, 0], 2), "█▁");
         assert_eq!(sparkline(&[4, 4], 9), "▁▁");
         assert_eq!(sparkline(&[], 9), "");
+    }
+
+    #[test]
+    fn what_could_steer_a_terminal_is_replaced() {
+        assert_eq!(printable("a\tb\n\u{1b}[2Jc\u{7f}"), "a\tb\n\u{FFFD}[2Jc\u{FFFD}");
     }
 }

@@ -1,8 +1,8 @@
 //! The story of records that were made up: what is in them is told, and what is not is named.
 
 use super::*;
-use ::lab::judge::judge;
-use ::lab::{Adaptation, shipped};
+use crate::judge::judge;
+use crate::{Adaptation, shipped};
 use std::collections::BTreeMap;
 
 /// Requests/s, CPU of the proxy per request, and connections opened by client and on the host, of 1000 requests.
@@ -19,7 +19,7 @@ fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
     let loaded = shipped::find(super::super::EXPERIMENT).and_then(|shipped| shipped.load().ok()).expect("it is sound");
     let quick = Adaptation { quick: true, ..Adaptation::default() };
     let mut record = Record {
-        version: ::lab::record::VERSION,
+        version: crate::record::VERSION,
         experiment: loaded.experiment.adapted(&quick).expect("it can be quick"),
         command: "holdfast demo".to_owned(),
         quick: true,

@@ -1,9 +1,9 @@
 //! What a demo tells people: the record's figures in tables that fit a terminal, and what they mean in words. Everything here
 //! follows from the record; the whole of it is `lab::report`'s.
 
-use ::lab::judge::{Judged, counted_word};
-use ::lab::record::{Record, Sample};
-use ::lab::report::arms::{Arm, Arms};
+use crate::judge::{Judged, counted_word};
+use crate::record::{Record, Sample};
+use crate::report::arms::{Arm, Arms};
 use ::report::figure::shown;
 use ::report::{Cell, Document, Section, Severity, Table, Unit, Verdict};
 use stats::Summary;
@@ -27,7 +27,7 @@ const FACTS: [&str; 7] = [
 ];
 
 /// The document.
-pub(super) fn document(record: &Record, judged: &[Judged]) -> Document {
+pub fn document(record: &Record, judged: &[Judged]) -> Document {
     let arms = Arms::of(record);
     let mut document = Document::new(
         "What a proxy costs, without and with a pool of connections to its origin",
@@ -155,7 +155,7 @@ fn connections(record: &Record, arms: &Arms<'_>) -> Section {
                 is the port's own side: 100 says that it always closed first, 0 that the other side did.";
     let mut section = Section::new("Connections").table(opened).note(Severity::Note, note);
     let ports = record.experiment.probes.iter().filter_map(|probe| match probe {
-        ::lab::experiment::Probe::Port { name, .. } => Some(name),
+        crate::experiment::Probe::Port { name, .. } => Some(name),
         _ => None,
     });
     for port in ports {

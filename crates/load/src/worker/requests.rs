@@ -1,0 +1,276 @@
+//! The job of a worker in a load over HTTP: the pacer says when a request is due, the driver of the protocol sends it, the end waits for what is
+//! under way. It knows no protocol: a [`Driver`] does.
+
+use super::{CALM_OPEN_NS, Job, LAG_PROBE_NS, NEVER, Seat};
+use crate::options::{Options, Pace};
+use crate::pace::{Arrivals, Schedule};
+use crate::record::HttpRecord;
+use crate::tally::Tally;
+use crate::template::Values;
+use reactor::TaskId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// As [`CALM_OPEN_NS`] in closed loop, where a look every 10 ms at the worker's punctuality is all that can be late.
+const CALM_CLOSED_NS: u64 = 1_000_000;
+
+/// A protocol of the load. It is told what is due and what the sockets report, and records on the bench.
+pub(crate) trait Driver {
+    /// The run begins. A closed loop sends its first requests.
+    fn begin(&mut self, bench: &mut Bench);
+    /// Open loop: a request is due, or was at this time.
+    fn arrive(&mut self, bench: &mut Bench, due_ns: u64);
+    /// Something happened for one of the driver's tasks.
+    fn ready(&mut self, bench: &mut Bench, task: TaskId);
+    /// Requests that were begun and have not ended, those in line included.
+    fn under_way(&self) -> usize;
+    /// The run is at its end: what the driver knows beyond the records of intervals is to be added.
+    fn end(&mut self, bench: &mut Bench);
+    /// The run is over: what is under way counts as failed by this cause, or as cut off without one.
+    fn abandon(&mut self, bench: &mut Bench, cause: Option<crate::Cause>);
+}
+
+/// A worker's requests, with their driver.
+#[derive(Debug)]
+pub(crate) struct Requests<D> {
+    bench: Bench,
+    driver: D,
+    arrivals: Option<Arrivals>,
+    end_ns: u64,
+    drain_ns: u64,
+    /// When what is still under way is given up; set when nothing more begins.
+    give_up_ns: u64,
+}
+
+impl<D: Driver> Requests<D> {
+    /// `build` makes the driver.
+    pub(crate) fn new(seat: Seat<HttpRecord>, options: &Options, build: impl FnOnce(&Bench) -> D) -> Self {
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
+        let arrivals = match &options.pace {
+            Pace::Closed { .. } => None,
+            Pace::Open { stages, spacing } => {
+                let schedule = Arc::new(Schedule::new(stages.clone()));
+                let seed = options.seed.wrapping_add(seat.index as u64);
+                Some(Arrivals::new(schedule, *spacing, seat.index, seat.workers, seed))
+            }
+        };
+        let bench = Bench::new(seat, options);
+        Self {
+            driver: build(&bench),
+            bench,
+            arrivals,
+            end_ns: options.duration.map_or(NEVER, ns),
+            drain_ns: ns(options.drain),
+            give_up_ns: NEVER,
+        }
+    }
+
+    /// The next time something is due after the last one.
+    fn advance(&mut self) {
+        self.bench.due_ns = match &mut self.arrivals {
+            Some(_) if self.bench.is_exhausted() => NEVER,
+            Some(arrivals) => arrivals.next().unwrap_or(NEVER),
+            None => self.bench.due_ns.max(self.bench.seat.now_ns).saturating_add(LAG_PROBE_NS),
+        };
+    }
+}
+
+impl<D: Driver> Job for Requests<D> {
+    type Record = HttpRecord;
+    type Due = ();
+
+    const YIELDS_TO_NEXT_TURN: bool = false;
+
+    fn seat(&mut self) -> &mut Seat<HttpRecord> {
+        &mut self.bench.seat
+    }
+
+    fn begin(&mut self) {
+        self.advance();
+        self.bench.seat.look_at_clock();
+        self.driver.begin(&mut self.bench);
+    }
+
+    #[inline]
+    fn next_due(&self) -> (u64, ()) {
+        (self.bench.due_ns, ())
+    }
+
+    fn come_due(&mut self, due_ns: u64, (): ()) {
+        self.bench.seat.note_lag(due_ns);
+        if self.arrivals.is_some() && self.bench.may_begin() {
+            self.driver.arrive(&mut self.bench, due_ns);
+            self.bench.seat.look_at_clock();
+        }
+        self.advance();
+    }
+
+    fn calm_ns(&self) -> u64 {
+        if self.bench.is_open { CALM_OPEN_NS } else { CALM_CLOSED_NS }
+    }
+
+    fn ready(&mut self, task: TaskId) {
+        self.driver.ready(&mut self.bench, task);
+        if self.bench.is_open {
+            self.bench.seat.look_at_clock();
+        }
+    }
+
+    fn is_over(&mut self, told: bool) -> bool {
+        if told {
+            self.driver.abandon(&mut self.bench, None);
+            return true;
+        }
+        let now_ns = self.bench.seat.now_ns;
+        let no_more = match self.arrivals {
+            Some(_) => self.bench.due_ns == NEVER,
+            None => now_ns >= self.end_ns,
+        };
+        if self.give_up_ns == NEVER && no_more {
+            self.bench.ending = true;
+            self.give_up_ns = now_ns.saturating_add(self.drain_ns);
+        }
+        if !self.bench.is_exhausted() {
+            return false;
+        }
+        if self.driver.under_way() == 0 {
+            return true;
+        }
+        if now_ns >= self.give_up_ns {
+            self.driver.abandon(&mut self.bench, Some(crate::Cause::Unanswered));
+            return true;
+        }
+        false
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        let failure = self.bench.failure.take()?;
+        // What was recorded until then stays.
+        self.driver.abandon(&mut self.bench, None);
+        Some(failure)
+    }
+
+    fn end_ns(&self) -> u64 {
+        if self.give_up_ns == NEVER { self.end_ns } else { self.give_up_ns }
+    }
+
+    fn end(&mut self) {
+        self.driver.end(&mut self.bench);
+    }
+
+    fn completed_ns(&self) -> Option<u64> {
+        Some(self.bench.completed_ns)
+    }
+
+    /// Lengths are compared with that of the first response, in whichever interval it came.
+    fn go_on(&self, next: &mut HttpRecord) {
+        let old = &self.bench.seat.record.targets;
+        next.targets.resize_with(old.len(), Tally::default);
+        for (next, old) in next.targets.iter_mut().zip(old) {
+            next.length_first = old.length_first;
+        }
+    }
+}
+
+/// Where a driver works: its worker's seat, and how many requests may still begin.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub(crate) seat: Seat<HttpRecord>,
+    /// Values of templates.
+    pub(crate) values: Values,
+    /// When the next request is due, or in closed loop the next look at the worker's punctuality.
+    pub(crate) due_ns: u64,
+    /// Why the driver cannot go on; ends the run.
+    pub(crate) failure: Option<String>,
+    /// No request begins any more.
+    pub(crate) ending: bool,
+    pub(crate) is_open: bool,
+    /// [`Options::parts`].
+    pub(crate) parts: bool,
+    /// When the last response was complete.
+    pub(crate) completed_ns: u64,
+    left: Option<u64>,
+    /// For a tally that does not exist, which would be a mistake of a driver.
+    nowhere: Tally,
+}
+
+impl Bench {
+    fn new(seat: Seat<HttpRecord>, options: &Options) -> Self {
+        let (index, workers) = (seat.index as u64, seat.workers as u64);
+        let share = |requests: u64| requests / workers + u64::from(index < requests % workers);
+        Self {
+            values: Values {
+                counter: index,
+                worker: index,
+                random: fastrand::Rng::with_seed(options.seed.wrapping_add(index)),
+            },
+            due_ns: 0,
+            failure: None,
+            ending: false,
+            is_open: options.pace.is_open(),
+            parts: options.parts,
+            completed_ns: 0,
+            left: options.requests.map(share),
+            nowhere: Tally::default(),
+            seat,
+        }
+    }
+
+    /// Open loop: whether a request is due, before which nothing else should be done.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_open && self.seat.now_ns >= self.due_ns
+    }
+
+    /// The counts of a target.
+    #[inline]
+    pub(crate) fn tally(&mut self, target: u16) -> &mut Tally {
+        self.seat.record.targets.get_mut(usize::from(target)).unwrap_or(&mut self.nowhere)
+    }
+
+    /// Asks for leave to begin a request.
+    #[inline]
+    pub(crate) fn may_begin(&mut self) -> bool {
+        match &mut self.left {
+            _ if self.ending => false,
+            None => true,
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        }
+    }
+
+    /// Whether `may_begin` would grant it.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.ending || self.left == Some(0)
+    }
+
+    /// A request that was begun, and then was not sent after all.
+    pub(crate) fn take_back(&mut self, target: u16) {
+        if let Some(left) = &mut self.left {
+            *left += 1;
+        }
+        let tally = self.tally(target);
+        tally.begun = tally.begun.saturating_sub(1);
+    }
+
+    /// Moves the counter of templates on.
+    #[inline]
+    pub(crate) fn count_up(&mut self) {
+        self.values.counter = self.values.counter.wrapping_add(self.seat.workers as u64);
+    }
+
+    /// A response was complete, so long after its request was written.
+    #[inline]
+    pub(crate) fn completed(&mut self, service_ns: u64) {
+        self.completed_ns = self.seat.now_ns;
+        if self.is_open {
+            self.seat.record.service.record(service_ns);
+        }
+        if self.parts {
+            self.seat.record.processing.record(service_ns);
+        }
+    }
+}
