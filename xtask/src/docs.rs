@@ -11,7 +11,10 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 1] = [Page { path: "docs/guide/reference.md", text: conf::reference::markdown }];
+const PAGES: [Page; 2] = [
+    Page { path: "docs/guide/reference.md", text: conf::reference::markdown },
+    Page { path: "docs/guide/doctor-rules.md", text: doctor::rules::markdown },
+];
 
 /// Runs the task.
 pub(crate) fn write(workspace: &Workspace) -> Result<()> {
