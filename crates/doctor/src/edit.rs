@@ -302,50 +302,82 @@ fn diff(out: &mut String, text: &[u8], edits: &[&Edit]) {
             _ => hunks.push(Hunk { old: first..last, edits: vec![edit] }),
         }
     }
+    // An edit may say what is there already.
+    let pieces = hunks.iter().map(|hunk| hunk.narrowed(text)).filter(|it| !it.old.is_empty() || !it.new.is_empty());
     let mut shift = 0_isize;
-    let mut shown = 0;
-    let mut hunks = hunks.into_iter().peekable();
-    while let Some(hunk) = hunks.next() {
-        // The lines between two hunks are shown once.
-        let next = hunks.peek().map_or(text.len(), |next| next.old.start);
-        let old = lines(text.get(hunk.old.clone()).unwrap_or_default());
-        let new = hunk.applied(text);
-        let new = lines(&new);
-        let above = lines(text.get(shown..hunk.old.start).unwrap_or_default());
-        let above = above.get(above.len().saturating_sub(CONTEXT)..).unwrap_or_default();
-        let below = lines(text.get(hunk.old.end..next).unwrap_or_default());
-        // One line between two hunks belongs to the first, so that none is shown twice.
-        let below = below.get(..CONTEXT.min(below.len())).unwrap_or_default();
-        let line = 1 + lines(text.get(..hunk.old.start).unwrap_or_default()).len() - above.len();
-        let (before, after) = (above.len() + old.len() + below.len(), above.len() + new.len() + below.len());
-        let of = |line: isize, count: usize| if count == 0 { line - 1 } else { line };
+    let mut pieces = pieces.peekable();
+    while let Some(first) = pieces.next() {
+        let (start, mut end) = (first.old.start, first.old.end);
+        let mut group = vec![first];
+        // Those whose context would touch are one hunk.
+        let near = |end: usize, next: &Piece| lines(slice(text, end..next.old.start)).len() <= 2 * CONTEXT;
+        while let Some(next) = pieces.next_if(|next| near(end, next)) {
+            end = next.old.end;
+            group.push(next);
+        }
+        let above = lines(slice(text, 0..start));
+        let line = 1 + above.len().saturating_sub(CONTEXT);
+        let below = lines(slice(text, end..text.len()));
+        let mut body: Vec<(char, &[u8])> = Vec::new();
+        body.extend(marked(' ', above.get(line - 1..).unwrap_or_default().to_vec()));
+        let mut at = start;
+        for piece in &group {
+            body.extend(marked(' ', lines(slice(text, at..piece.old.start))));
+            body.extend(marked('-', lines(slice(text, piece.old.clone()))));
+            body.extend(marked('+', lines(&piece.new)));
+            at = piece.old.end;
+        }
+        body.extend(marked(' ', below.get(..CONTEXT.min(below.len())).unwrap_or_default().to_vec()));
+        let count = |other: char| body.iter().filter(|(mark, _)| *mark != other).count();
+        let (before, after) = (count('+'), count('-'));
         let line = isize::try_from(line).unwrap_or(isize::MAX);
+        // A side without a line is named by the line before it.
+        let of = |line: isize, count: usize| if count == 0 { line - 1 } else { line };
         let _ = writeln!(out, "@@ -{},{before} +{},{after} @@", of(line, before), of(line + shift, after));
-        shift += new.len() as isize - old.len() as isize;
-        show(out, ' ', above);
-        let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-        let (rest_old, rest_new) = (old.get(same..).unwrap_or_default(), new.get(same..).unwrap_or_default());
-        let tail = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(|(old, new)| old == new).count();
-        show(out, ' ', old.get(..same).unwrap_or_default());
-        show(out, '-', rest_old.get(..rest_old.len() - tail).unwrap_or_default());
-        show(out, '+', rest_new.get(..rest_new.len() - tail).unwrap_or_default());
-        show(out, ' ', old.get(old.len() - tail..).unwrap_or_default());
-        show(out, ' ', below);
-        shown = hunk.old.end + below.iter().map(|line| line.len()).sum::<usize>();
+        shift += isize::try_from(after).unwrap_or(isize::MAX) - isize::try_from(before).unwrap_or(isize::MAX);
+        for (mark, line) in &body {
+            show(out, *mark, line);
+        }
     }
 }
 
+/// Lines that differ, without any that do not: `patch` takes uneven context for the end of a file.
+struct Piece {
+    old: std::ops::Range<usize>,
+    new: Vec<u8>,
+}
+
+fn marked(mark: char, lines: Vec<&[u8]>) -> impl Iterator<Item = (char, &[u8])> {
+    lines.into_iter().map(move |line| (mark, line))
+}
+
+fn slice(text: &[u8], range: std::ops::Range<usize>) -> &[u8] {
+    text.get(range).unwrap_or_default()
+}
+
 impl Hunk<'_> {
+    fn narrowed(&self, text: &[u8]) -> Piece {
+        let (new, old) = (self.applied(text), lines(slice(text, self.old.clone())));
+        let new = lines(&new);
+        let bytes = |lines: &[&[u8]]| lines.iter().map(|line| line.len()).sum::<usize>();
+        let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+        let (rest_old, rest_new) = (old.get(same..).unwrap_or_default(), new.get(same..).unwrap_or_default());
+        let tail = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(|(old, new)| old == new).count();
+        let start = self.old.start + bytes(old.get(..same).unwrap_or_default());
+        let end = self.old.end - bytes(old.get(old.len() - tail..).unwrap_or_default());
+        Piece { old: start..end, new: rest_new.get(..rest_new.len() - tail).unwrap_or_default().concat() }
+    }
+
     fn applied(&self, text: &[u8]) -> Vec<u8> {
         let mut new = Vec::new();
         let mut at = self.old.start;
         for edit in &self.edits {
             let (start, end) = (edit.at.start as usize, edit.at.end as usize);
-            new.extend_from_slice(text.get(at..start).unwrap_or_default());
+            new.extend_from_slice(slice(text, at..start));
             new.extend_from_slice(edit.text.as_bytes());
             at = at.max(end);
         }
-        new.extend_from_slice(text.get(at..self.old.end).unwrap_or_default());
+        new.extend_from_slice(slice(text, at..self.old.end));
         new
     }
 }
@@ -354,14 +386,12 @@ fn lines(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-fn show(out: &mut String, mark: char, lines: &[&[u8]]) {
-    for line in lines {
-        let text: Cow<'_, str> = String::from_utf8_lossy(line);
-        out.push(mark);
-        out.push_str(&text);
-        if !text.ends_with('\n') {
-            out.push_str("\n\\ No newline at end of file\n");
-        }
+fn show(out: &mut String, mark: char, line: &[u8]) {
+    let text: Cow<'_, str> = String::from_utf8_lossy(line);
+    out.push(mark);
+    out.push_str(&text);
+    if !text.ends_with('\n') {
+        out.push_str("\n\\ No newline at end of file\n");
     }
 }
 

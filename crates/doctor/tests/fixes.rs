@@ -113,3 +113,40 @@ fn each_rule_is_silent_on_what_its_page_recommends() {
         assert!(findings.iter().all(|finding| finding.rule != rule.name), "{}: {findings:?}", rule.name);
     }
 }
+
+/// Runs `patch` on a file.
+fn patch(file: &std::path::Path, diff: &str, more: &[&str]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut patch = std::process::Command::new("patch");
+    let patch = patch.args(["--silent", "--fuzz=0"]).args(more).arg(file).stdin(std::process::Stdio::piped());
+    let mut patch = patch.stdout(std::process::Stdio::piped()).spawn()?;
+    patch.stdin.take().expect("piped").write_all(diff.as_bytes())?;
+    let said = patch.wait_with_output()?;
+    assert!(said.status.success(), "{}\n{diff}", String::from_utf8_lossy(&said.stdout));
+    Ok(())
+}
+
+#[allow(clippy::print_stdout)] // a test that did not run must say so
+#[test]
+fn patch_takes_the_printed_changes_and_takes_them_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("nginx.conf");
+    let variants = VARIANTS.iter().map(|(_, example)| *example);
+    for example in with_examples().map(|rule| rule.example).chain(variants) {
+        let files = Files::of_example(example);
+        for finding in found(&files, Dialect::NGINX_1_26, expected(example)) {
+            if !finding.fix.contains("\n@@ ") {
+                continue;
+            }
+            std::fs::write(&file, &files.conf).expect("written");
+            if patch(&file, &format!("{}\n", finding.fix), &[]).is_err() {
+                println!("SKIPPED: there is no patch(1) here");
+                return;
+            }
+            let patched = std::fs::read_to_string(&file).expect("read");
+            assert_eq!(patched, files.fixed(&finding.fix).conf, "{}", finding.fix);
+            patch(&file, &format!("{}\n", finding.fix), &["-R"]).expect("it ran before");
+            assert_eq!(std::fs::read_to_string(&file).expect("read"), files.conf, "{}", finding.fix);
+        }
+    }
+}

@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "alias-traversal",
     finds: "a `location` without a slash at its end whose `alias` has one",
     needs: Needs::NOTHING,
-    why: "The location also matches /files../secret, and what follows its name is put behind the alias: the file above the folder is served.",
+    why: "The location also matches its own name with ../ behind it, and what follows the name is put behind the alias: a file above the folder is served.",
     example: "server { location /files { alias /srv/files/; } }",
     instead: "server { location /files/ { alias /srv/files/; } }",
     check,

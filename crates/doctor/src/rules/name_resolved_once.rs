@@ -111,7 +111,7 @@ fn complete(configuration: &Configuration, at: &Directive, name: &str, fix: Stri
         why: WHY.to_owned(),
         evidence: vec![quoted(configuration, at.span, &format!("{name} is looked up once, at load"))],
         fix,
-        side_effect: "Names are asked for again every 30 s. A proxy_pass with a variable keeps no connections \
+        side_effect: "Names are asked for again every 30 s; after a start, a group whose name has not been answered for yet gives 502. A proxy_pass with a variable keeps no connections \
                       in nginx."
             .to_owned(),
         undo: UNDO.to_owned(),
