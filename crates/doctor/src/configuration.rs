@@ -1,9 +1,10 @@
 //! A configuration as rules look at it: directives with the blocks around them, and what they inherit. The tree and not the
 //! typed model, since a directive that Holdfast refuses may well be at work in the nginx beside it.
 
-use conf::source::{SourceMap, Span};
+use conf::source::{FileId, SourceMap, Span};
 use conf::tree::{Block, Directive, Word};
 use conf::value::{size, time};
+use std::borrow::Cow;
 
 /// A parsed configuration.
 #[derive(Debug)]
@@ -35,11 +36,31 @@ impl Configuration {
         (source.name.clone(), line as usize, column as usize)
     }
 
+    /// The name and the bytes of a file.
+    pub(crate) fn source(&self, file: FileId) -> (&str, &[u8]) {
+        let source = self.sources.source(file);
+        (&source.name, &source.text)
+    }
+
+    /// What is written there.
+    pub(crate) fn text(&self, span: Span) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.sources.bytes(span))
+    }
+
+    /// Every directive of `http` and the top level with what is around it, in the order of the text.
+    pub fn everything(&self) -> Vec<Found<'_>> {
+        self.matching(|_| true)
+    }
+
     /// All directives of that name, in the order of the text. Those of `stream` and `mail` are other directives.
     pub fn all(&self, name: &str) -> Vec<Found<'_>> {
+        self.matching(|directive| is(directive, name))
+    }
+
+    fn matching(&self, wanted: impl Fn(&Directive) -> bool) -> Vec<Found<'_>> {
         let mut found = Vec::new();
         walk(&self.tree, &mut Vec::new(), &mut |directive, within| {
-            if is(directive, name) && !within.first().is_some_and(|outer| is(outer, "stream") || is(outer, "mail")) {
+            if wanted(directive) && !within.first().is_some_and(|outer| is(outer, "stream") || is(outer, "mail")) {
                 found.push(Found { directive, within: within.to_vec(), root: &self.tree });
             }
         });
@@ -117,6 +138,16 @@ impl<'a> Found<'a> {
     /// Whether what comes here is asked to become a tunnel: the client's Upgrade is passed on.
     pub fn upgrades(&self) -> bool {
         self.sent_header("Upgrade").is_some_and(|value| !value.is_empty())
+    }
+
+    /// Where lines about what is proxied from here may stand: the innermost `location`, since `if` takes few of them.
+    pub fn home(&self) -> Option<&'a Directive> {
+        self.around("location")
+    }
+
+    /// The innermost block of that name around it.
+    pub fn around(&self, name: &str) -> Option<&'a Directive> {
+        self.within.iter().rev().copied().find(|block| is(block, name))
     }
 
     fn blocks(&self) -> impl Iterator<Item = &'a Block> + '_ {

@@ -2,42 +2,10 @@
 //! the sockets of the running server.
 
 use crate::configuration::Configuration;
+use crate::dialect::Dialect;
 use crate::go_transport::GoTransport;
 use crate::live::Live;
 use std::collections::BTreeMap;
-
-/// Whose defaults and habits a configuration is read with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dialect {
-    /// nginx before 1.29.7, as Debian 12 ships it: HTTP/1.0 to upstreams, and no pool that was not asked for.
-    Nginx1_22,
-    /// nginx since 1.29.7: HTTP/1.1 to upstreams, and `keepalive 32 local` in every `upstream {}`, though not for implicit ones.
-    Nginx1_31,
-    /// As nginx 1.31, with one pool for the whole process.
-    #[default]
-    Holdfast,
-}
-
-impl Dialect {
-    /// Whether an `upstream {}` without a word about it keeps connections.
-    pub fn pools_by_default(self) -> bool {
-        self != Self::Nginx1_22
-    }
-
-    /// `proxy_http_version` where nothing is said.
-    pub fn upstream_version(self) -> &'static str {
-        if self == Self::Nginx1_22 { "1.0" } else { "1.1" }
-    }
-
-    /// How people write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nginx1_22 => "nginx-1.22",
-            Self::Nginx1_31 => "nginx-1.31",
-            Self::Holdfast => "holdfast",
-        }
-    }
-}
 
 /// A line of a sysctl file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +33,8 @@ pub struct System {
     pub cpus: Option<u64>,
     /// Descriptors that a process has unless it asks for others: the soft limit, of `--pid` if that was given.
     pub descriptors: Option<u64>,
+    /// The name servers of `/etc/resolv.conf`, as `resolver` takes them.
+    pub name_servers: Vec<String>,
 }
 
 impl System {
@@ -76,6 +46,11 @@ impl System {
     /// All numbers of a sysctl.
     pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         parse_numbers(self.sysctls.get(name)?)
+    }
+
+    /// A name server for `resolver`: the system's first, or where systemd has one.
+    pub(crate) fn resolver(&self) -> &str {
+        self.name_servers.first().map_or("127.0.0.53", String::as_str)
     }
 
     /// How many ports `connect()` chooses from: the range less what is reserved; `None` where the range is not known.

@@ -2,7 +2,7 @@
 //! connections are kept for it, who its peers are, and which lines send requests to it.
 
 use crate::configuration::{Configuration, Found, argument, is, number, seconds};
-use crate::facts::Dialect;
+use crate::dialect::Dialect;
 use conf::tree::Directive;
 use std::net::{IpAddr, SocketAddr};
 

@@ -5,7 +5,10 @@
 //! Rules see [`Facts`] and nothing else, so that each can be tried on a system that is only described; `system` and
 //! `live::look` are the modules that look at this machine.
 
+pub mod compare;
 pub mod configuration;
+mod dialect;
+mod edit;
 pub mod facts;
 mod go_transport;
 pub mod group;
@@ -17,6 +20,7 @@ pub mod rules;
 pub mod system;
 
 pub use configuration::Configuration;
-pub use facts::{Dialect, Expected, Facts, Setting, System};
+pub use dialect::{Dialect, DialectError, Version};
+pub use facts::{Expected, Facts, Setting, System};
 pub use go_transport::GoTransport;
 pub use live::Live;

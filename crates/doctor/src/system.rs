@@ -3,6 +3,7 @@
 
 use crate::facts::System;
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// The sysctls that rules look at.
@@ -39,6 +40,7 @@ pub fn read(pid: Option<u32>) -> Result<System, String> {
     };
     let mut system =
         System { descriptors: descriptor_limits(&process).0, memory_bytes: memory(&process), ..System::default() };
+    system.name_servers = name_servers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
     system.cpus = std::thread::available_parallelism().ok().map(|cpus| cpus.get() as u64);
     let elsewhere = pid.filter(|_| !same_network(&process));
     for name in SYSCTLS {
@@ -53,6 +55,14 @@ pub fn read(pid: Option<u32>) -> Result<System, String> {
         }
     }
     Ok(system)
+}
+
+/// The addresses of `nameserver` lines, IPv6 in brackets. One with a zone is left out: `resolver` does not take it.
+fn name_servers(text: &str) -> Vec<String> {
+    let addresses =
+        text.lines().filter_map(|line| line.trim().strip_prefix("nameserver")?.trim().parse::<IpAddr>().ok());
+    let written = addresses.map(|address| if address.is_ipv6() { format!("[{address}]") } else { address.to_string() });
+    written.collect()
 }
 
 fn sysctl(name: &str) -> Option<String> {
@@ -130,6 +140,12 @@ mod tests {
             ["/sys/fs/cgroup/memory/y/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         );
         assert_eq!(files(""), [""; 0]);
+    }
+
+    #[test]
+    fn name_servers_are_written_as_resolver_takes_them() {
+        let text = "search x\nnameserver 10.0.0.2\nnameserver ::1\nnameserver fe80::1%eth0\n# nameserver 1.1.1.1\n";
+        assert_eq!(name_servers(text), ["10.0.0.2", "[::1]"]);
     }
 
     #[test]

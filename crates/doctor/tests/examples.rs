@@ -64,6 +64,14 @@ fn found(name: &str, dialect: Dialect) -> Vec<String> {
 /// Examples of founding mistakes.
 const FAULTY: [&str; 3] = ["keepalive-states-off.conf", "throughput-unpooled.conf", "listen-backlog-off.conf"];
 
+/// Notes that stand in examples for a reason: these applications sign or compare the Host with its port.
+const MEANT: [(&str, &str); 4] = [
+    ("gitlab.conf", "host-spoofing"),
+    ("keycloak.conf", "host-spoofing"),
+    ("object-store.conf", "host-spoofing"),
+    ("registry.conf", "host-spoofing"),
+];
+
 #[test]
 fn nothing_is_found_in_the_cured_examples() {
     let folder = std::fs::read_dir(workspace().join("examples")).expect("the examples are there");
@@ -76,19 +84,21 @@ fn nothing_is_found_in_the_cured_examples() {
     assert!(cured.len() >= 9, "{cured:?}");
     let mut wrong = Vec::new();
     for name in &cured {
-        for dialect in [Dialect::Holdfast, Dialect::Nginx1_31] {
-            wrong.extend(found(name, dialect).into_iter().map(|rule| format!("{name} as {}: {rule}", dialect.name())));
+        for dialect in [Dialect::Holdfast, Dialect::NGINX_1_30] {
+            let found = found(name, dialect).into_iter();
+            let found = found.filter(|rule| !MEANT.contains(&(name.as_str(), rule.as_str())));
+            wrong.extend(found.map(|rule| format!("{name} as {}: {rule}", dialect.name())));
         }
     }
     assert_eq!(wrong, [""; 0]);
     for name in ["keepalive-states-on.conf", "throughput-pooled.conf", "pooled-api.conf", "websocket-level1.conf"] {
-        assert_eq!(found(name, Dialect::Nginx1_22), [""; 0], "{name} as nginx 1.22");
+        assert_eq!(found(name, Dialect::NGINX_1_22), [""; 0], "{name} as nginx 1.22");
     }
 }
 
 #[test]
 fn the_founding_mistakes_are_found_in_the_faulty_ones() {
-    for dialect in [Dialect::Holdfast, Dialect::Nginx1_31, Dialect::Nginx1_22] {
+    for dialect in [Dialect::Holdfast, Dialect::NGINX_1_30, Dialect::NGINX_1_22] {
         assert_eq!(found("keepalive-states-off.conf", dialect), ["upstream-without-keepalive"]);
         assert_eq!(found("throughput-unpooled.conf", dialect), ["upstream-without-keepalive"]);
         assert_eq!(found("listen-backlog-off.conf", dialect), ["listen-backlog"]);
@@ -120,7 +130,7 @@ fn doctor_place(finding: &report::Finding) -> String {
 #[test]
 fn nothing_is_found_in_debians_stock_configuration() {
     let Some(etc) = testkit::debian_nginx() else { return };
-    for dialect in [Dialect::Nginx1_22, Dialect::Nginx1_31, Dialect::Holdfast] {
+    for dialect in [Dialect::NGINX_1_22, Dialect::NGINX_1_30, Dialect::Holdfast] {
         let mut facts = facts_of(Path::new("/etc/nginx/nginx.conf"), etc.clone(), dialect);
         // A shell's limit and a kernel's defaults, on a host that nobody set up.
         facts.system.descriptors = Some(1024);
@@ -130,10 +140,7 @@ fn nothing_is_found_in_debians_stock_configuration() {
 }
 
 #[test]
-fn the_guide_lists_every_rule() {
-    let guide = std::fs::read_to_string(workspace().join("docs/guide/doctor.md")).expect("the guide is there");
-    let missing: Vec<&str> = rules::names().filter(|name| !guide.contains(&format!("\n| `{name}`"))).collect();
-    assert_eq!(missing, [""; 0]);
-    let rows = guide.lines().filter(|line| line.starts_with("| `")).count();
-    assert_eq!(rows, rules::names().count(), "a row for a rule that is not there");
+fn the_guides_page_is_made_from_the_table() {
+    let page = std::fs::read_to_string(workspace().join("docs/guide/doctor-rules.md")).unwrap_or_default();
+    assert!(page == rules::markdown(), "docs/guide/doctor-rules.md is stale: run `cargo xtask docs`");
 }

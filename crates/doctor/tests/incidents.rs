@@ -85,7 +85,7 @@ fn found(incident: &Incident) -> Vec<String> {
     let main = if incident.main.is_empty() { "events {}" } else { &incident.main };
     let configuration = disk::parsed(&format!("{main}\nhttp {{\n{}\n}}\n", incident.conf));
     let facts = Facts {
-        dialect: if incident.target == "nginx-1.22" { Dialect::Nginx1_22 } else { Dialect::Nginx1_31 },
+        dialect: if incident.target == "nginx-1.22" { Dialect::NGINX_1_22 } else { Dialect::NGINX_1_30 },
         configuration: Some(configuration),
         system: System { descriptors: incident.descriptors.or(Some(1024)), ..host() },
         settings: facts::parse_settings("/etc/sysctl.conf", &incident.sysctl),

@@ -1,6 +1,9 @@
 //! `holdfast doctor`: reads a configuration, this system's settings and an error log, and prints what will hurt and why. The
 //! rules are `doctor`'s.
 
+mod diff;
+mod target;
+
 use crate::exit;
 use crate::files::Files;
 use crate::output::{Output, print};
@@ -9,7 +12,6 @@ use ::doctor::{
     Configuration, Dialect, Expected, Facts, GoTransport, configuration as words, facts as known, group, live, rules,
     system,
 };
-use clap::ValueEnum;
 use report::{Document, Finding, Section, Severity};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -23,13 +25,17 @@ use std::path::{Path, PathBuf};
 #[command(
     after_long_help = "Exit codes: 0 nothing, or notes; 3 warnings; 4 errors; 1 it could not look; 2 the command line."
 )]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// The configuration.
     #[arg(short = 'c', long, value_name = "FILE", required_unless_present_any = ["log", "sysctl", "pid", "go_transport"])]
     conf: Option<PathBuf>,
-    /// Whose defaults apply.
-    #[arg(long, value_enum, default_value_t = Target::Holdfast)]
-    target: Target,
+    /// Whose configuration it is, as in nginx-1.26 or holdfast. Without it: the running server, the nginx on the PATH, or nginx
+    /// 1.26. The report's first line says which.
+    #[arg(long, value_name = "PROGRAM")]
+    target: Option<Dialect>,
     /// An error log of nginx or Holdfast.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -41,11 +47,29 @@ pub(crate) struct Args {
     pid: Option<u32>,
     #[command(flatten)]
     load: Load,
-    /// Print SARIF 2.1.0 instead, for CI.
-    #[arg(long, conflicts_with = "json")]
+    /// Print the findings for a CI system instead: SARIF 2.1.0, or the commands of a GitHub workflow.
+    #[arg(long, value_enum, conflicts_with = "json")]
+    format: Option<Format>,
+    /// The same as --format sarif.
+    #[arg(long, conflicts_with_all = ["json", "format"])]
     sarif: bool,
     #[command(flatten)]
     output: Output,
+}
+
+/// What else the doctor does.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Diff(diff::Args),
+}
+
+/// Forms that CI systems read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// SARIF 2.1.0.
+    Sarif,
+    /// Commands of a GitHub workflow, one for each finding.
+    Github,
 }
 
 /// What the operator knows of load and peers, and no file says.
@@ -89,21 +113,11 @@ impl Load {
     }
 }
 
-/// As typed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Target {
-    /// nginx before 1.29.7, such as Debian 12's.
-    #[value(name = "nginx-1.22")]
-    Nginx1_22,
-    /// nginx since 1.29.7.
-    #[value(name = "nginx-1.31")]
-    Nginx1_31,
-    /// Holdfast.
-    Holdfast,
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> u8 {
+    if let Some(Action::Diff(args)) = &args.action {
+        return diff::run(args);
+    }
     match answer(args) {
         Ok(worst) => match worst {
             Some(Severity::Error) => exit::ERRORS,
@@ -119,17 +133,14 @@ pub(crate) fn run(args: &Args) -> u8 {
 
 fn answer(args: &Args) -> Result<Option<Severity>, String> {
     let mut facts = Facts { expected: args.load.expected(), ..Facts::default() };
-    facts.dialect = match args.target {
-        Target::Nginx1_22 => Dialect::Nginx1_22,
-        Target::Nginx1_31 => Dialect::Nginx1_31,
-        Target::Holdfast => Dialect::Holdfast,
-    };
     facts.configuration = args.conf.as_deref().map(configuration).transpose()?;
     let running = match args.pid {
         Some(pid) => Ok(Some(pid)),
         None => configured_pid(facts.configuration.as_ref()),
     };
     let pid = running.as_ref().ok().copied().flatten();
+    let target = target::find(args.target, facts.configuration.as_ref(), pid);
+    facts.dialect = target.dialect;
     facts.system = system::read(pid).map_err(|error| named(&error))?;
     let sockets = match running {
         Ok(Some(pid)) => sockets(pid, &mut facts),
@@ -145,8 +156,10 @@ fn answer(args: &Args) -> Result<Option<Severity>, String> {
     let worst = |findings: &[Finding]| findings.iter().map(|finding| finding.severity).max();
     let mut severity = worst(&findings);
     let made_by = format!("holdfast doctor {}", env!("CARGO_PKG_VERSION"));
+    // Without a configuration there is nothing whose defaults could apply.
+    let title = if args.conf.is_some() { format!("Doctor: {}", target.sentence()) } else { "Doctor".to_owned() };
     let mut document =
-        rules::document(&facts, findings, &made_by).fact("sockets", sockets.unwrap_or_else(|reason| reason));
+        rules::document(&facts, findings, &title, &made_by).fact("sockets", sockets.unwrap_or_else(|reason| reason));
     if let (Some(log), Some(path)) = (log, &args.log) {
         let found = log.findings(&path.to_string_lossy(), &facts);
         severity = severity.max(worst(&found));
@@ -191,11 +204,14 @@ fn log_section(log: &Log, found: Vec<Finding>) -> Section {
 }
 
 fn emit(args: &Args, document: &Document) -> Result<(), String> {
-    if args.sarif {
-        args.output.write_page(document).map_err(|error| named(&error))?;
-        return print(&report::sarif::render(document)).map_err(|error| named(&error));
-    }
-    args.output.emit(document).map_err(|error| named(&error))
+    let text = match args.format {
+        Some(Format::Github) => report::github::render(document),
+        Some(Format::Sarif) => report::sarif::render(document),
+        None if args.sarif => report::sarif::render(document),
+        None => return args.output.emit(document).map_err(|error| named(&error)),
+    };
+    args.output.write_page(document).map_err(|error| named(&error))?;
+    print(&text).map_err(|error| named(&error))
 }
 
 /// The parser's own diagnostics are the answer where the text cannot be parsed.

@@ -101,6 +101,11 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
     diagnostic::sort(&mut found);
     // A setting that several levels inherit is lowered once for each of them.
     found.dedup();
+    // A directive that "has nothing to do here" often waits for the very one that was refused: the notes come back once the errors
+    // are mended.
+    if !sound(&found) {
+        found.retain(|found| found.severity > Severity::Note);
+    }
     prepared.diagnostics = found;
     prepared
 }

@@ -272,3 +272,126 @@ fn limits_of_a_go_transport_need_no_configuration() {
     assert_eq!(slip.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&slip.stderr).contains("MaxIdleConnsPerHost"), "{slip:?}");
 }
+
+/// A program named nginx that says such a version.
+fn fake_nginx(folder: &tempfile::TempDir, version: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = written(folder, "nginx", &format!("#!/bin/sh\necho 'nginx version: nginx/{version} (Debian)' >&2\n"));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("set");
+}
+
+#[test]
+fn without_a_target_the_nginx_on_the_path_is_meant() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (version, code) in [("1.22.1", 3), ("1.30.6", 0)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fake_nginx(&folder, version);
+        let conf =
+            "events {}\nhttp { upstream a { server 127.0.0.1:1; } server { location / { proxy_pass http://a; } } }\n";
+        let conf = written(&folder, "a.conf", conf);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        let command = command.current_dir(&root).env("PATH", folder.path()).args(["doctor", "-c", &conf]);
+        let found = command.output().expect("it starts");
+        let text = String::from_utf8_lossy(&found.stdout);
+        let first = text.lines().next().unwrap_or_default();
+        assert!(first.starts_with(&format!("Doctor: read as nginx {version}, the version of ")), "{text}");
+        assert_eq!(text.contains("upstream-without-keepalive"), code == 3, "{text}");
+        assert_eq!(found.status.code(), Some(code), "{text}");
+    }
+}
+
+#[test]
+fn a_configuration_with_directives_of_holdfast_is_read_as_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let conf = written(&folder, "a.conf", "events {}\nhttp { tunnel_timeout 1h; }\n");
+    let text = String::from_utf8_lossy(&doctor(&["-c", &conf]).stdout).into_owned();
+    assert!(text.starts_with("Doctor: read as holdfast, since only it has \"tunnel_timeout\"\n"), "{text}");
+    let text = String::from_utf8_lossy(&doctor(&["-c", &conf, "--target", "nginx-1.26"]).stdout).into_owned();
+    assert!(text.starts_with("Doctor: read as nginx 1.26\n"), "{text}");
+    assert_eq!(doctor(&["-c", &conf, "--target", "apache"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_running_nginx_says_its_own_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid_file = folder.path().join("nginx.pid");
+    let listen = testkit::free_port();
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("    {kind}_temp_path {}/temp-{kind};\n", folder.path().display()))
+        .concat();
+    let conf = format!(
+        "daemon off;\nmaster_process off;\npid {};\nerror_log {};\nevents {{}}\nhttp {{\n    access_log off;\n{folders}    server {{ listen 127.0.0.1:{listen}; }}\n}}\n",
+        pid_file.display(),
+        folder.path().join("error.log").display(),
+    );
+    let conf = written(&folder, "nginx.conf", &conf);
+    let mut nginx = Command::new(testkit::peer_program("nginx"));
+    let nginx = nginx.args(["-p", folder.path().to_str().expect("plain"), "-c", &conf]).stderr(Stdio::null()).spawn();
+    let nginx = Ended(nginx.expect("it starts"));
+    until("it listens", || TcpStream::connect(("127.0.0.1", listen)).is_ok());
+    let text = String::from_utf8_lossy(&doctor(&["-c", &conf]).stdout).into_owned();
+    let first = text.lines().next().unwrap_or_default();
+    assert!(first.starts_with("Doctor: read as nginx 1."), "{text}");
+    assert!(first.ends_with(&format!("which runs as process {}", nginx.0.id())), "{text}");
+}
+
+#[test]
+fn findings_are_commands_of_a_github_workflow_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let conf = written(&folder, "a.conf", "events {}\nhttp {\n    server { location /a { alias /srv/a/; } }\n}\n");
+    let asked = ["-c", &conf, "--target", "nginx-1.26", "--format"];
+    let found = doctor(&[&asked[..], &["github"]].concat());
+    let text = String::from_utf8_lossy(&found.stdout);
+    let start = format!("::error file={conf},line=3,col=23,title=alias-traversal::/a../ leads out of /srv/a/%0A");
+    assert!(text.starts_with(&start) && text.lines().count() == 1, "{text}");
+    assert_eq!(found.status.code(), Some(4));
+    let sarif = doctor(&[&asked[..], &["sarif"]].concat());
+    assert_is_sarif(&serde_json::from_slice(&sarif.stdout).expect("JSON"));
+}
+
+#[test]
+fn two_configurations_and_two_programs_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = |timeout: &str| {
+        format!(
+            "events {{}}\nhttp {{\n    {timeout}\n    upstream api {{ server 127.0.0.1:1; }}\n    \
+             server {{ server_name a; location / {{ proxy_pass http://api; }} }}\n}}\n"
+        )
+    };
+    let one = written(&folder, "one.conf", &text(""));
+    let other = written(&folder, "other.conf", &text("proxy_read_timeout 5s;"));
+    let found = doctor(&["diff", &one, &other, "--target", "nginx-1.26"]);
+    let said = String::from_utf8_lossy(&found.stdout);
+    assert!(said.starts_with("1 difference between ") && said.contains("proxy_read_timeout"), "{said}");
+    assert_eq!(found.status.code(), Some(3));
+    let found = doctor(&["diff", &one, "--target", "nginx-1.26", "--against", "nginx-1.30", "--json"]);
+    let json: Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    let said = json.to_string();
+    for part in ["3 differences", "32 local", "proxy_http_version", "http > server a > location /"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let same = doctor(&["diff", &one, &one, "--target", "nginx-1.26"]);
+    assert_eq!(same.status.code(), Some(0), "{same:?}");
+    assert_eq!(doctor(&["diff", &one]).status.code(), Some(2));
+    assert_eq!(doctor(&["diff", &one, "/no/such.conf"]).status.code(), Some(1));
+}
+
+#[test]
+fn what_depends_on_a_refused_directive_is_not_noted_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let conf = |listen: &str| {
+        format!(
+            "events {{}}\nhttp {{ server {{ listen {listen}; ssl_protocols TLSv1.3; ssl_session_cache shared:x:1m; }} }}\n"
+        )
+    };
+    let check = |name: &str, listen: &str| {
+        let conf = written(&folder, name, &conf(listen));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        let said = command.args(["-t", "-c", &conf]).output().expect("it starts");
+        (said.status.success(), String::from_utf8_lossy(&said.stderr).into_owned())
+    };
+    let (accepted, refused) = check("tls.conf", "127.0.0.1:4443 ssl");
+    assert!(!accepted && refused.contains("\"ssl\"") && !refused.contains("note:"), "{refused}");
+    let (accepted, noted) = check("plain.conf", "127.0.0.1:4443");
+    assert!(accepted && noted.matches("note:").count() == 2, "{noted}");
+}

@@ -20,6 +20,7 @@
 pub mod chart;
 pub mod document;
 pub mod figure;
+pub mod github;
 pub mod html;
 pub mod json;
 pub mod markdown;

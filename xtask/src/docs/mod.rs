@@ -12,6 +12,7 @@ const DIFFERENCES: &str = "docs/guide/differences.md";
 /// Runs the task.
 pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     write_page(workspace, "docs/guide/reference.md", &conf::reference::markdown())?;
+    write_page(workspace, "docs/guide/doctor-rules.md", &doctor::rules::markdown())?;
     let read =
         |path: &str| fs::read_to_string(workspace.root.join(path)).with_context(|| format!("cannot read {path}"));
     let page = differences::fill(&read(DIFFERENCES)?, &read(differences::ACCEPTED)?)?;

@@ -1,13 +1,28 @@
 //! An accept queue of the running server that is full now, or has dropped connections since it began.
 
-use super::{finding, quoted};
+use super::listen_backlog::with_backlog;
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, argument};
+use crate::edit::UNDO;
 use crate::facts::Facts;
 use crate::group::address;
 use crate::live::Listener;
+use conf::tree::Directive;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "accept-queue-overflow";
+const SYSCTL: &str = "net.core.somaxconn";
+const NAME: &str = "accept-queue-overflow";
+const WHY: &str = "A connection that finds the queue full is dropped without a word; its client sends the SYN again after 1, 3 and 7 \
+    seconds. Either bursts are larger than the queue, or nobody accepts: a worker that is blocked, or at its limit.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a queue that is full, or dropped connections",
+    needs: Needs { word: false, running: true },
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(live) = &facts.live else { return Vec::new() };
@@ -29,18 +44,23 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         evidence.extend(
             facts.system.sysctls.get("net.core.somaxconn").map(|value| format!("net.core.somaxconn = {value}")),
         );
-        evidence.extend(said.as_ref().map(|(_, line)| line.clone()));
+        let line = said.as_ref().zip(facts.configuration.as_ref()).map(|(listen, configuration)| {
+            quoted(configuration, listen.span, &format!("listen {}", argument(listen, 0).unwrap_or_default()))
+        });
+        evidence.extend(line);
         let wanted = listener.granted.unwrap_or(511).saturating_mul(8).max(4096);
         findings.push(Finding {
-            place: said.map(|(place, _)| place),
-            why: "A connection that finds the queue full is dropped without a word; its client sends the SYN again after 1, 3 and 7 \
-                  seconds. Either bursts are larger than the queue, or nobody accepts: a worker that is blocked, or at its limit."
-                .to_owned(),
+            place: said
+                .zip(facts.configuration.as_ref())
+                .map(|(listen, configuration)| configuration.place(listen.span)),
+            why: WHY.to_owned(),
             evidence,
-            arithmetic: listener.granted.map_or_else(String::new, |granted| format!("a queue of {granted} holds {}", granted + 1)),
-            fix: format!("sysctl -w net.core.somaxconn={wanted}\nlisten {} backlog={wanted};   # and a restart", listener.address),
+            arithmetic: listener
+                .granted
+                .map_or_else(String::new, |granted| format!("a queue of {granted} holds {}", granted + 1)),
+            fix: fix(facts, said, wanted),
             side_effect: "Under overload all wait longer instead of some being shed.".to_owned(),
-            undo: format!("backlog={granted}, and a restart"),
+            undo: undo(facts, said),
             ..finding(
                 NAME,
                 if is_full { Severity::Error } else { Severity::Warning },
@@ -55,20 +75,43 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The `listen` that made it: its place, and the line as evidence.
-fn line_of(configuration: &Configuration, listener: &Listener) -> Option<((String, usize, usize), String)> {
-    configuration.all("listen").into_iter().find_map(|listen| {
-        let text = argument(listen.directive, 0)?;
+/// What the kernel allows, where that is too little, and the line of the listener.
+fn fix(facts: &Facts, said: Option<&Directive>, wanted: u64) -> String {
+    let allowed = facts.system.number(SYSCTL).is_some_and(|allowed| allowed >= wanted);
+    let kernel = if allowed { String::new() } else { format!("sysctl -w {SYSCTL}={wanted}\n") };
+    let line = match (&facts.configuration, said) {
+        (Some(configuration), Some(listen)) => with_backlog(configuration, listen, wanted),
+        _ => format!("# and a backlog of {wanted} in the server, then a restart"),
+    };
+    kernel + &line
+}
+
+fn undo(facts: &Facts, said: Option<&Directive>) -> String {
+    let kernel = facts.system.number(SYSCTL).map(|allowed| format!("sysctl -w {SYSCTL}={allowed}"));
+    let line = said.map(|_| format!("# {UNDO}"));
+    let parts: Vec<String> = kernel.into_iter().chain(line).collect();
+    if parts.is_empty() { "# the backlog as it was, and a restart".to_owned() } else { parts.join("\n") }
+}
+
+/// Parameters that make a socket: only one `listen` of an address may have them.
+const OF_THE_SOCKET: [&str; 5] = ["backlog=", "reuseport", "deferred", "bind", "rcvbuf="];
+
+/// The `listen` that made it: where several servers share the address, the one that has the socket's parameters.
+fn line_of<'a>(configuration: &'a Configuration, listener: &Listener) -> Option<&'a Directive> {
+    let listens = configuration.all("listen");
+    let same = |directive: &Directive| {
+        let text = argument(directive, 0)?;
         let here = address(&text);
         let port = here.map_or_else(|| text.trim_start_matches("*:").parse().ok(), |here| Some(here.port()))?;
         let same = here.is_none_or(|here| here.ip() == listener.address.ip());
-        (same && port == listener.address.port()).then(|| {
-            (
-                configuration.place(listen.directive.span),
-                quoted(configuration, listen.directive.span, &format!("listen {text}")),
-            )
-        })
-    })
+        (same && port == listener.address.port()).then_some(())
+    };
+    let all: Vec<&Directive> =
+        listens.iter().map(|listen| listen.directive).filter(|listen| same(listen).is_some()).collect();
+    let makes = |listen: &&&Directive| {
+        listen.args.iter().any(|word| OF_THE_SOCKET.iter().any(|name| word.text().starts_with(name)))
+    };
+    all.iter().find(makes).or(all.first()).copied()
 }
 
 #[cfg(test)]

@@ -1,12 +1,37 @@
 //! Response buffers that, were all connections slow at once, would be more than the memory: the kernel ends the proxy then.
 
-use super::{finding, quoted};
-use crate::configuration::{Found, bytes, number};
+use super::{Needs, Rule, finding, quoted};
+use crate::configuration::{Configuration, Found, bytes, number};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
+use conf::tree::Directive;
 use report::figure::shown;
 use report::{Finding, Severity, Unit};
 
-pub(super) const NAME: &str = "buffers-beyond-memory";
+const NAME: &str = "buffers-beyond-memory";
+const WHY: &str = "A response that its client reads slowly stands in these buffers. When many clients are slow at once, as after a \
+    broadcast or on a bad network, the sum passes the memory and the kernel ends the proxy with all its connections.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`proxy_buffers` × connections above the memory or the control group's limit",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "worker_processes 4;
+worker_rlimit_nofile 200000;
+events { worker_connections 100000; }
+http {
+    proxy_buffers 4 256k;
+    server { location / { proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection; proxy_read_timeout 900s; proxy_pass http://127.0.0.1:3000; } }
+}",
+    instead: "worker_processes 4;
+worker_rlimit_nofile 200000;
+events { worker_connections 100000; }
+http {
+    proxy_buffers 4 8k;
+    server { location / { proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection; proxy_read_timeout 900s; proxy_pass http://127.0.0.1:3000; } }
+}",
+    check,
+};
 /// As nginx has them on a machine with pages of 4 KB.
 const BUFFER_SIZE_DEFAULT: u64 = 4096;
 const BUFFERS_DEFAULT: (u64, u64) = (8, 4096);
@@ -38,23 +63,42 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let size = |value: u64| shown(value as f64, &Unit::Bytes);
         findings.push(Finding {
             place: Some(configuration.place(said.span)),
-            why: "A response that its client reads slowly stands in these buffers. When many clients are slow at once, as after a \
-                  broadcast or on a bad network, the sum passes the memory and the kernel ends the proxy with all its connections."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![
                 quoted(configuration, said.span, &format!("up to {} for each response", size(each))),
                 format!("{connections} proxied connections at most, {} of memory", size(memory)),
             ],
             arithmetic: format!("{} x {connections} = {} > {}", size(each), size(sum), size(memory)),
-            fix: "proxy_buffer_size 4k;\nproxy_buffers 4 8k;\n# and no proxy_busy_buffers_size".to_owned(),
+            fix: fix(configuration, &pass, said, memory, workers),
             side_effect: "Large responses to slow clients go through a temporary file, or hold their upstream connection longer; with \
                           proxy_max_temp_file_size 0 the upstream waits for the client."
                 .to_owned(),
-            undo: "The old lines, and a reload.".to_owned(),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Warning, format!("proxy_buffers may grow to {}, of {} of memory", size(sum), size(memory)))
         });
     }
     findings
+}
+
+/// Few buffers, each as large as the head's, which stays what it is: upstreams may need it. Where even these are too many,
+/// fewer connections.
+fn fix(configuration: &Configuration, pass: &Found<'_>, said: &Directive, memory: u64, workers: u64) -> String {
+    const FEW: u64 = 4;
+    let head = pass.inherited("proxy_buffer_size").and_then(|line| bytes(line, 0)).unwrap_or(BUFFER_SIZE_DEFAULT);
+    let each = head.max(8192);
+    let sum = head.saturating_add(each.saturating_mul(FEW)).max(1);
+    let mut change = Change::new(configuration);
+    if sum < of_one(pass) {
+        change.replace(said.span, format!("proxy_buffers {FEW} {}k;", each.div_ceil(1024)));
+        if let Some(busy) = pass.inherited("proxy_busy_buffers_size") {
+            change.replace(busy.span, format!("proxy_busy_buffers_size {}k;", each.div_ceil(1024) * 2));
+        }
+    }
+    let fits = memory / sum.min(of_one(pass)) * 2 / workers.max(1);
+    if let Some(events) = configuration.main("events").filter(|_| fits < configuration.worker_connections()) {
+        change.set(events, format!("worker_connections {};", fits.max(1)));
+    }
+    change.fix()
 }
 
 fn of_one(pass: &Found<'_>) -> u64 {

@@ -1,11 +1,22 @@
 //! Connections that the peer closed and the server still holds: it does not look at them any more.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 use sockdiag::State;
 
-pub(super) const NAME: &str = "close-wait-pile";
+const NAME: &str = "close-wait-pile";
+const WHY: &str = "The other side is gone, and this one has not closed: descriptors and memory leak until a limit is reached. A worker that \
+    is blocked (a slow disk, a module, a lock) does this, and so does a program that forgot to close.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "connections that the peer closed and the server holds",
+    needs: Needs { word: false, running: true },
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 /// A busy server always has some, for the moment between the peer's FIN and its own.
 const SOCKETS_MIN: u64 = 64;
 
@@ -24,9 +35,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         .max_by_key(|destination| destination.close_wait);
     evidence.extend(worst.map(crate::live::Destination::sentence));
     vec![Finding {
-        why: "The other side is gone, and this one has not closed: descriptors and memory leak until a limit is reached. A worker that \
-              is blocked (a slow disk, a module, a lock) does this, and so does a program that forgot to close."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence,
         fix: "# see what the workers wait for, then restart those that are stuck:\nstrace -f -p PID -c\nps -o pid,stat,wchan -p PID".to_owned(),
         side_effect: "A restart ends the connections of that worker; strace slows it down.".to_owned(),

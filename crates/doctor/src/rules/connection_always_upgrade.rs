@@ -1,12 +1,43 @@
 //! `Connection: upgrade` sent with every request, although most of them upgrade nothing: their connections are not kept.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{argument, is};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use crate::group::{group_of, setting};
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "connection-always-upgrade";
+const NAME: &str = "connection-always-upgrade";
+const WHY: &str = "Connection names upgrade where the request has none. Some servers answer 400 or 426, others close after the response: \
+    the pool that was asked for stays empty.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`Connection: upgrade` for requests that upgrade nothing, beside a pool",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: r#"upstream api { server 127.0.0.1:3000; keepalive 32; }
+server {
+    location / {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection "upgrade";
+        proxy_read_timeout 900s;
+        proxy_pass http://api;
+    }
+}"#,
+    instead: "map $http_upgrade $connection_upgrade { default upgrade; '' ''; }
+upstream api { server 127.0.0.1:3000; keepalive 32; }
+server {
+    location / {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection $connection_upgrade;
+        proxy_read_timeout 900s;
+        proxy_pass http://api;
+    }
+}",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -26,21 +57,24 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         if argument(keepalive, 0).as_deref() == Some("0") {
             continue;
         }
+        let mut change = Change::new(configuration);
+        let variable = change.connection_variable();
+        change.send(&pass, &[("Connection", &variable)]);
         findings.push(Finding {
             place: Some(configuration.place(pass.directive.span)),
-            why: "Connection names upgrade where the request has none. Some servers answer 400 or 426, others close after the response: \
-                  the pool that was asked for stays empty."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![
                 quoted(configuration, pass.directive.span, "location / with proxy_set_header Connection \"upgrade\""),
                 quoted(configuration, keepalive.span, &format!("upstream {name} asks for a pool")),
             ],
-            fix: "# in http:\nmap $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n\n# in the location:\n\
-                  proxy_set_header Connection $connection_upgrade;"
-                .to_owned(),
+            fix: change.fix(),
             side_effect: "None for WebSocket.".to_owned(),
-            undo: "proxy_set_header Connection \"upgrade\"; and a reload.".to_owned(),
-            ..finding(NAME, Severity::Warning, format!("every request to upstream group \"{name}\" says Connection: upgrade"))
+            undo: UNDO.to_owned(),
+            ..finding(
+                NAME,
+                Severity::Warning,
+                format!("every request to upstream group \"{name}\" says Connection: upgrade"),
+            )
         });
     }
     findings

@@ -1,11 +1,34 @@
 //! Fewer `worker_connections` than the load needs: a proxied client takes two, and what does not fit is dropped with 500 or
 //! without an answer.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
+use crate::configuration::{Configuration, number};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "worker-connections-too-few";
+const NAME: &str = "worker-connections-too-few";
+const WHY: &str = "A worker that has no connection left closes idle clients and answers others with 500 or not at all; the log has \
+    \"worker_connections are not enough\".";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "fewer than `--connections` or `--concurrency` need",
+    needs: Needs { word: true, running: false },
+    why: WHY,
+    example: "# holdfast doctor --connections 5000
+worker_rlimit_nofile 65536;
+events { worker_connections 1024; }
+http {
+    server { location / { return 204; } }
+}",
+    instead: "# holdfast doctor --connections 5000
+worker_rlimit_nofile 65536;
+events { worker_connections 8192; }
+http {
+    server { location / { return 204; } }
+}",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -21,19 +44,39 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let needed = wanted.div_ceil(workers.max(1)).saturating_mul(5) / 4;
     vec![Finding {
         place: said.map(|directive| configuration.place(directive.span)),
-        why: "A worker that has no connection left closes idle clients and answers others with 500 or not at all; the log has \
-              \"worker_connections are not enough\"."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence: vec![said.map_or_else(
             || format!("worker_connections is {each} where nothing is said"),
             |directive| quoted(configuration, directive.span, &format!("worker_connections {each};")),
         )],
-        arithmetic: format!("{clients} clients x {sockets} = {wanted} > {each} x {workers} workers = {}", each.saturating_mul(workers)),
-        fix: format!("worker_rlimit_nofile {};\nevents {{ worker_connections {needed}; }}", needed.saturating_mul(2)),
+        arithmetic: format!(
+            "{clients} clients x {sockets} = {wanted} > {each} x {workers} workers = {}",
+            each.saturating_mul(workers)
+        ),
+        fix: fix(facts, configuration, needed),
         side_effect: "nginx reserves 424 bytes for each possible connection and worker; Holdfast none.".to_owned(),
-        undo: format!("worker_connections {each}; and a restart."),
-        ..finding(NAME, Severity::Error, format!("{workers} workers take {} connections, and {wanted} are expected", each.saturating_mul(workers)))
+        undo: UNDO.to_owned(),
+        ..finding(
+            NAME,
+            Severity::Error,
+            format!("{workers} workers take {} connections, and {wanted} are expected", each.saturating_mul(workers)),
+        )
     }]
+}
+
+/// Twice as many descriptors as connections, unless there are as many: the rest is for files.
+fn fix(facts: &Facts, configuration: &Configuration, needed: u64) -> String {
+    let mut change = Change::new(configuration);
+    let line = format!("worker_connections {needed};");
+    match configuration.main("events") {
+        Some(events) => change.set(events, line),
+        None => change.remark(format!("events {{ {line} }}")),
+    };
+    let said = configuration.main("worker_rlimit_nofile").and_then(|line| number(line, 0));
+    if said.or(facts.system.descriptors).is_none_or(|limit| limit < needed.saturating_mul(2)) {
+        change.set_main(format!("worker_rlimit_nofile {};", needed.saturating_mul(2)));
+    }
+    change.fix()
 }
 
 #[cfg(test)]

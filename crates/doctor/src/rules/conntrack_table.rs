@@ -1,11 +1,22 @@
 //! A table of tracked flows that is full, or smaller than what the server may hold: new connections are dropped without a word.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use crate::kernel::CONNTRACK_BYTES;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "conntrack-table";
+const NAME: &str = "conntrack-table";
+const WHY: &str = "When the table is full, the kernel drops packets of new connections and logs \"nf_conntrack: table full, dropping packet\": \
+    clients and upstreams see timeouts, and neither program has an error. Closed flows stay for two minutes.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a table that is full, or smaller than what the server may hold",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 const MAX: &str = "net.netfilter.nf_conntrack_max";
 const COUNT: &str = "net.netfilter.nf_conntrack_count";
 
@@ -68,13 +79,14 @@ fn complete(
 ) -> Finding {
     Finding {
         place,
-        why: "When the table is full, the kernel drops packets of new connections and logs \"nf_conntrack: table full, dropping packet\": \
-              clients and upstreams see timeouts, and neither program has an error. Closed flows stay for two minutes."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence,
         arithmetic,
         fix: format!("{MAX} = {wanted}\n# or do not track what is proxied (nftables): notrack for these ports"),
-        side_effect: format!("{} MB of kernel memory when it is full; untracked ports have no NAT and no state in rules.", wanted.saturating_mul(CONNTRACK_BYTES) / 1_000_000),
+        side_effect: format!(
+            "{} MB of kernel memory when it is full; untracked ports have no NAT and no state in rules.",
+            wanted.saturating_mul(CONNTRACK_BYTES) / 1_000_000
+        ),
         undo: format!("{MAX} = {max}"),
         ..finding(NAME, severity, what)
     }

@@ -1,10 +1,22 @@
 //! A process of the running server that has nearly as many descriptors open as it may.
 
-use super::finding;
+use super::{Needs, Rule, finding};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "descriptors-running-out";
+const NAME: &str = "descriptors-running-out";
+const WHY: &str = "At the limit accept() and connect() fail with \"Too many open files\": clients wait in the queue, and requests in flight \
+    get 500 or 502.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a process near its limit",
+    needs: Needs { word: false, running: true },
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(live) = &facts.live else { return Vec::new() };
@@ -15,18 +27,24 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             return None;
         }
         Some(Finding {
-            why: "At the limit accept() and connect() fail with \"Too many open files\": clients wait in the queue, and requests in flight \
-                  get 500 or 502."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![format!("/proc/{pid}/fd has {used} entries, /proc/{pid}/limits allows {limit}")],
             arithmetic: format!("{used} / {limit} = {} %", used * 100 / limit),
-            fix: format!("worker_rlimit_nofile {};   # and a reload: new workers have it", limit.saturating_mul(4)),
+            fix: fix(facts, limit.saturating_mul(4)),
             side_effect: "A worker can hold more sockets, and their kernel memory of some 4 KB each.".to_owned(),
-            undo: format!("worker_rlimit_nofile {limit};"),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Error, format!("process {pid} has {used} of {limit} descriptors open"))
         })
     });
     short.collect()
+}
+
+fn fix(facts: &Facts, wanted: u64) -> String {
+    let line = format!("worker_rlimit_nofile {wanted};");
+    match &facts.configuration {
+        Some(configuration) => Change::new(configuration).set_main(line).fix(),
+        None => format!("# at the top level of its configuration, then a reload:\n# {line}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,29 @@
 //! A worker promises more connections than it may have descriptors: each proxied one takes two.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::number;
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "descriptors-too-few";
+const NAME: &str = "descriptors-too-few";
+const WHY: &str = "When the descriptors are gone, accept() and connect() fail with \"Too many open files\": clients wait, and requests in flight get 502 or 500.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`worker_connections` beyond the descriptors, a limit beyond `fs.nr_open`, workers beyond `fs.file-max`",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "events { worker_connections 10000; }
+http {
+    server { location / { return 204; } }
+}",
+    instead: "worker_rlimit_nofile 20000;
+events { worker_connections 10000; }
+http {
+    server { location / { return 204; } }
+}",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -39,9 +57,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             .to_owned(),
         evidence: vec![evidence, format!("{whose} is {allowed}")],
         arithmetic: format!("{connections} connections > {allowed} descriptors; with files and logs {wanted} is ample"),
-        fix: format!("worker_rlimit_nofile {wanted};"),
+        fix: Change::new(configuration).set_main(format!("worker_rlimit_nofile {wanted};")).fix(),
         side_effect: "A worker can hold more sockets, and their kernel memory of some 4 KB each.".to_owned(),
-        undo: "The line removed, and a restart: a running worker keeps its limit.".to_owned(),
+        undo: UNDO.to_owned(),
         ..finding(NAME, Severity::Error, format!("a worker may have {allowed} descriptors for {connections} connections"))
     }]
 }
@@ -87,9 +105,9 @@ fn not_in_force(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
             .to_owned(),
         evidence,
         arithmetic: format!("{limit} > {has}"),
-        fix: format!("# in the service's unit, where the server does not start as root:\nLimitNOFILE={limit}\n# then a restart"),
+        fix: format!("# in the service's unit, where the server does not start as root:\nLimitNOFILE={limit}\n# then: systemctl daemon-reload, and a restart"),
         side_effect: "A worker can hold more sockets, and their kernel memory of some 4 KB each.".to_owned(),
-        undo: "The line removed, and a restart.".to_owned(),
+        undo: "# take the line out again, then a restart".to_owned(),
         ..finding(NAME, Severity::Warning, format!("no process of the server has the {limit} descriptors it is configured for"))
     })
 }
@@ -112,9 +130,9 @@ fn none_for_files(facts: &Facts, limit: Option<u64>, connections: u64) -> Option
             format!("worker_connections is {connections}"),
         ],
         arithmetic: format!("{connections} sockets + {} temporary files = {needed} > {limit}", connections / 2),
-        fix: format!("worker_rlimit_nofile {wanted};"),
+        fix: Change::new(configuration).set_main(format!("worker_rlimit_nofile {wanted};")).fix(),
         side_effect: "None until they are used; an open file costs some 1 KB of kernel memory.".to_owned(),
-        undo: format!("worker_rlimit_nofile {limit}; and a restart."),
+        undo: UNDO.to_owned(),
         ..finding(NAME, Severity::Note, format!("{connections} connections leave few of {limit} descriptors for files"))
     })
 }

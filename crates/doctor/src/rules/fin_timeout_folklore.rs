@@ -1,11 +1,21 @@
 //! `tcp_fin_timeout` set low in the belief that it shortens TIME_WAIT. It is about FIN_WAIT2, which is another state.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use crate::kernel::TIME_WAIT_SECONDS;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "fin-timeout-folklore";
+const NAME: &str = "fin-timeout-folklore";
+const WHY: &str = "It limits how long a socket that nobody holds waits in FIN_WAIT2. TIME_WAIT lasts 60 s whatever it says, so ports run out as before.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`tcp_fin_timeout` lowered against TIME_WAIT",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "net.ipv4.tcp_fin_timeout = 5",
+    instead: "net.ipv4.tcp_fin_timeout = 60",
+    check,
+};
 const SYSCTL: &str = "net.ipv4.tcp_fin_timeout";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -18,9 +28,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                  {TIME_WAIT_SECONDS} s whatever it says (TCP_TIMEWAIT_LEN is compiled in), so ports run out as before."
             ),
             evidence: vec![format!("{}:{}: {SYSCTL} = {seconds}", setting.file, setting.line)],
-            fix: format!(
-                "# {SYSCTL} as shipped: 60\n# against TIME_WAIT: keep connections, upstream … {{ keepalive 64; }}"
-            ),
+            fix: format!("{SYSCTL} = 60\n# against TIME_WAIT: keep connections, with keepalive in the upstream"),
             side_effect: "Sockets whose peer vanished stay in FIN_WAIT2 for a minute, some 256 bytes each.".to_owned(),
             undo: format!("{SYSCTL} = {seconds}"),
             ..finding(NAME, Severity::Note, "tcp_fin_timeout does not shorten TIME_WAIT".to_owned())

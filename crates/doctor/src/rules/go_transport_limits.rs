@@ -1,12 +1,24 @@
 //! The limits of a Go gateway's `http.Transport` that contradict each other or the load: nothing in Go checks them.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use crate::go_transport::GoTransport;
 use crate::kernel::TIME_WAIT_SECONDS;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "go-transport-limits";
+const NAME: &str = "go-transport-limits";
+const WHY: &str = "Connections beyond the limits are closed after their response and opened again for the next request; thousands stand in \
+    TIME_WAIT, and in the end connect fails with \"cannot assign requested address\". Go checks neither limit against the \
+    other.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "limits of a Go `http.Transport` that contradict each other, the load or the peer",
+    needs: Needs { word: true, running: false },
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(transport) = facts.expected.go_transport else { return Vec::new() };
@@ -77,10 +89,7 @@ fn complete(
     fix: &str,
 ) -> Finding {
     Finding {
-        why: "Connections beyond the limits are closed after their response and opened again for the next request; thousands stand in \
-              TIME_WAIT, and in the end connect fails with \"cannot assign requested address\". Go checks neither limit against the \
-              other."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence: vec![evidence],
         arithmetic,
         fix: format!("&http.Transport{{\n    {}\n}}", fix.replace('\n', "\n    ")),

@@ -1,12 +1,29 @@
 //! Idle connections are kept here for as long as the peer keeps them or longer: now and then a request meets the peer's close.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, argument, seconds};
-use crate::facts::{Dialect, Facts};
+use crate::dialect::Dialect;
+use crate::edit::{Change, UNDO};
+use crate::facts::Facts;
 use crate::group::{Group, address, groups};
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "idle-timeout-not-below-peer";
+const NAME: &str = "idle-timeout-not-below-peer";
+const WHY: &str = "The peer may close just as a request goes out on the connection. A GET is tried again; a POST must not be, and its \
+    client gets 502 for nothing.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "idle connections kept as long as the peer keeps them (`--peer-idle`, or a server of the same file)",
+    needs: Needs { word: true, running: false },
+    why: WHY,
+    example: r#"# holdfast doctor --peer-idle 5
+upstream api { server 127.0.0.1:3000; keepalive 32; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    instead: r#"# holdfast doctor --peer-idle 5
+upstream api { server 127.0.0.1:3000; keepalive 32; keepalive_timeout 3s; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    check,
+};
 /// `keepalive_timeout` of a server where nothing is said.
 const SERVER_IDLE_DEFAULT_SECONDS: u64 = 75;
 
@@ -30,15 +47,17 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let wanted = (theirs * 2 / 3).max(1);
         findings.push(Finding {
             place: Some(configuration.place(at.span)),
-            why: "The peer may close just as a request goes out on the connection. A GET is tried again; a POST must not be, and its \
-                  client gets 502 for nothing."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![quoted(configuration, at.span, &format!("idle connections are kept for {ours} s")), whose],
             arithmetic: format!("{ours} s here >= {theirs} s there"),
-            fix: format!("keepalive_timeout {wanted}s;   # in upstream {}", group.name),
+            fix: Change::new(configuration).set(upstream, format!("keepalive_timeout {wanted}s;")).fix(),
             side_effect: "Connections that idle for longer are opened anew.".to_owned(),
-            undo: format!("keepalive_timeout {ours}s; and a reload."),
-            ..finding(NAME, Severity::Warning, format!("upstream group \"{}\" keeps idle connections for longer than its peers do", group.name))
+            undo: UNDO.to_owned(),
+            ..finding(
+                NAME,
+                Severity::Warning,
+                format!("upstream group \"{}\" keeps idle connections for longer than its peers do", group.name),
+            )
         });
     }
     findings

@@ -1,12 +1,33 @@
 //! A pool that no request can use: the upstream is spoken to in HTTP/1.0, or told to close.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use crate::group::{group_of, kept};
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "keepalive-not-used";
+const NAME: &str = "keepalive-not-used";
+const WHY: &str = "The group has a pool, but after each response the upstream closes, as it was asked to: the pool stays empty and \
+    every request pays for a connection.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a pool that HTTP/1.0 or `Connection: close` keeps empty",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: r#"upstream api { server 127.0.0.1:3000; keepalive 32; }
+server {
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+    location / { proxy_set_header Host $host; proxy_pass http://api; }
+}"#,
+    instead: r#"upstream api { server 127.0.0.1:3000; keepalive 32; }
+server {
+    proxy_http_version 1.1;
+    location / { proxy_set_header Host $host; proxy_set_header Connection ""; proxy_pass http://api; }
+}"#,
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -33,15 +54,20 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         if evidence.len() == 1 {
             continue;
         }
+        let mut change = Change::new(configuration);
+        if version == "1.0" {
+            change.set_for(&pass, "proxy_http_version 1.1;");
+        }
+        if closes {
+            change.send(&pass, &[("Connection", "\"\"")]);
+        }
         findings.push(Finding {
             place: Some(configuration.place(pass.directive.span)),
-            why: "The group has a pool, but after each response the upstream closes, as it was asked to: the pool stays empty and \
-                  every request pays for a connection."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence,
-            fix: "proxy_http_version 1.1;\nproxy_set_header Connection \"\";\n# in the same block as the other proxy_set_header lines".to_owned(),
+            fix: change.fix(),
             side_effect: "The upstream may answer in chunks and keeps idle connections open.".to_owned(),
-            undo: "The two lines removed, and a reload.".to_owned(),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Warning, format!("the pool of upstream group \"{name}\" is never used from here"))
         });
     }

@@ -1,13 +1,27 @@
 //! Kept connections that are closed after so few requests that the pool might as well not be there.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::number;
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use crate::group::{groups, setting};
 use crate::kernel::TIME_WAIT_SECONDS;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "keepalive-requests-churn";
+const NAME: &str = "keepalive-requests-churn";
+const WHY: &str = "After that many requests the connection is closed and a new one opened: a burst of TIME_WAIT, and a request that \
+    waits for a handshake.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "connections closed after few requests, or often at this `--rate`",
+    needs: Needs { word: true, running: false },
+    why: WHY,
+    example: r#"upstream api { server 127.0.0.1:3000; keepalive 32; keepalive_requests 10; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    instead: r#"upstream api { server 127.0.0.1:3000; keepalive 32; keepalive_requests 100000; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    check,
+};
 /// nginx's own number since 1.19.10; it was 100 before.
 const REQUESTS_DEFAULT: u64 = 1000;
 /// Below this somebody chose to close often.
@@ -34,19 +48,17 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let at = said.unwrap_or(upstream);
         findings.push(Finding {
             place: Some(configuration.place(at.span)),
-            why: "After that many requests the connection is closed and a new one opened: a burst of TIME_WAIT, and a request that \
-                  waits for a handshake."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![quoted(configuration, at.span, &format!("keepalive_requests is {requests}"))],
             arithmetic: waiting.map_or_else(String::new, |waiting| {
                 let rate = facts.expected.requests_per_second.unwrap_or(0.0);
                 let of = ports.map_or_else(String::new, |ports| format!(", of {ports} ports"));
                 format!("{rate} requests/s / {requests} x {TIME_WAIT_SECONDS} s = {waiting} in TIME_WAIT{of}")
             }),
-            fix: "keepalive_requests 100000;".to_owned(),
+            fix: Change::new(configuration).set(upstream, "keepalive_requests 100000;").fix(),
             side_effect: "A connection lives longer, up to keepalive_time (1h); memory that nginx allocates for it is freed later."
                 .to_owned(),
-            undo: format!("keepalive_requests {requests}; and a reload."),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Warning, format!("connections of upstream group \"{}\" are closed after {requests} requests", group.name))
         });
     }

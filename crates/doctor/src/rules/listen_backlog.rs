@@ -1,11 +1,25 @@
 //! The accept queue is shorter than was asked for, or was asked to be short: a burst overflows it, and clients retry after 1, 3,
 //! 7 seconds.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
+use crate::configuration::Configuration;
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
+use conf::tree::Directive;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "listen-backlog";
+const NAME: &str = "listen-backlog";
+const WHY: &str = "Connections that arrive while the queue is full are dropped without a word. Their clients send the SYN again \
+    after 1, 3 and 7 seconds, and some give up. (netdev_max_backlog is another queue and does not help.)";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a backlog that the kernel cuts, or that was set below nginx's own",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "server { listen 80 backlog=128; }",
+    instead: "server { listen 80 backlog=4096; }",
+    check,
+};
 const SYSCTL: &str = "net.core.somaxconn";
 /// nginx's own default on Linux.
 const BACKLOG_DEFAULT: u64 = 511;
@@ -30,11 +44,11 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                 format!("sysctl -w net.core.somaxconn={granted}"),
             )
         } else if asked.is_some_and(|asked| asked < BACKLOG_DEFAULT) {
-            let fix = format!("listen … backlog={};", somaxconn.unwrap_or(BACKLOG_DEFAULT));
+            let fix = with_backlog(configuration, listen.directive, somaxconn.unwrap_or(BACKLOG_DEFAULT));
             (
                 format!("a backlog of {wanted} is asked for, less than the default of {BACKLOG_DEFAULT}"),
                 fix,
-                format!("backlog={wanted}, and a restart"),
+                UNDO.to_owned(),
             )
         } else {
             continue;
@@ -43,18 +57,33 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         evidence.extend(somaxconn.map(|somaxconn| format!("{SYSCTL} = {somaxconn}{written}")));
         findings.push(Finding {
             place: Some(configuration.place(listen.directive.span)),
-            why: "Connections that arrive while the queue is full are dropped without a word. Their clients send the SYN again \
-                  after 1, 3 and 7 seconds, and some give up. (netdev_max_backlog is another queue and does not help.)"
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence,
-            arithmetic: format!("a queue of {granted} holds {} connections; a burst of more at once loses the rest", granted + 1),
+            arithmetic: format!(
+                "a queue of {granted} holds {} connections; a burst of more at once loses the rest",
+                granted + 1
+            ),
             fix,
-            side_effect: "Nobody is shed any more: under overload all wait longer, and throughput may fall by some percent.".to_owned(),
+            side_effect:
+                "Nobody is shed any more: under overload all wait longer, and throughput may fall by some percent."
+                    .to_owned(),
             undo,
             ..finding(NAME, Severity::Warning, what)
         });
     }
     findings
+}
+
+/// The `listen` line with that backlog.
+pub(super) fn with_backlog(configuration: &Configuration, listen: &Directive, wanted: u64) -> String {
+    let mut change = Change::new(configuration);
+    let old = listen.args.iter().find(|word| word.text().starts_with("backlog="));
+    match (old, listen.args.last()) {
+        (Some(old), _) => change.replace(old.span, format!("backlog={wanted}")),
+        (None, Some(last)) => change.replace(last.span.after(), format!(" backlog={wanted}")),
+        (None, None) => &mut change,
+    };
+    change.remark("then a restart: a listener keeps the queue it was given").fix()
 }
 
 /// The least value that the queue's limit has or will have, and where it is written if that is a file.

@@ -1,11 +1,22 @@
 //! A port listened on lies among those that `connect()` hands out: a connection may hold it when the server restarts.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
 use crate::facts::{Facts, parse_numbers, parse_ports};
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "listen-in-port-range";
+const NAME: &str = "listen-in-port-range";
+const WHY: &str = "While the server is down, connect() of any program may take the port; the restart then fails with \"Address already in \
+    use\", for as long as that connection lives or stands in TIME_WAIT.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a port listened on that `connect()` may take",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "server { listen 40000; }",
+    instead: "server { listen 8080; }",
+    check,
+};
 const RANGE: &str = "net.ipv4.ip_local_port_range";
 const RESERVED: &str = "net.ipv4.ip_local_reserved_ports";
 
@@ -29,17 +40,24 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let range: Vec<String> = range.iter().map(u64::to_string).collect();
         findings.push(Finding {
             place: Some(configuration.place(listen.directive.span)),
-            why: "While the server is down, connect() of any program may take the port; the restart then fails with \"Address already in \
-                  use\", for as long as that connection lives or stands in TIME_WAIT."
-                .to_owned(),
-            evidence: vec![quoted(configuration, listen.directive.span, &format!("listens on port {port}")), format!("{RANGE} = {}", range.join(" "))],
-            fix: format!("{RESERVED} = {port}   # a list; add it to what is there"),
+            why: WHY.to_owned(),
+            evidence: vec![
+                quoted(configuration, listen.directive.span, &format!("listens on port {port}")),
+                format!("{RANGE} = {}", range.join(" ")),
+            ],
+            fix: format!("{RESERVED} = {}", with_port(facts, port)),
             side_effect: "connect() has one port less.".to_owned(),
-            undo: format!("{RESERVED} without {port}"),
+            undo: format!("{RESERVED} = {}", facts.system.sysctls.get(RESERVED).map_or("", String::as_str)),
             ..finding(NAME, Severity::Warning, format!("port {port} is listened on and handed out to connections"))
         });
     }
     findings
+}
+
+/// The list of reserved ports and one more.
+fn with_port(facts: &Facts, port: u64) -> String {
+    let now = facts.values(RESERVED).last().map(|(_, value)| value.trim()).unwrap_or_default();
+    if now.is_empty() { port.to_string() } else { format!("{now},{port}") }
 }
 
 /// The port of a `listen`; `None` for Unix sockets and ranges.

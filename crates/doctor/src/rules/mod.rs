@@ -2,17 +2,25 @@
 //! arithmetic, fix, side effect, how to undo. Each file ends with configurations in which it must and must not fire.
 
 mod accept_queue_overflow;
+mod alias_traversal;
+mod allow_without_deny;
 mod buffers_beyond_memory;
 mod close_wait_pile;
 mod connection_always_upgrade;
 mod connections_too_few;
 mod conntrack_table;
+mod content_type_twice;
 mod descriptors_running_out;
 mod descriptors_too_few;
+mod error_log_off;
 mod fin_timeout_folklore;
 mod folklore_sysctls;
 mod go_transport_limits;
+mod header_of_several_lines;
+mod headers_not_inherited;
+mod host_spoofing;
 mod idle_timeout_not_below_peer;
+mod if_in_location;
 mod keepalive_not_used;
 mod keepalive_requests_churn;
 mod listen_backlog;
@@ -22,13 +30,23 @@ mod name_without_resolver;
 mod netdev_backlog_mistaken;
 mod one_page_buffer;
 mod one_peer_max_fails;
+mod origin_regex;
+mod page;
 mod pool_beyond_peer;
 mod pool_too_small;
 mod port_range_parity;
 mod ports_running_out;
+mod referer_may_be_absent;
 mod repeated_posts;
+mod request_chooses_upstream;
+mod resolver_outside;
+mod response_splitting;
+mod return_before_access;
 mod server_name_scheme;
+mod slow_expression;
 mod socket_buffers_beyond_memory;
+mod status_page_open;
+mod suffix_not_anchored;
 mod syn_backlog;
 mod tcp_mem_in_bytes;
 mod tunnel_broken;
@@ -39,59 +57,109 @@ mod tw_buckets;
 mod tw_reuse_without_timestamps;
 mod unread_bytes;
 mod upstream_without_keepalive;
+mod version_shown;
+mod weak_tls;
 mod websocket_without_upgrade;
 
+pub use page::markdown;
+
 use crate::configuration::Configuration;
+use crate::edit::UNDO;
 use crate::facts::Facts;
 use conf::source::Span;
 use report::{Document, Finding, Section, Severity};
 
-/// A rule and how it is called in reports.
-struct Rule {
-    name: &'static str,
+/// A rule: its check, and what the guide says of it. Each stands at the head of its file.
+#[derive(Debug)]
+pub struct Rule {
+    /// How it is called in reports.
+    pub name: &'static str,
+    /// What it finds, in a line.
+    pub finds: &'static str,
+    /// What it needs beside a file.
+    pub needs: Needs,
+    /// What it leads to.
+    pub why: &'static str,
+    /// A configuration or a sysctl file in which it fires: the inside of `http {}`, or a whole file. The first line may name
+    /// options as a comment. Empty where only a running server shows it.
+    pub example: &'static str,
+    /// The same without the fault.
+    pub instead: &'static str,
     check: fn(&Facts) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 39] = [
-    Rule { name: upstream_without_keepalive::NAME, check: upstream_without_keepalive::check },
-    Rule { name: keepalive_not_used::NAME, check: keepalive_not_used::check },
-    Rule { name: connection_always_upgrade::NAME, check: connection_always_upgrade::check },
-    Rule { name: pool_too_small::NAME, check: pool_too_small::check },
-    Rule { name: pool_beyond_peer::NAME, check: pool_beyond_peer::check },
-    Rule { name: idle_timeout_not_below_peer::NAME, check: idle_timeout_not_below_peer::check },
-    Rule { name: keepalive_requests_churn::NAME, check: keepalive_requests_churn::check },
-    Rule { name: connections_too_few::NAME, check: connections_too_few::check },
-    Rule { name: descriptors_too_few::NAME, check: descriptors_too_few::check },
-    Rule { name: descriptors_running_out::NAME, check: descriptors_running_out::check },
-    Rule { name: listen_backlog::NAME, check: listen_backlog::check },
-    Rule { name: accept_queue_overflow::NAME, check: accept_queue_overflow::check },
-    Rule { name: syn_backlog::NAME, check: syn_backlog::check },
-    Rule { name: netdev_backlog_mistaken::NAME, check: netdev_backlog_mistaken::check },
-    Rule { name: tuples_too_few::NAME, check: tuples_too_few::check },
-    Rule { name: ports_running_out::NAME, check: ports_running_out::check },
-    Rule { name: port_range_parity::NAME, check: port_range_parity::check },
-    Rule { name: listen_in_port_range::NAME, check: listen_in_port_range::check },
-    Rule { name: tw_buckets::NAME, check: tw_buckets::check },
-    Rule { name: tw_reuse_without_timestamps::NAME, check: tw_reuse_without_timestamps::check },
-    Rule { name: fin_timeout_folklore::NAME, check: fin_timeout_folklore::check },
-    Rule { name: folklore_sysctls::NAME, check: folklore_sysctls::check },
-    Rule { name: conntrack_table::NAME, check: conntrack_table::check },
-    Rule { name: tcp_mem_in_bytes::NAME, check: tcp_mem_in_bytes::check },
-    Rule { name: socket_buffers_beyond_memory::NAME, check: socket_buffers_beyond_memory::check },
-    Rule { name: one_page_buffer::NAME, check: one_page_buffer::check },
-    Rule { name: buffers_beyond_memory::NAME, check: buffers_beyond_memory::check },
-    Rule { name: unread_bytes::NAME, check: unread_bytes::check },
-    Rule { name: close_wait_pile::NAME, check: close_wait_pile::check },
-    Rule { name: tunnel_broken::NAME, check: tunnel_broken::check },
-    Rule { name: websocket_without_upgrade::NAME, check: websocket_without_upgrade::check },
-    Rule { name: tunnel_timeout::NAME, check: tunnel_timeout::check },
-    Rule { name: tunnel_buffering::NAME, check: tunnel_buffering::check },
-    Rule { name: repeated_posts::NAME, check: repeated_posts::check },
-    Rule { name: one_peer_max_fails::NAME, check: one_peer_max_fails::check },
-    Rule { name: name_without_resolver::NAME, check: name_without_resolver::check },
-    Rule { name: name_resolved_once::NAME, check: name_resolved_once::check },
-    Rule { name: server_name_scheme::NAME, check: server_name_scheme::check },
-    Rule { name: go_transport_limits::NAME, check: go_transport_limits::check },
+/// What a rule needs beside a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs {
+    /// The word of the operator.
+    pub word: bool,
+    /// It needs, or is sharper with, a running server.
+    pub running: bool,
+}
+
+impl Needs {
+    const NOTHING: Self = Self { word: false, running: false };
+}
+
+const RULES: &[&Rule] = &[
+    &upstream_without_keepalive::RULE,
+    &keepalive_not_used::RULE,
+    &connection_always_upgrade::RULE,
+    &pool_too_small::RULE,
+    &pool_beyond_peer::RULE,
+    &idle_timeout_not_below_peer::RULE,
+    &keepalive_requests_churn::RULE,
+    &connections_too_few::RULE,
+    &descriptors_too_few::RULE,
+    &descriptors_running_out::RULE,
+    &listen_backlog::RULE,
+    &accept_queue_overflow::RULE,
+    &syn_backlog::RULE,
+    &netdev_backlog_mistaken::RULE,
+    &tuples_too_few::RULE,
+    &ports_running_out::RULE,
+    &port_range_parity::RULE,
+    &listen_in_port_range::RULE,
+    &tw_buckets::RULE,
+    &tw_reuse_without_timestamps::RULE,
+    &fin_timeout_folklore::RULE,
+    &folklore_sysctls::RULE,
+    &conntrack_table::RULE,
+    &tcp_mem_in_bytes::RULE,
+    &socket_buffers_beyond_memory::RULE,
+    &one_page_buffer::RULE,
+    &buffers_beyond_memory::RULE,
+    &unread_bytes::RULE,
+    &close_wait_pile::RULE,
+    &tunnel_broken::RULE,
+    &websocket_without_upgrade::RULE,
+    &tunnel_timeout::RULE,
+    &tunnel_buffering::RULE,
+    &repeated_posts::RULE,
+    &one_peer_max_fails::RULE,
+    &name_without_resolver::RULE,
+    &name_resolved_once::RULE,
+    &server_name_scheme::RULE,
+    &go_transport_limits::RULE,
+    &alias_traversal::RULE,
+    &response_splitting::RULE,
+    &host_spoofing::RULE,
+    &request_chooses_upstream::RULE,
+    &headers_not_inherited::RULE,
+    &header_of_several_lines::RULE,
+    &content_type_twice::RULE,
+    &if_in_location::RULE,
+    &origin_regex::RULE,
+    &referer_may_be_absent::RULE,
+    &allow_without_deny::RULE,
+    &resolver_outside::RULE,
+    &status_page_open::RULE,
+    &weak_tls::RULE,
+    &version_shown::RULE,
+    &slow_expression::RULE,
+    &suffix_not_anchored::RULE,
+    &return_before_access::RULE,
+    &error_log_off::RULE,
 ];
 
 /// What all rules find, the worst first, otherwise in the order of the rules and of the text.
@@ -101,13 +169,13 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The names of all rules.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    RULES.iter().map(|rule| rule.name)
+/// All rules, in the order of the guide.
+pub fn all() -> &'static [&'static Rule] {
+    RULES
 }
 
-/// Findings as a document. `made_by` is program and version.
-pub fn document(facts: &Facts, findings: Vec<Finding>, made_by: &str) -> Document {
+/// Findings as a document. The title says whose configuration it was read as, `made_by` is program and version.
+pub fn document(facts: &Facts, findings: Vec<Finding>, title: &str, made_by: &str) -> Document {
     let mut section = Section::new("Findings");
     if findings.is_empty() {
         section = section.note(Severity::Note, format!("None of the {} rules found anything.", RULES.len()));
@@ -116,10 +184,7 @@ pub fn document(facts: &Facts, findings: Vec<Finding>, made_by: &str) -> Documen
         section = section.finding(finding);
     }
     let absent = if facts.configuration.is_some() { "" } else { "; no configuration was given" };
-    let document = Document::new("Doctor", made_by)
-        .fact("read as", facts.dialect.name())
-        .fact("rules", format!("{}{absent}", RULES.len()))
-        .section(section);
+    let document = Document::new(title, made_by).fact("rules", format!("{}{absent}", RULES.len())).section(section);
     let unknown = &facts.system.unknown;
     // Silence of a rule that could not look would read as "in order".
     if unknown.is_empty() {
@@ -145,6 +210,21 @@ fn finding(rule: &str, severity: Severity, what: String) -> Finding {
     }
 }
 
+/// A finding about a place of the configuration, with that place as evidence, a change as its fix, and the rule's own reason. The
+/// side effect is for the rule to fill.
+fn at(facts: &Facts, rule: &Rule, severity: Severity, span: Span, what: String, fix: String) -> Finding {
+    let configuration = facts.configuration.as_ref();
+    let text = |configuration: &Configuration| quoted(configuration, span, &configuration.text(span));
+    Finding {
+        place: configuration.map(|configuration| configuration.place(span)),
+        why: rule.why.to_owned(),
+        evidence: configuration.map(text).into_iter().collect(),
+        fix,
+        undo: UNDO.to_owned(),
+        ..finding(rule.name, severity, what)
+    }
+}
+
 /// `file:line: text of the directive` as evidence.
 fn quoted(configuration: &Configuration, span: Span, text: &str) -> String {
     let (file, line, _) = configuration.place(span);
@@ -157,7 +237,8 @@ pub(crate) mod fixture {
 
     use super::{Facts, Finding};
     use crate::configuration::Configuration;
-    use crate::facts::{Dialect, Expected, System, parse_settings};
+    use crate::dialect::Dialect;
+    use crate::facts::{Expected, System, parse_settings};
     use crate::live::{Destination, Live};
     use sockdiag::State;
     use std::io;
@@ -174,6 +255,11 @@ pub(crate) mod fixture {
         fn glob(&mut self, _: &Path) -> io::Result<Vec<PathBuf>> {
             Ok(Vec::new())
         }
+    }
+
+    /// What stands in `http {}`.
+    pub(crate) fn http(text: &str) -> Facts {
+        facts(&format!("events {{}}\nhttp {{\n{text}\n}}\n"))
     }
 
     pub(crate) fn facts(text: &str) -> Facts {
@@ -220,7 +306,7 @@ pub(crate) mod fixture {
     }
 
     pub(crate) fn old(facts: Facts) -> Facts {
-        Facts { dialect: Dialect::Nginx1_22, ..facts }
+        Facts { dialect: Dialect::NGINX_1_22, ..facts }
     }
 
     pub(crate) fn sysctl_file(text: &str) -> Facts {

@@ -1,13 +1,25 @@
 //! A `proxy_pass` whose host is only known while running, and no `resolver` to look it up: each request is a 502.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, Found, argument, is};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use crate::group::{host_of, is_address};
 use conf::tree::Directive;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "name-without-resolver";
+const NAME: &str = "name-without-resolver";
+const WHY: &str = "With a variable in it the address is worked out for each request. A name that is no upstream {} then needs a resolver; \
+    the system's own is asked at load only. The log has \"no resolver defined to resolve\".";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a host that is known while running alone, and no `resolver`",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "server { location / { proxy_pass http://$host; } }",
+    instead: "server { location / { resolver 127.0.0.53; proxy_pass http://$host; } }",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -19,13 +31,17 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         }
         findings.push(Finding {
             place: Some(configuration.place(pass.directive.span)),
-            why: "With a variable in it the address is worked out for each request. A name that is no upstream {} then needs a resolver; \
-                  the system's own is asked at load only. The log has \"no resolver defined to resolve\"."
-                .to_owned(),
-            evidence: vec![quoted(configuration, pass.directive.span, &format!("proxy_pass {target}; and no resolver in the blocks around it"))],
-            fix: "resolver 127.0.0.53 valid=30s;   # the system's: see /etc/resolv.conf".to_owned(),
+            why: WHY.to_owned(),
+            evidence: vec![quoted(
+                configuration,
+                pass.directive.span,
+                &format!("proxy_pass {target}; and no resolver in the blocks around it"),
+            )],
+            fix: Change::new(configuration)
+                .set_for(&pass, format!("resolver {} valid=30s;", facts.system.resolver()))
+                .fix(),
             side_effect: "Names are asked for again every 30 s; /etc/hosts is not read.".to_owned(),
-            undo: "The line removed, and a reload.".to_owned(),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Error, format!("{target} needs a resolver, and there is none"))
         });
     }
@@ -36,15 +52,26 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 fn is_looked_up(configuration: &Configuration, pass: &Found<'_>, target: &str) -> bool {
     let rest = target.split_once("://").map_or(target, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);
-    if !authority.contains('$') {
-        return is_foreign(configuration, authority);
+    // These begin with a slash, so the address ends before them.
+    let authority = PATHS.iter().filter_map(|path| authority.split_once(path)).map(|(before, _)| before).min();
+    let authority = authority.unwrap_or_else(|| rest.split(['/', '?']).next().unwrap_or(rest));
+    // What follows the colon is the port, whoever says it.
+    let host = match authority.rsplit_once(':') {
+        Some((host, _)) if !authority.starts_with('[') || host.ends_with(']') => host,
+        _ => authority,
+    };
+    if !host.contains('$') {
+        return is_foreign(configuration, host);
     }
-    match alone(authority.split(':').next().unwrap_or(authority)) {
+    match alone(host) {
         Some(name) => may_be_foreign(configuration, pass, name, VARIABLES_MAX),
         // Made of several parts, as a rule of the request's.
         None => true,
     }
 }
+
+/// Variables that hold a path.
+const PATHS: [&str; 6] = ["$uri", "${uri}", "$request_uri", "${request_uri}", "$document_uri", "${document_uri}"];
 
 /// Variables that stand for one another: nobody writes more, and a ring of them ends.
 const VARIABLES_MAX: usize = 8;
@@ -114,6 +141,7 @@ mod tests {
         assert_eq!(of("", "set $to app.internal; proxy_pass http://$to:8080;"), 1);
         assert_eq!(of("", "proxy_pass http://$host;"), 1);
         assert_eq!(of("", "proxy_pass http://api.example.com/$request_uri;"), 1);
+        assert_eq!(of("", "proxy_pass http://127.0.0.1$1;"), 1, "the request may go on with the name");
     }
 
     #[test]
@@ -123,6 +151,11 @@ mod tests {
         assert_eq!(of("", "set $to api; proxy_pass http://$to;"), 0);
         assert_eq!(of("map $uri $to { default api; /x 127.0.0.1:2; }", "proxy_pass http://$to;"), 0);
         assert_eq!(of("", "proxy_pass http://api.example.com;"), 0, "looked up at load");
+        for target in
+            ["127.0.0.1:3000$uri", "127.0.0.1$request_uri", "api${uri}", "[::1]:80$uri", "127.0.0.1:$arg_port/"]
+        {
+            assert_eq!(of("", &format!("proxy_pass http://{target};")), 0, "{target}: the address is known");
+        }
         let canary = "upstream new { server 127.0.0.1:2; } split_clients $uri $share { 10% new; * api; }\n\
                       map $http_x $to { default $share; new new; }";
         assert_eq!(of(canary, "proxy_pass http://$to;"), 0, "one stands for the other");

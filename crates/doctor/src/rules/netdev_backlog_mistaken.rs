@@ -1,11 +1,24 @@
 //! `netdev_max_backlog` raised against a full accept queue. It is the queue between a network card and the kernel, and another
 //! one than `listen()` has.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "netdev-backlog-mistaken";
+const NAME: &str = "netdev-backlog-mistaken";
+const WHY: &str = "It holds packets that arrive faster than a processor takes them off its card. Connections that wait for accept() stand \
+    in the listener's queue, which is the lesser of backlog= and somaxconn: overflows there go on as before.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`netdev_max_backlog` raised where `somaxconn` was meant",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "net.core.netdev_max_backlog = 262144
+net.core.somaxconn = 128",
+    instead: "net.core.netdev_max_backlog = 262144
+net.core.somaxconn = 8192",
+    check,
+};
 const SYSCTL: &str = "net.core.netdev_max_backlog";
 const SOMAXCONN: &str = "net.core.somaxconn";
 /// Ten times what the kernel ships: somebody had a burst in mind.
@@ -21,14 +34,15 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let raised = facts.written(SYSCTL).filter_map(|setting| {
         let packets = setting.value.parse::<u64>().ok().filter(|packets| *packets >= RAISED)?;
         let mut evidence = vec![format!("{}:{}: {SYSCTL} = {packets}", setting.file, setting.line)];
-        evidence.push(accept.map_or_else(|| format!("{SOMAXCONN} is not set anywhere"), |accept| format!("{SOMAXCONN} = {accept}")));
+        evidence.push(
+            accept
+                .map_or_else(|| format!("{SOMAXCONN} is not set anywhere"), |accept| format!("{SOMAXCONN} = {accept}")),
+        );
         Some(Finding {
             place: Some((setting.file.clone(), setting.line, 1)),
-            why: "It holds packets that arrive faster than a processor takes them off its card. Connections that wait for accept() stand \
-                  in the listener's queue, which is the lesser of backlog= and somaxconn: overflows there go on as before."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence,
-            fix: format!("{SOMAXCONN} = 8192\n# and in nginx.conf, then a restart:\nlisten 80 backlog=8192;"),
+            fix: format!("{SOMAXCONN} = 8192\n# and backlog=8192 in the listen line, then a restart"),
             side_effect: "Nobody is shed any more: under overload all wait longer.".to_owned(),
             undo: format!("{SOMAXCONN} = {}", accept.unwrap_or(SOMAXCONN_SHIPPED)),
             ..finding(NAME, Severity::Note, "netdev_max_backlog is not the accept queue".to_owned())

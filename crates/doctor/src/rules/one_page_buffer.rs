@@ -1,11 +1,22 @@
 //! A default receive buffer of one page: the window closes after a message or two, and the sender's queue grows.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use crate::kernel::PAGE_BYTES;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "one-page-receive-buffer";
+const NAME: &str = "one-page-receive-buffer";
+const WHY: &str = "A new socket offers a window of half its buffer. A broadcast of a few messages fills it, the sender sees a zero window, \
+    its Send-Q grows, and proxies in between hold the bytes.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`tcp_rmem` whose default is one page",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "net.ipv4.tcp_rmem = 4096 4096 16777216",
+    instead: "net.ipv4.tcp_rmem = 4096 131072 6291456",
+    check,
+};
 const SYSCTL: &str = "net.ipv4.tcp_rmem";
 /// As the kernel ships it.
 const SHIPPED: &str = "4096 131072 6291456";
@@ -18,14 +29,13 @@ fn complete(place: Option<(String, usize, usize)>, value: &str) -> Option<Findin
     let default = value.split_whitespace().nth(1)?.parse::<u64>().ok()?;
     (default <= PAGE_BYTES).then(|| Finding {
         place,
-        why: "A new socket offers a window of half its buffer. A broadcast of a few messages fills it, the sender sees a zero window, \
-              its Send-Q grows, and proxies in between hold the bytes."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence: vec![format!("{SYSCTL} = {value}: the second number is what sockets begin with")],
         arithmetic: format!("{default} bytes / 2 = a window of {} bytes, 1 segment of 1448", default / 2),
         fix: format!("{SYSCTL} = {SHIPPED}"),
-        side_effect: "A socket may hold 128 KB when its reader is slow; an idle one holds nothing of it. tcp_mem bounds the sum."
-            .to_owned(),
+        side_effect:
+            "A socket may hold 128 KB when its reader is slow; an idle one holds nothing of it. tcp_mem bounds the sum."
+                .to_owned(),
         undo: format!("{SYSCTL} = {value}"),
         ..finding(NAME, Severity::Warning, format!("sockets begin with a receive buffer of {default} bytes"))
     })

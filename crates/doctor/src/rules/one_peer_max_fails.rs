@@ -1,13 +1,24 @@
 //! Failure accounting for a group of one peer, which has nowhere else to go: the words are ignored. But beside peers that are marked
 //! down nginx does count, and shuts out the only one that is left.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, argument, is};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use conf::tree::Directive;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "one-peer-max-fails";
+const NAME: &str = "one-peer-max-fails";
+const WHY: &str = "With one server nginx counts no failures. With others that are down beside it, it does: one failure leaves no peer for ten seconds, and every request gets 502.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "failure accounting that a single peer makes void, or that shuts out the only one that is not `down`",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "upstream api { server 127.0.0.1:3000; server 127.0.0.1:3001 down; }",
+    instead: "upstream api { server 127.0.0.1:3000 max_fails=0; server 127.0.0.1:3001 down; }",
+    check,
+};
 
 /// Who writes one of these wants no failure to count, which is what a single peer has anyway.
 const UNCOUNTED: [&str; 3] = ["max_fails=0", "fail_timeout=0", "fail_timeout=0s"];
@@ -36,19 +47,33 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         if !is_one || ignored.is_empty() || UNCOUNTED.iter().any(|word| has(only, word)) {
             continue;
         }
+        let words = only.args.iter().map(|word| configuration.text(word.span).into_owned());
+        let kept: Vec<String> = words.filter(|word| !ignored.contains(word)).collect();
+        let mut fix = Change::new(configuration);
         findings.push(Finding {
             place: Some(configuration.place(only.span)),
             why: "With a single peer nginx counts no failures, so that these words change nothing: requests keep going to a peer that is \
                   down, and each waits for its own error."
                 .to_owned(),
             evidence: vec![quoted(configuration, only.span, &format!("{} beside no other server", ignored.join(" ")))],
-            fix: format!("server {address};\nserver ANOTHER-ADDRESS;   # a second peer is what makes failures avoidable"),
-            side_effect: "A second peer takes its share of the requests; mark it backup if it should not.".to_owned(),
-            undo: "The line as it was, and a reload.".to_owned(),
+            fix: fix.replace(only.span, format!("server {};", kept.join(" "))).remark("a second server line is what makes failures avoidable").fix(),
+            side_effect: "None: the words did nothing. A second peer takes its share of the requests, unless it is marked backup.".to_owned(),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Note, format!("{} of the only peer have no effect", ignored.join(" and ")))
         });
     }
     findings
+}
+
+fn fix(configuration: &Configuration, only: &Directive) -> String {
+    let mut change = Change::new(configuration);
+    let old = only.args.iter().find(|word| word.text().starts_with("max_fails="));
+    match (old, only.args.last()) {
+        (Some(old), _) => change.replace(old.span, "max_fails=0"),
+        (None, Some(last)) => change.replace(last.span.after(), " max_fails=0"),
+        (None, None) => &mut change,
+    };
+    change.remark("or without the lines that are down").fix()
 }
 
 fn has(server: &Directive, word: &str) -> bool {
@@ -70,9 +95,9 @@ fn shut_out(configuration: &Configuration, only: &Directive) -> Option<Finding> 
               upstreams while connecting to upstream\"."
             .to_owned(),
         evidence: vec![quoted(configuration, only.span, &format!("{address} is the only one that is not down"))],
-        fix: format!("server {address} max_fails=0;   # or without the lines that are down"),
+        fix: fix(configuration, only),
         side_effect: "A peer that fails gets every request still; there is no other.".to_owned(),
-        undo: "The line as it was, and a reload.".to_owned(),
+        undo: UNDO.to_owned(),
         ..finding(NAME, Severity::Warning, format!("one failure of {address} leaves no peer for ten seconds"))
     })
 }

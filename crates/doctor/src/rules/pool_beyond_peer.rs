@@ -1,11 +1,30 @@
 //! Pools that, all workers together, hold more connections than the peer accepts: it refuses, or starves its other clients.
 
-use super::{finding, quoted};
-use crate::facts::{Dialect, Facts};
+use super::{Needs, Rule, finding, quoted};
+use crate::configuration::Configuration;
+use crate::dialect::Dialect;
+use crate::edit::{Change, UNDO};
+use crate::facts::Facts;
 use crate::group::{Group, groups, setting};
+use conf::tree::Directive;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "pool-beyond-peer";
+const NAME: &str = "pool-beyond-peer";
+const WHY: &str = "Idle connections count at the peer like busy ones. When the pools hold all it accepts, a worker that needs one more is \
+    refused or waits, although its neighbours' connections do nothing.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "keepalive × workers above what the peers accept (`--peer-connections`, `max_conns`)",
+    needs: Needs { word: true, running: false },
+    why: WHY,
+    example: r#"# holdfast doctor --peer-connections 100
+upstream api { server 127.0.0.1:3000; keepalive 320; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    instead: r#"# holdfast doctor --peer-connections 100
+upstream api { server 127.0.0.1:3000; keepalive 100; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -21,18 +40,30 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let at = setting(upstream, "keepalive").unwrap_or(upstream);
         findings.push(Finding {
             place: Some(configuration.place(at.span)),
-            why: "Idle connections count at the peer like busy ones. When the pools hold all it accepts, a worker that needs one more is \
-                  refused or waits, although its neighbours' connections do nothing."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![quoted(configuration, at.span, &format!("keepalive {kept}")), whose],
             arithmetic: format!("{kept} x {workers} workers = {pool} > {limit}"),
-            fix: format!("keepalive {};   # for each of {workers} workers", limit / workers),
+            fix: fix(configuration, upstream, limit, workers),
             side_effect: "Bursts beyond the pool open connections that are closed afterwards.".to_owned(),
-            undo: format!("keepalive {kept}; and a reload."),
-            ..finding(NAME, Severity::Warning, format!("the pools of upstream group \"{}\" outgrow what its peers accept", group.name))
+            undo: UNDO.to_owned(),
+            ..finding(
+                NAME,
+                Severity::Warning,
+                format!("the pools of upstream group \"{}\" outgrow what its peers accept", group.name),
+            )
         });
     }
     findings
+}
+
+/// At least one for each worker, since nginx before 1.29.7 refuses 0; and no more workers than that allows.
+fn fix(configuration: &Configuration, upstream: &Directive, limit: u64, workers: u64) -> String {
+    let mut change = Change::new(configuration);
+    change.set(upstream, format!("keepalive {};", (limit / workers).max(1)));
+    if limit < workers {
+        change.set_main(format!("worker_processes {};", limit.max(1)));
+    }
+    change.fix()
 }
 
 /// What all peers together accept, and who says so.
@@ -47,7 +78,7 @@ fn limit(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
     if facts.dialect == Dialect::Holdfast {
         return None;
     }
-    let each = |server: &&conf::tree::Directive| {
+    let each = |server: &&Directive| {
         server
             .args
             .iter()

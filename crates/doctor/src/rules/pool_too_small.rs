@@ -1,12 +1,27 @@
 //! A pool that is smaller than what is in flight at once: what does not fit is closed after its request and opened anew.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use crate::group::{Group, groups, setting};
 use crate::kernel::TIME_WAIT_SECONDS;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "pool-too-small";
+const NAME: &str = "pool-too-small";
+const WHY: &str = "When a burst ends, the connections beyond the pool are closed, and opened again for the next one. Each waits in TIME_WAIT for 60 s, and its port with it.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "fewer idle connections than requests at once (`--concurrency`), or TIME_WAIT that shows it",
+    needs: Needs { word: true, running: true },
+    why: WHY,
+    example: r#"# holdfast doctor --concurrency 200
+upstream api { server 127.0.0.1:3000; keepalive 8; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    instead: r#"# holdfast doctor --concurrency 200
+upstream api { server 127.0.0.1:3000; keepalive 200; }
+server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
+    check,
+};
 /// Sockets in TIME_WAIT towards a peer, below which a pool is merely being used: about sixteen closes a second.
 const TIME_WAITS_MIN: u64 = 1000;
 /// So many more in TIME_WAIT than open: each connection was closed after a handful of requests.
@@ -40,9 +55,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             arithmetic: at_once.map_or_else(String::new, |at_once| {
                 format!("{at_once} at once - {kept} x {workers} = {} connections closed after each burst", at_once - pool)
             }),
-            fix: format!("keepalive {wanted};   # for each of {workers} workers"),
+            fix: Change::new(configuration).set(upstream, format!("keepalive {wanted};")).fix(),
             side_effect: "As many idle connections stay open at the peers; they must allow them.".to_owned(),
-            undo: format!("keepalive {kept}; and a reload."),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Warning, format!("the pool of upstream group \"{}\" is smaller than its load", group.name))
         });
     }

@@ -1,10 +1,22 @@
 //! A port range whose ends are both odd or both even, which the kernel warns of: `connect()` tries every other port first.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::{Facts, parse_numbers};
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "port-range-parity";
+const NAME: &str = "port-range-parity";
+const WHY: &str = "connect() takes ports of one parity first and leaves the other to bind(); with ends of the same parity the halves \
+    differ by one, and the kernel logs \"prefer different parity for start/end values\". Once half of the range is in \
+    use, each connect() searches it in vain before it takes from the other half: CPU, not yet errors.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "a port range with ends of the same parity",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "net.ipv4.ip_local_port_range = 1024 65000",
+    instead: "net.ipv4.ip_local_port_range = 1024 65001",
+    check,
+};
 const SYSCTL: &str = "net.ipv4.ip_local_port_range";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -20,10 +32,7 @@ fn complete(place: Option<(String, usize, usize)>, value: &str) -> Option<Findin
     let odd = if last < 65_535 { last + 1 } else { last - 1 };
     Some(Finding {
         place,
-        why: "connect() takes ports of one parity first and leaves the other to bind(); with ends of the same parity the halves \
-              differ by one, and the kernel logs \"prefer different parity for start/end values\". Once half of the range is in \
-              use, each connect() searches it in vain before it takes from the other half: CPU, not yet errors."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence: vec![format!("{SYSCTL} = {value}")],
         arithmetic: format!("{first} and {last} are both {}", if first % 2 == 0 { "even" } else { "odd" }),
         fix: format!("{SYSCTL} = {first} {odd}"),

@@ -1,10 +1,21 @@
 //! Most ports towards one destination are in use or in TIME_WAIT now.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "ports-running-out";
+const NAME: &str = "ports-running-out";
+const WHY: &str = "connect() searches the range for a port that no other connection between these addresses has; when there is none it \
+    fails with \"Cannot assign requested address\", which clients see as 502.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "four fifths of the ports towards a destination taken",
+    needs: Needs { word: false, running: true },
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some((live, ports)) = facts.live.as_ref().and_then(|live| Some((live, live.ports.filter(|ports| *ports > 0)?)))
@@ -24,12 +35,10 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         }
         let severity = if gone >= ports.saturating_mul(19) / 20 { Severity::Error } else { Severity::Warning };
         findings.push(Finding {
-            why: "connect() searches the range for a port that no other connection between these addresses has; when there is none it \
-                  fails with \"Cannot assign requested address\", which clients see as 502."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![destination.sentence(), format!("{ports} ports to choose from, tcp_tw_reuse {}", reuse.map_or_else(|| "unknown".to_owned(), |reuse| reuse.to_string()))],
             arithmetic: format!("{gone} of {ports} = {} %", gone * 100 / ports),
-            fix: "upstream … { keepalive 64; }   # if most are in TIME_WAIT\nsysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"\n\
+            fix: "# keepalive in the upstream, if most are in TIME_WAIT\nsysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"\n\
                   # more peers, ports or source addresses if most are open: `holdfast plan`"
                 .to_owned(),
             side_effect: "Kept connections are open at the upstream as well; ports listened on in the range must be reserved.".to_owned(),

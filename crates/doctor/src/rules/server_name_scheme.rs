@@ -1,11 +1,23 @@
 //! A server name that is an address of a browser: no Host field ever equals it, so the server is reached only by being the
 //! default.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "server-name-scheme";
+const NAME: &str = "server-name-scheme";
+const WHY: &str = "Requests name the host alone, so none matches; they go to the default server of the listener, which is this one \
+    only by luck.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`server_name http://…`",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "server { server_name http://shop.example; }",
+    instead: "server { server_name shop.example; }",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -17,13 +29,13 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             let host = rest.split(['/', ':']).next().unwrap_or(rest);
             findings.push(Finding {
                 place: Some(configuration.place(word.span)),
-                why: "Requests name the host alone, so none matches; they go to the default server of the listener, which is this one \
-                      only by luck."
-                    .to_owned(),
+                why: WHY.to_owned(),
                 evidence: vec![quoted(configuration, word.span, &format!("server_name {name};"))],
-                fix: format!("server_name {host};"),
-                side_effect: "Requests for this host come here from now on, also where another server had them by default.".to_owned(),
-                undo: format!("server_name {name}; and a reload."),
+                fix: Change::new(configuration).replace(word.span, host).fix(),
+                side_effect:
+                    "Requests for this host come here from now on, also where another server had them by default."
+                        .to_owned(),
+                undo: UNDO.to_owned(),
                 ..finding(NAME, Severity::Warning, format!("no request matches the server name \"{name}\""))
             });
         }
@@ -40,7 +52,8 @@ mod tests {
     fn it_fires_on_a_scheme_and_not_on_names_or_patterns() {
         let of = |names: &str| check(&facts(&format!("events {{}}\nhttp {{ server {{ server_name {names}; }} }}\n")));
         let findings = of("a.example http://10.0.0.1:8080/x");
-        assert_eq!((fired(&findings), findings[0].fix.as_str()), (1, "server_name 10.0.0.1;"));
+        assert_eq!(fired(&findings), 1);
+        assert!(findings[0].fix.contains("server_name a.example 10.0.0.1;"), "{findings:?}");
         assert_eq!(fired(&of("a.example *.b.example _ \"\"")), 0);
         assert_eq!(fired(&of("~^http://x$")), 0);
     }

@@ -1,11 +1,22 @@
 //! Socket buffers that every connection begins with, set so large that all connections together outgrow the memory.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::{Facts, parse_numbers};
 use report::figure::shown;
 use report::{Finding, Severity, Unit};
 
-pub(super) const NAME: &str = "socket-buffers-beyond-memory";
+const NAME: &str = "socket-buffers-beyond-memory";
+const WHY: &str = "The second number is what every socket may fill before anybody looks at its speed. When readers are slow, all of \
+    them fill it, and memory is gone before any window closes.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "default buffers × sockets above the memory",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 const SYSCTLS: [(&str, &str); 2] =
     [("net.ipv4.tcp_rmem", "4096 131072 6291456"), ("net.ipv4.tcp_wmem", "4096 16384 4194304")];
 /// Twice what the kernel ships; below that nobody chose it for its size.
@@ -24,15 +35,22 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             let size = |value: u64| shown(value as f64, &Unit::Bytes);
             findings.push(Finding {
                 place,
-                why: "The second number is what every socket may fill before anybody looks at its speed. When readers are slow, all of \
-                      them fill it, and memory is gone before any window closes."
-                    .to_owned(),
-                evidence: vec![format!("{name} = {value}"), format!("{sockets} sockets at most, {} of memory", size(memory))],
+                why: WHY.to_owned(),
+                evidence: vec![
+                    format!("{name} = {value}"),
+                    format!("{sockets} sockets at most, {} of memory", size(memory)),
+                ],
                 arithmetic: format!("{} x {sockets} = {} > {}", size(each), size(sum), size(memory)),
                 fix: format!("{name} = {shipped}"),
-                side_effect: "A fast, distant connection needs some round trips until its buffer has grown to the third number.".to_owned(),
+                side_effect:
+                    "A fast, distant connection needs some round trips until its buffer has grown to the third number."
+                        .to_owned(),
                 undo: format!("{name} = {value}"),
-                ..finding(NAME, Severity::Warning, format!("sockets begin with buffers of {}, together {}", size(each), size(sum)))
+                ..finding(
+                    NAME,
+                    Severity::Warning,
+                    format!("sockets begin with buffers of {}, together {}", size(each), size(sum)),
+                )
             });
         }
     }

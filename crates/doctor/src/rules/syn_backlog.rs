@@ -1,11 +1,22 @@
 //! Half-open connections have less room than the backlog, because SYN cookies are off: a burst is lost before the accept queue
 //! sees it.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "syn-backlog";
+const NAME: &str = "syn-backlog";
+const WHY: &str = "Without cookies the kernel drops SYNs beyond three quarters of tcp_max_syn_backlog; clients send them again after 1, 3 and 7 \
+    seconds.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "without SYN cookies: less room for half-open connections than the backlog",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 const SYSCTL: &str = "net.ipv4.tcp_max_syn_backlog";
 const COOKIES: &str = "net.ipv4.tcp_syncookies";
 /// nginx's own backlog on Linux.
@@ -25,15 +36,23 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(backlog) = backlog.filter(|backlog| *backlog > room) else { return Vec::new() };
     vec![Finding {
         place,
-        why: "Without cookies the kernel drops SYNs beyond three quarters of tcp_max_syn_backlog; clients send them again after 1, 3 and 7 \
-              seconds."
-            .to_owned(),
-        evidence: vec![format!("{SYSCTL} = {half_open}"), format!("{COOKIES} = 0"), format!("the largest backlog is {backlog}")],
+        why: WHY.to_owned(),
+        evidence: vec![
+            format!("{SYSCTL} = {half_open}"),
+            format!("{COOKIES} = 0"),
+            format!("the largest backlog is {backlog}"),
+        ],
         arithmetic: format!("{half_open} x 3/4 = {room} < {backlog}"),
         fix: format!("{COOKIES} = 1\n{SYSCTL} = {}", backlog.saturating_mul(2)),
-        side_effect: "Under a flood of SYNs connections made from cookies lack window scaling unless timestamps are on.".to_owned(),
+        side_effect:
+            "Under a flood of SYNs connections made from cookies lack window scaling unless timestamps are on."
+                .to_owned(),
         undo: format!("{COOKIES} = 0\n{SYSCTL} = {half_open}"),
-        ..finding(NAME, Severity::Warning, format!("{room} half-open connections have room, and the backlog is {backlog}"))
+        ..finding(
+            NAME,
+            Severity::Warning,
+            format!("{room} half-open connections have room, and the backlog is {backlog}"),
+        )
     }]
 }
 

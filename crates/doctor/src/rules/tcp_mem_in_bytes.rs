@@ -1,12 +1,23 @@
 //! `tcp_mem` filled in as if it were bytes: it counts pages, so that TCP may take more than the machine has.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::{Facts, parse_numbers};
 use crate::kernel::PAGE_BYTES;
 use report::figure::shown;
 use report::{Finding, Severity, Unit};
 
-pub(super) const NAME: &str = "tcp-mem-in-bytes";
+const NAME: &str = "tcp-mem-in-bytes";
+const WHY: &str = "The numbers are pages of 4 KB. At the third one TCP stops taking memory; when that is beyond the machine, slow readers fill \
+    the memory first, and the kernel ends the largest process.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`tcp_mem` beyond the memory: it counts pages",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "net.ipv4.tcp_mem = 4294967296 4294967296 8589934592",
+    instead: "net.ipv4.tcp_mem = 98304 131072 196608",
+    check,
+};
 const SYSCTL: &str = "net.ipv4.tcp_mem";
 /// The most that machines have, in bytes, for whoever looks at a file without the machine: no 64 TiB machine is a proxy.
 const MEMORY_UNHEARD_OF: u64 = 1 << 46;
@@ -27,13 +38,12 @@ fn complete(place: Option<(String, usize, usize)>, value: &str, pages: u64, byte
     let most = memory / PAGE_BYTES / 8;
     Finding {
         place,
-        why: "The numbers are pages of 4 KB. At the third one TCP stops taking memory; when that is beyond the machine, slow readers fill \
-              the memory first, and the kernel ends the largest process."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence: vec![format!("{SYSCTL} = {value}"), format!("memory: {}", size(memory))],
         arithmetic: format!("{pages} pages x {PAGE_BYTES} = {} > {}", size(bytes), size(memory)),
         fix: format!("{SYSCTL} = {} {} {most}", most / 2, most * 2 / 3),
-        side_effect: "When slow readers reach it, their connections get smaller windows, and new data may be refused.".to_owned(),
+        side_effect: "When slow readers reach it, their connections get smaller windows, and new data may be refused."
+            .to_owned(),
         undo: format!("{SYSCTL} = {value}"),
         ..finding(NAME, Severity::Warning, format!("TCP may take {} of {} of memory", size(bytes), size(memory)))
     }

@@ -1,11 +1,40 @@
 //! A WebSocket location whose upstream never sees the wish to upgrade: half of the recipe is missing.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "tunnel-broken";
+const NAME: &str = "tunnel-broken";
+const WHY: &str = "The upstream takes the handshake for an ordinary GET and answers 200, 400 or 426: no WebSocket connection \
+    ever opens here.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "Upgrade passed on, but not so that the upstream sees it",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "server {
+    proxy_set_header X-Real-IP $remote_addr;
+    location /ws {
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_read_timeout 900s;
+        proxy_pass http://127.0.0.1:3000;
+    }
+}",
+    instead: r#"server {
+    proxy_set_header X-Real-IP $remote_addr;
+    location /ws {
+        proxy_http_version 1.1;
+        proxy_set_header X-Real-IP $remote_addr;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection "upgrade";
+        proxy_read_timeout 900s;
+        proxy_pass http://127.0.0.1:3000;
+    }
+}"#,
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -25,17 +54,20 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         if evidence.len() == 1 {
             continue;
         }
+        let mut change = Change::new(configuration);
+        let variable = change.connection_variable();
+        let version = pass.inherited("proxy_http_version").and_then(|directive| argument(directive, 0));
+        if version.unwrap_or_else(|| facts.dialect.upstream_version().to_owned()) == "1.0" {
+            change.set_for(&pass, "proxy_http_version 1.1;");
+        }
+        change.send(&pass, &[("Upgrade", "$http_upgrade"), ("Connection", &variable)]);
         findings.push(Finding {
             place: Some(configuration.place(pass.directive.span)),
-            why: "The upstream takes the handshake for an ordinary GET and answers 200, 400 or 426: no WebSocket connection \
-                  ever opens here."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence,
-            fix: "# in http:\nmap $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n\n# in the location:\n\
-                  proxy_http_version 1.1;\nproxy_set_header Upgrade $http_upgrade;\nproxy_set_header Connection $connection_upgrade;"
-                .to_owned(),
+            fix: change.fix(),
             side_effect: "None for requests that do not ask for an upgrade.".to_owned(),
-            undo: "The old lines, and a reload.".to_owned(),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Error, "Upgrade is passed on, but not so that the upstream sees it".to_owned())
         });
     }

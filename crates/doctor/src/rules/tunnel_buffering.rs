@@ -1,12 +1,42 @@
 //! `proxy_buffering` and `proxy_buffers` expected to act on tunnels. After a 101 neither does: a tunnel has one buffer for each
 //! direction, of `proxy_buffer_size`.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::is;
+use crate::edit::{Change, UNDO};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "tunnel-buffering";
+const NAME: &str = "tunnel-buffering";
+const WHY: &str = "Once a connection is upgraded, bytes are passed on as they come, through one buffer of proxy_buffer_size for each \
+    direction. These words govern answers that are no tunnel, so that memory is not what they were set for.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`proxy_buffering` or `proxy_buffers` expected to act on tunnels",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: r#"server {
+    location /ws {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection "upgrade";
+        proxy_read_timeout 900s;
+        proxy_buffering off;
+        proxy_pass http://127.0.0.1:3000;
+    }
+}"#,
+    instead: r#"server {
+    location /ws {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection "upgrade";
+        proxy_read_timeout 900s;
+        proxy_buffer_size 4k;
+        proxy_pass http://127.0.0.1:3000;
+    }
+}"#,
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
@@ -24,16 +54,14 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let name = said.name.text().into_owned();
         findings.push(Finding {
             place: Some(configuration.place(said.span)),
-            why: "Once a connection is upgraded, bytes are passed on as they come, through one buffer of proxy_buffer_size for each \
-                  direction. These words govern answers that are no tunnel, so that memory is not what they were set for."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![
                 quoted(configuration, said.span, &format!("{name} where Upgrade is passed on")),
                 "proxy_buffer_size is not set: 4k or 8k, a page of the machine".to_owned(),
             ],
-            fix: "proxy_buffer_size 4k;".to_owned(),
+            fix: Change::new(configuration).set_for(&pass, "proxy_buffer_size 4k;").fix(),
             side_effect: "The head of every response must fit it: 4 KB hold some cookies.".to_owned(),
-            undo: "The line removed, and a reload.".to_owned(),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Note, format!("{name} does not act on tunnels"))
         });
     }

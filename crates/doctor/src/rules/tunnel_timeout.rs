@@ -1,11 +1,40 @@
 //! Tunnels that are cut because nothing was said for a while: the timeout is not longer than the time between heartbeats.
 
-use super::{finding, quoted};
-use crate::configuration::{Found, is, seconds};
-use crate::facts::{Dialect, Facts};
+use super::{Needs, Rule, finding, quoted};
+use crate::configuration::{Configuration, Found, is, seconds};
+use crate::dialect::Dialect;
+use crate::edit::{Change, UNDO};
+use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "tunnel-timeout";
+const NAME: &str = "tunnel-timeout";
+const WHY: &str = "A tunnel that is silent for that long is closed from here, without an error anybody sees; all that fell silent \
+    together are cut together, and come back together.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "tunnels cut by a default timeout, or by one not above the `--heartbeat`",
+    needs: Needs { word: true, running: false },
+    why: WHY,
+    example: r#"server {
+    location /ws {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection "upgrade";
+        proxy_pass http://127.0.0.1:3000;
+    }
+}"#,
+    instead: r#"server {
+    location /ws {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection "upgrade";
+        proxy_read_timeout 900s;
+        proxy_send_timeout 900s;
+        proxy_pass http://127.0.0.1:3000;
+    }
+}"#,
+    check,
+};
 /// `proxy_read_timeout` where nothing is said.
 const TIMEOUT_DEFAULT_SECONDS: u64 = 60;
 
@@ -37,18 +66,25 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let wanted = facts.expected.heartbeat_seconds.map_or(900, |heartbeat| heartbeat.saturating_mul(3));
         findings.push(Finding {
             place: Some(configuration.place(at.span)),
-            why: "A tunnel that is silent for that long is closed from here, without an error anybody sees; all that fell silent \
-                  together are cut together, and come back together."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence: vec![quoted(configuration, at.span, &format!("tunnels end after {timeout} s without a byte"))],
             arithmetic,
-            fix: format!("proxy_read_timeout {wanted}s;\nproxy_send_timeout {wanted}s;"),
+            fix: fix(configuration, pass, own.is_some(), wanted),
             side_effect: "A peer that vanished without a word is noticed that much later.".to_owned(),
-            undo: format!("proxy_read_timeout {timeout}s; and a reload."),
+            undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Warning, format!("tunnels are cut after {timeout} s of silence"))
         });
     }
     findings
+}
+
+fn fix(configuration: &Configuration, pass: &Found<'_>, is_ours: bool, wanted: u64) -> String {
+    let mut change = Change::new(configuration);
+    if is_ours {
+        return change.set_for(pass, format!("tunnel_timeout {wanted}s;")).fix();
+    }
+    change.set_for(pass, format!("proxy_read_timeout {wanted}s;"));
+    change.set_for(pass, format!("proxy_send_timeout {wanted}s;")).fix()
 }
 
 /// Whether the tunnels of this server are meant to be in another location: the fields were set for all of them further out, and there

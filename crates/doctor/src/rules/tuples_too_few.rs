@@ -1,14 +1,35 @@
 //! Fewer combinations of source address, port and peer than the load needs: `connect()` fails with "Cannot assign requested
 //! address" although everything is idle.
 
-use super::{finding, quoted};
+use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
 use crate::facts::Facts;
 use crate::group::{Group, groups};
 use crate::kernel::{TIME_WAIT_REUSED_SECONDS, TIME_WAIT_SECONDS};
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "tuples-too-few";
+const RANGE: &str = "net.ipv4.ip_local_port_range";
+const NAME: &str = "tuples-too-few";
+const WHY: &str = "A connection needs a local port that no other one to the same peer has, open or in TIME_WAIT. When there is none, \
+    requests fail with 502 at once, and searching for one costs CPU before that.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "ports × sources × peers against `--connections`, `--concurrency` or `--rate`",
+    needs: Needs { word: true, running: false },
+    why: WHY,
+    example: r#"# holdfast doctor --connections 50000
+server {
+    location /ws {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection "upgrade";
+        proxy_read_timeout 900s;
+        proxy_pass http://127.0.0.1:3000;
+    }
+}"#,
+    instead: "",
+    check,
+};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let (Some(configuration), Some(ports)) = (&facts.configuration, facts.system.ports()) else { return Vec::new() };
@@ -23,16 +44,14 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         evidence.push(format!("{ports} ports to choose from (ip_local_port_range less ip_local_reserved_ports)"));
         findings.push(Finding {
             place: Some(configuration.place(at.span)),
-            why: "A connection needs a local port that no other one to the same peer has, open or in TIME_WAIT. When there is none, \
-                  requests fail with 502 at once, and searching for one costs CPU before that."
-                .to_owned(),
+            why: WHY.to_owned(),
             evidence,
             arithmetic: format!("{sum} > {ports} ports x {sources} sources x {peers} peers = {tuples}"),
             fix: "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"\n# with the ports listened on in net.ipv4.ip_local_reserved_ports; \
-                  then more peers or listening ports:\nserver ADDRESS:PORT2;"
+                  then more peers, or more listening ports of a peer: a server line for each"
                 .to_owned(),
             side_effect: "A port that something means to listen on may be taken by a connection, unless it is reserved.".to_owned(),
-            undo: "sysctl -w net.ipv4.ip_local_port_range=\"32768 60999\"".to_owned(),
+            undo: format!("sysctl -w {RANGE}=\"{}\"", facts.system.sysctls.get(RANGE).map_or("32768 60999", String::as_str)),
             ..finding(NAME, Severity::Error, format!("{tuples} tuples towards \"{}\", and {wanted} are needed", group.name))
         });
     }

@@ -1,11 +1,23 @@
 //! Fewer TIME_WAIT sockets allowed than there are: the kernel destroys the rest at once, and old segments meet new connections.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 use sockdiag::State;
 
-pub(super) const NAME: &str = "tw-buckets";
+const NAME: &str = "tw-buckets";
+const WHY: &str = "The number of TIME_WAIT sockets falls, and nothing else is better: a late segment of the old connection is answered with a \
+    reset or taken for one of a new connection, the kernel logs \"time wait bucket table overflow\", and the peers hold \
+    sockets whose close nobody remembers. A TIME_WAIT socket costs 256 bytes.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`tcp_max_tw_buckets` so low that it hides TIME_WAIT, or nearly reached",
+    needs: Needs { word: false, running: true },
+    why: WHY,
+    example: "net.ipv4.tcp_max_tw_buckets = 5000",
+    instead: "net.ipv4.tcp_max_tw_buckets = 262144",
+    check,
+};
 const SYSCTL: &str = "net.ipv4.tcp_max_tw_buckets";
 /// What one destination can have at the shipped port range; fewer was chosen to hide them.
 const BUCKETS_FEW: u64 = 28_232;
@@ -42,12 +54,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 fn complete(buckets: u64, evidence: Vec<String>) -> Finding {
     Finding {
-        why: "The number of TIME_WAIT sockets falls, and nothing else is better: a late segment of the old connection is answered with a \
-              reset or taken for one of a new connection, the kernel logs \"time wait bucket table overflow\", and the peers hold \
-              sockets whose close nobody remembers. A TIME_WAIT socket costs 256 bytes."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence,
-        fix: format!("{SYSCTL} = {BUCKETS_SHIPPED}\n# and fewer closes: upstream … {{ keepalive 64; }}"),
+        fix: format!("{SYSCTL} = {BUCKETS_SHIPPED}\n# and fewer closes, with keepalive in the upstream"),
         side_effect: format!("Up to {} MB of kernel memory when all are taken.", BUCKETS_SHIPPED * 256 / 1_000_000),
         undo: format!("{SYSCTL} = {buckets}"),
         ..finding(NAME, Severity::Warning, format!("only {buckets} sockets may stand in TIME_WAIT"))

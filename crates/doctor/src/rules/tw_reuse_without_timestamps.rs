@@ -1,10 +1,23 @@
 //! `tcp_tw_reuse` without timestamps, which it needs: the kernel cannot tell old segments from new ones, and reuses nothing.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use report::{Finding, Severity};
 
-pub(super) const NAME: &str = "tw-reuse-without-timestamps";
+const NAME: &str = "tw-reuse-without-timestamps";
+const WHY: &str = "connect() takes a port out of TIME_WAIT only where timestamps show that its new segments are newer; without them every \
+    port stays taken for 60 s, whatever tcp_tw_reuse says.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "`tcp_tw_reuse` without what it needs",
+    needs: Needs::NOTHING,
+    why: WHY,
+    example: "net.ipv4.tcp_tw_reuse = 1
+net.ipv4.tcp_timestamps = 0",
+    instead: "net.ipv4.tcp_tw_reuse = 1
+net.ipv4.tcp_timestamps = 1",
+    check,
+};
 const REUSE: &str = "net.ipv4.tcp_tw_reuse";
 const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";
 
@@ -17,9 +30,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     }
     vec![Finding {
         place,
-        why: "connect() takes a port out of TIME_WAIT only where timestamps show that its new segments are newer; without them every \
-              port stays taken for 60 s, whatever tcp_tw_reuse says."
-            .to_owned(),
+        why: WHY.to_owned(),
         evidence: vec![format!("{REUSE} = 1"), format!("{TIMESTAMPS} = 0")],
         fix: format!("{TIMESTAMPS} = 1"),
         side_effect: "12 bytes in each segment; uptime cannot be read from them since Linux 4.10.".to_owned(),

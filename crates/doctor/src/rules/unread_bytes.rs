@@ -1,12 +1,22 @@
 //! Bytes that the running server has not read, or its peers have not taken: where they pile up is where it is slow.
 
-use super::finding;
+use super::{Needs, Rule, finding};
 use crate::facts::Facts;
 use crate::live::Pile;
 use report::figure::shown;
 use report::{Finding, Severity, Unit};
 
-pub(super) const NAME: &str = "bytes-pile-up";
+const NAME: &str = "bytes-pile-up";
+const WHY: &str = "The kernel has bytes that the server does not take, or holds bytes that the peers do not take. Where they pile up is where it is slow.";
+pub(super) const RULE: Rule = Rule {
+    name: NAME,
+    finds: "bytes that the server does not read, or its peers do not take",
+    needs: Needs { word: false, running: true },
+    why: WHY,
+    example: "",
+    instead: "",
+    check,
+};
 /// Fewer sockets than this with something unread are what a busy moment has.
 const UNREAD_SOCKETS_MIN: u64 = 16;
 /// Bytes on their way are ordinary; a gigabyte of them, or this share of memory, is a broadcast to slow readers.
@@ -19,7 +29,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let what = format!("{} have not been read from {} sockets", size(live.unread.bytes), live.unread.sockets);
         let why = "The kernel has these bytes and the server does not take them: it is at its CPU, or waits until somebody else takes what \
                    it read before. The senders' windows close.";
-        let fix = "# CPU at 100 %? more workers:\nworker_processes auto;\n# otherwise the other side of these connections is slow: holdfast watch, page 4";
+        let fix = "# CPU at 100 %? more workers: worker_processes auto\n# otherwise the other side of these connections is slow: holdfast watch, page 4";
         findings.push(complete(&live.unread, "Recv-Q", what, why, fix));
     }
     let memory = facts.system.memory_bytes.unwrap_or(u64::MAX);
@@ -28,7 +38,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             format!("{} wait to be taken by the peers of {} sockets", size(live.unsent.bytes), live.unsent.sockets);
         let why = "Peers read more slowly than they are sent to. The kernel holds what they have not taken, in memory, up to the third \
                    number of tcp_wmem for each socket.";
-        let fix = "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 1048576\"\nproxy_buffer_size 4k;   # tunnels\n# pace the senders to their slowest readers";
+        let fix = "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 1048576\"\n# proxy_buffer_size 4k where tunnels are\n# pace the senders to their slowest readers";
         findings.push(complete(&live.unsent, "Send-Q", what, why, fix));
     }
     findings

@@ -1,0 +1,92 @@
+//! `holdfast doctor diff`: what two configurations do differently, or one configuration under two programs. The comparison is
+//! `doctor::compare`.
+
+use super::{configuration, named, target};
+use crate::exit;
+use crate::output::Output;
+use ::doctor::Dialect;
+use ::doctor::compare::{Side, compare, refused};
+use report::{Document, Section, Severity, Table};
+use std::path::PathBuf;
+
+/// Show what two configurations do differently, or one under two programs.
+///
+/// Compared is what counts in each block, be it written there, inherited, or the default of that program. `holdfast doctor
+/// diff --target nginx-1.26 --against nginx-1.30 nginx.conf` tells what an upgrade changes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Exit codes: 0 nothing differs; 3 something does; 1 it could not look; 2 the command line."
+)]
+pub(crate) struct Args {
+    /// The configuration.
+    #[arg(value_name = "A")]
+    first: PathBuf,
+    /// The other one; without it, the same.
+    #[arg(value_name = "B", required_unless_present = "against")]
+    second: Option<PathBuf>,
+    /// Whose configuration the first is, as in nginx-1.26 or holdfast. Without it, as for `doctor`.
+    #[arg(long, value_name = "PROGRAM")]
+    target: Option<Dialect>,
+    /// Whose configuration the second is; without it, that of the first.
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<Dialect>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args) -> u8 {
+    match answer(args) {
+        Ok(0) => exit::OK,
+        Ok(_) => exit::WARNINGS,
+        Err(message) => {
+            crate::report::say(message.trim_end());
+            exit::FAILED
+        }
+    }
+}
+
+/// How many differences there are.
+fn answer(args: &Args) -> Result<usize, String> {
+    let second = args.second.as_ref().unwrap_or(&args.first);
+    let (left, right) = (configuration(&args.first)?, configuration(second)?);
+    let target = target::find(args.target, Some(&left), None);
+    let a = Side { configuration: &left, dialect: target.dialect };
+    let b = Side { configuration: &right, dialect: args.against.unwrap_or(target.dialect) };
+    let differences = compare(a, b);
+    let names =
+        [(&args.first, a), (second, b)].map(|(path, side)| format!("{} ({})", path.display(), side.dialect.name()));
+    let [first, other] = &names;
+    let title = match differences.len() {
+        0 => format!("Nothing differs between {first} and {other}"),
+        1 => format!("1 difference between {first} and {other}"),
+        count => format!("{count} differences between {first} and {other}"),
+    };
+    let made_by = format!("holdfast doctor {}", env!("CARGO_PKG_VERSION"));
+    let mut document = Document::new(&title, &made_by);
+    if !differences.is_empty() {
+        let mut table = Table::new("What counts", &["where", "setting", first, other]);
+        for it in &differences {
+            let cells = [&it.place, &it.setting, &it.before, &it.after];
+            table = table.row(cells.into_iter().map(|text| text.as_str().into()).collect());
+        }
+        document = document.section(Section::new("Differences").table(table));
+    }
+    let mut lacking = 0;
+    let (in_first, in_second) = (refused(a), refused(b));
+    for (name, these, those) in [(first, &in_first, &in_second), (other, &in_second, &in_first)] {
+        let only: Vec<_> = these.iter().filter(|it| !those.contains(it)).collect();
+        lacking += only.len();
+        if only.is_empty() {
+            continue;
+        }
+        let mut section = Section::new(&format!("Only {name} lacks"));
+        for (directive, what) in only {
+            let severity = if what.starts_with("refused") { Severity::Error } else { Severity::Note };
+            section = section.note(severity, format!("{directive}: {what}"));
+        }
+        document = document.section(section);
+    }
+    args.output.emit(&document).map_err(|error| named(&error))?;
+    Ok(differences.len() + lacking)
+}
