@@ -163,7 +163,10 @@ impl Live {
 #[derive(Debug)]
 struct Tally<'a> {
     live: Live,
-    destinations: HashMap<(IpAddr, SocketAddr), (Destination, bool)>,
+    destinations: HashMap<(IpAddr, SocketAddr), Destination>,
+    /// TIME_WAIT towards others: whose they were shows once a socket is held towards the same destination. Apart, so that
+    /// those of other programs never take the place of what the server holds; at most [`DESTINATIONS_MAX`], too.
+    strays: HashMap<(IpAddr, SocketAddr), u64>,
     look: Look<'a>,
 }
 
@@ -181,7 +184,7 @@ struct Look<'a> {
 
 impl<'a> Tally<'a> {
     fn new(look: Look<'a>) -> Self {
-        Self { live: Live::default(), destinations: HashMap::new(), look }
+        Self { live: Live::default(), destinations: HashMap::new(), strays: HashMap::new(), look }
     }
 
     /// `is_ours`: whether a process of the server holds it.
@@ -216,27 +219,27 @@ impl<'a> Tally<'a> {
             return;
         }
         let key = (socket.local.ip(), socket.remote);
-        let is_full = self.destinations.len() >= DESTINATIONS_MAX;
-        if is_full && !self.destinations.contains_key(&key) && !self.look.peers.contains(&socket.remote) {
-            self.live.unshown += u64::from(is_ours);
+        let is_named = self.look.peers.contains(&socket.remote);
+        if !is_ours && !is_named {
+            if self.strays.len() < DESTINATIONS_MAX || self.strays.contains_key(&key) {
+                *self.strays.entry(key).or_default() += 1;
+            }
             return;
         }
-        let nothing = || {
-            (
-                Destination {
-                    local: key.0,
-                    remote: key.1,
-                    established: 0,
-                    time_wait: 0,
-                    close_wait: 0,
-                    connecting: 0,
-                    others: 0,
-                },
-                false,
-            )
+        if !is_named && self.destinations.len() >= DESTINATIONS_MAX && !self.destinations.contains_key(&key) {
+            self.live.unshown += 1;
+            return;
+        }
+        let nothing = || Destination {
+            local: key.0,
+            remote: key.1,
+            established: 0,
+            time_wait: 0,
+            close_wait: 0,
+            connecting: 0,
+            others: 0,
         };
-        let (destination, held) = self.destinations.entry(key).or_insert_with(nothing);
-        *held |= is_ours;
+        let destination = self.destinations.entry(key).or_insert_with(nothing);
         *match socket.state {
             State::Established => &mut destination.established,
             State::TimeWait => &mut destination.time_wait,
@@ -247,10 +250,11 @@ impl<'a> Tally<'a> {
     }
 
     fn finish(self) -> Live {
-        let Self { mut live, destinations, look } = self;
-        let kept =
-            destinations.into_values().filter(|(destination, held)| *held || look.peers.contains(&destination.remote));
-        live.destinations = kept.map(|(destination, _)| destination).collect();
+        let Self { mut live, mut destinations, strays, look } = self;
+        for (key, destination) in &mut destinations {
+            destination.time_wait += strays.get(key).copied().unwrap_or(0);
+        }
+        live.destinations = destinations.into_values().collect();
         live.destinations
             .sort_by_key(|destination| (std::cmp::Reverse(destination.used()), destination.remote, destination.local));
         live.listeners.sort_by_key(|listener| listener.address);
@@ -314,7 +318,9 @@ mod tests {
         }
         let live = tally.finish();
         assert_eq!(live.towards(peers[0]).map(|seen| seen.time_wait), Some(1));
-        assert_eq!((live.destinations.len(), live.unshown), (1, 4), "a connection and three listeners");
+        let towards = |address: &str| live.towards(address.parse().expect("an address"));
+        assert!(towards("10.254.0.1:80").is_some(), "what others have left takes no place of what is held");
+        assert_eq!((live.destinations.len(), live.unshown), (2, 3), "three listeners");
         assert_eq!(live.listeners.first().map(|listener| listener.granted), Some(None), "/proc does not tell");
     }
 }
