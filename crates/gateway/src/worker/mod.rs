@@ -88,6 +88,8 @@ pub(crate) struct Worker {
     pauses: warm::Pauses,
     /// Connections that are closed when their log lines are written.
     held_back: RefCell<Vec<TaskId>>,
+    /// When the last of them began to wait.
+    held_back_at: Cell<Millis>,
     /// When connections without a request last gave way because memory was short.
     relieved_at: Cell<Millis>,
     draining: Cell<bool>,
@@ -121,6 +123,7 @@ pub fn run(
         churn: RefCell::default(),
         pauses: warm::Pauses::default(),
         held_back: RefCell::default(),
+        held_back_at: Cell::default(),
         relieved_at: Cell::default(),
         draining: Cell::new(false),
         stopped: Cell::new(false),
