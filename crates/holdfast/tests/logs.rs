@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
 use support::{DEADLINE, Instance, until};
 
 /// A file that does not exist, so that asking for it is worth a line.
@@ -221,7 +222,10 @@ fn logs_of_earlier_configurations_are_closed() {
 
 /// A worker waits for the line of a connection that it closes at most every 10 ms: twice that lies between two requests here.
 fn fetch_like_a_script(instance: &Instance, target: &str) {
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(20) {
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
     instance.fetch(target).expect("an answer");
 }
 
