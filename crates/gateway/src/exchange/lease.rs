@@ -15,6 +15,11 @@ use upstream::shared::{Checkout, Grant, Open, Seeker};
 /// come free is no peer to wait for.
 const LINE_ROUNDS_MAX: usize = 3;
 
+/// How often a request lets the worker's other tasks run before it opens a connection, where one may come free: the first
+/// time those of this turn that come behind it, the second time those of the next. More looks save no more connections
+/// (ADR 35), and where nothing else runs each is a call of `epoll_wait`.
+const LOOKS_MAX: usize = 2;
+
 /// Where an attempt goes.
 #[derive(Clone, Copy)]
 pub(super) struct Aim<'a> {
@@ -52,12 +57,14 @@ impl Exchange {
                 return Ok(up);
             }
             seeker = self.seek(to);
-            if seeker.is_some() && pool.may_come_free(to.peer.key) {
-                // Responses that end in this turn free their connections before this goes on.
+            for look in 0..=LOOKS_MAX {
+                if let Some(up) = self.take_free(to, &mut seeker) {
+                    return Ok(up);
+                }
+                if look == LOOKS_MAX || seeker.is_none() || !pool.may_come_free(to.peer.key) {
+                    break;
+                }
                 self.yield_now().await;
-            }
-            if let Some(up) = self.take_free(to, &mut seeker) {
-                return Ok(up);
             }
         }
         for _ in 0..LINE_ROUNDS_MAX {
