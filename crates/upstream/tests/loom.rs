@@ -324,6 +324,31 @@ fn a_seeker_that_leaves_takes_no_connection_along() {
     });
 }
 
+/// The same where the first seeker was woken for a connection that is idle, and leaves it there.
+#[test]
+fn a_woken_seeker_that_leaves_wakes_the_next() {
+    explore(LIMITS, |scene| {
+        let lease = scene.open(W0, scene.key);
+        both(
+            &scene,
+            |_| _ = lease.check_in(NOW),
+            |scene| {
+                let leaver = scene.pool.seek(W1, scene.key, 1).unwrap();
+                let mut next = scene.pool.seek(W1, scene.key, 2).unwrap();
+                let found = next.poll(NOW);
+                drop(leaver);
+                match found {
+                    Some(checkout) => _ = checkout.lease.discard(DiscardReason::Error),
+                    None => std::mem::forget(next),
+                }
+            },
+        );
+        let is_served = scene.pool.snapshot(scene.group).connections == 0;
+        let is_woken = scene.notes.woken.lock().unwrap().contains(&2);
+        assert!(is_served || is_woken, "a connection is free, and its seeker sleeps");
+    });
+}
+
 #[test]
 fn a_retired_key_leaves_nothing_behind() {
     explore(LIMITS, |scene| {
