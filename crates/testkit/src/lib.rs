@@ -19,7 +19,7 @@ pub use crate::browser::{Browser, Seen, Window, assert_page_holds};
 pub use crate::gateway::Gateway;
 pub use crate::message::{Message, Request, Response};
 pub use crate::name_server::NameServer;
-pub use crate::peer::{Deaf, Peer, Refusing};
+pub use crate::peer::{Deaf, Peer, Queued, Refusing, Then};
 pub use crate::port::free_port;
 pub use crate::program::{assert_metrics_are_sound, debian_nginx, peer_program};
 pub use crate::signal::{Signal, until};

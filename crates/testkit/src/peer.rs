@@ -1,9 +1,9 @@
 //! Upstreams that play a script: each accepted connection is a [`Talk`] in a thread of its own. Also addresses where
 //! nobody answers.
 
-use crate::DEADLINE;
 use crate::message::{Message, Request};
 use crate::talk::{Record, Talk};
+use crate::{DEADLINE, Signal};
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,13 +34,28 @@ pub struct Peer {
 impl Peer {
     /// Plays the script on every connection; the connection ends with it. A script that panics fails the test.
     pub fn script(script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::listening(TcpListener::bind(("127.0.0.1", 0)).unwrap(), None, script)
+    }
+
+    /// As [`Self::script`], but it takes one connection only until the signal is raised. Its accept queue has room for one
+    /// more: see [`Self::fill_queue`].
+    pub fn pausing(go_on: &Signal, then: Then, script: impl Fn(Talk) + Send + Sync + 'static) -> Self {
+        let socket = bound();
+        socket.listen(0).unwrap();
+        Self::listening(socket.into(), Some((go_on.clone(), then)), script)
+    }
+
+    fn listening(
+        listener: TcpListener,
+        pause: Option<(Signal, Then)>,
+        script: impl Fn(Talk) + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let seen = Arc::<Seen>::default();
         let acceptor = std::thread::spawn({
             let seen = Arc::clone(&seen);
             let script = Arc::new(script);
-            move || accept(&listener, &seen, &script)
+            move || accept(&listener, pause.as_ref(), &seen, &script)
         });
         Self { address, seen, acceptor: Some(acceptor) }
     }
@@ -75,6 +90,11 @@ impl Peer {
         self.address
     }
 
+    /// Connects until the accept queue of a peer that pauses is full, so that connecting hangs.
+    pub fn fill_queue(&self) -> Queued {
+        Queued::fill(self.address)
+    }
+
     /// How many connections it has accepted.
     pub fn connections(&self) -> usize {
         self.seen.connections.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -105,6 +125,7 @@ impl Peer {
 
 fn accept<S: Fn(Talk) + Send + Sync + 'static>(
     listener: &TcpListener,
+    pause: Option<&(Signal, Then)>,
     seen: &Arc<Seen>,
     script: &Arc<S>,
 ) -> Vec<JoinHandle<()>> {
@@ -128,6 +149,14 @@ fn accept<S: Fn(Talk) + Send + Sync + 'static>(
                 seen.failed.store(true, Ordering::Release);
             }
         }));
+        if let Some((go_on, then)) = pause
+            && scripts.len() == 1
+        {
+            go_on.wait();
+            if *then == Then::Refuses {
+                return scripts;
+            }
+        }
     }
 }
 
@@ -144,6 +173,33 @@ impl Drop for Peer {
             let _ = script.join();
         }
         assert!(!self.seen.failed.load(Ordering::Acquire), "a peer's script failed; its panic is above");
+    }
+}
+
+/// What a peer does after its pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It takes every connection.
+    Accepts,
+    /// It listens no more.
+    Refuses,
+}
+
+/// Connections that wait in an accept queue and fill it.
+#[derive(Debug)]
+pub struct Queued(#[expect(dead_code, reason = "held open")] Vec<Socket>);
+
+impl Queued {
+    fn fill(address: SocketAddr) -> Self {
+        let mut queued = Vec::new();
+        loop {
+            let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            if client.connect_timeout(&address.into(), Duration::from_millis(200)).is_err() {
+                return Self(queued);
+            }
+            queued.push(client);
+            assert!(queued.len() < 64, "a queue of length 0 takes connection after connection");
+        }
     }
 }
 
@@ -173,8 +229,7 @@ impl Default for Refusing {
 #[derive(Debug)]
 pub struct Deaf {
     socket: Socket,
-    /// They fill the queue.
-    _queued: Vec<Socket>,
+    _queued: Queued,
 }
 
 impl Deaf {
@@ -182,17 +237,8 @@ impl Deaf {
     pub fn new() -> Self {
         let socket = bound();
         socket.listen(0).unwrap();
-        let address = socket.local_addr().unwrap();
-        let mut queued = Vec::new();
-        loop {
-            let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            let connected = client.connect_timeout(&address, Duration::from_millis(200));
-            queued.push(client);
-            if connected.is_err() {
-                return Self { socket, _queued: queued };
-            }
-            assert!(queued.len() < 64, "a queue of length 0 takes connection after connection");
-        }
+        let queued = Queued::fill(socket.local_addr().unwrap().as_socket().unwrap());
+        Self { socket, _queued: queued }
     }
 
     /// Where nobody accepts.

@@ -284,6 +284,71 @@ fn raised() -> GroupLimits {
     GroupLimits { connections_max: Some(2), waiting_max: 2, ..LIMITS }
 }
 
+/// A request begins to seek while a connection comes free: it finds that one, is given it, or is woken to find it.
+#[test]
+fn a_check_in_never_misses_a_seeker() {
+    explore(LIMITS, |scene| {
+        let lease = scene.open(W0, scene.key);
+        both(
+            &scene,
+            |_| _ = lease.check_in(NOW),
+            |scene| {
+                let Some(mut seeker) = scene.pool.seek(W1, scene.key, 7) else { return };
+                match seeker.poll(NOW) {
+                    Some(checkout) => _ = checkout.lease.discard(DiscardReason::Error),
+                    None => std::mem::forget(seeker),
+                }
+            },
+        );
+        let is_served = scene.pool.snapshot(scene.group).connections == 0;
+        let is_woken = scene.notes.woken.lock().unwrap().contains(&7);
+        assert!(is_served || is_woken, "a connection is free, and its seeker sleeps");
+    });
+}
+
+/// The first of two seekers leaves while a connection comes free: the other one is woken, and gets it unless the first
+/// had it in its hand when it left.
+#[test]
+fn a_seeker_that_leaves_takes_no_connection_along() {
+    explore(LIMITS, |scene| {
+        let leaver = scene.pool.seek(W1, scene.key, 1).unwrap();
+        let mut next = scene.pool.seek(W0, scene.key, 2).unwrap();
+        let theirs = scene.clone();
+        let thread = thread::spawn(move || _ = theirs.open(W1, theirs.key).check_in(NOW));
+        drop(leaver);
+        thread.join().unwrap();
+        assert!(scene.notes.woken.lock().unwrap().contains(&2));
+        let checkout = next.poll(NOW).expect("it was woken");
+        let _ = checkout.lease.discard(DiscardReason::Error);
+        assert_eq!(scene.pool.snapshot(scene.group).connections, 0);
+    });
+}
+
+/// The same where the first seeker was woken for a connection that is idle, and leaves it there.
+#[test]
+fn a_woken_seeker_that_leaves_wakes_the_next() {
+    explore(LIMITS, |scene| {
+        let lease = scene.open(W0, scene.key);
+        both(
+            &scene,
+            |_| _ = lease.check_in(NOW),
+            |scene| {
+                let leaver = scene.pool.seek(W1, scene.key, 1).unwrap();
+                let mut next = scene.pool.seek(W1, scene.key, 2).unwrap();
+                let found = next.poll(NOW);
+                drop(leaver);
+                match found {
+                    Some(checkout) => _ = checkout.lease.discard(DiscardReason::Error),
+                    None => std::mem::forget(next),
+                }
+            },
+        );
+        let is_served = scene.pool.snapshot(scene.group).connections == 0;
+        let is_woken = scene.notes.woken.lock().unwrap().contains(&2);
+        assert!(is_served || is_woken, "a connection is free, and its seeker sleeps");
+    });
+}
+
 #[test]
 fn a_retired_key_leaves_nothing_behind() {
     explore(LIMITS, |scene| {

@@ -4,6 +4,7 @@
 use super::body::{BodyError, BodyRead};
 use super::early_hints::Interims;
 use super::forced_range::{Portion, unsatisfiable};
+use super::lease::Aim;
 use super::patience::Patience;
 use super::proxied_head::HeadStep;
 use super::proxy::Tries;
@@ -15,11 +16,9 @@ use super::waiting::Wants;
 use super::{Exchange, Step};
 use crate::buffer::Spill;
 use crate::close::CloseReason;
-use crate::error_log::errno;
-use crate::generation::{ProxyPlan, SourcePlan};
-use crate::group::PeerPlan;
+use crate::generation::ProxyPlan;
 use crate::memory::FLOOR_BYTES;
-use crate::pool::{IdleSocket, Leased};
+use crate::pool::Leased;
 use crate::tunnel::TunnelStart;
 use http1::FieldId;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
@@ -29,14 +28,9 @@ use std::io;
 use std::os::fd::AsFd as _;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
-use upstream::shared::{Checkout, Grant, Open};
 
 /// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
 const STREAM_BYTES: usize = 16 * 1024;
-
-/// Connections from the waiting line that one request takes over and finds closed. A peer that closes them as fast as they
-/// come free is no peer to wait for.
-const LINE_ROUNDS_MAX: usize = 3;
 
 /// Bytes of a body in a file that one turn sends: a millisecond at 10 Gbit/s.
 const FILE_TURN_BYTES: usize = 1 << 20;
@@ -123,7 +117,7 @@ impl Exchange {
         record.held.clone_from(&tries.held);
         record.queue_ms = queue_ms;
         record.pool_wait_ms = queue_ms.unwrap_or(0);
-        let up = match self.lease(plan, peer, tries).await {
+        let up = match self.lease(Aim { plan, tries, index, peer }).await {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
@@ -135,66 +129,6 @@ impl Exchange {
             record.local_address = if local { up.stream().local_address().ok().flatten().map(Box::new) } else { None };
         }
         self.converse(plan, up, body, tries).await
-    }
-
-    /// A connection to the peer: an idle one, or a new one.
-    async fn lease(&mut self, plan: &ProxyPlan, peer: &PeerPlan, tries: &Tries) -> Result<Leased, Failure> {
-        let must_prove = plan.retry_unsent && !tries.idempotent;
-        let may_reuse = !tries.fresh_used && peer.is_pooled && !matches!(plan.source, SourcePlan::Template(_));
-        if may_reuse && let Some(up) = self.lease_idle(peer, must_prove) {
-            return Ok(up);
-        }
-        for _ in 0..LINE_ROUNDS_MAX {
-            let permit = match self.worker.shared.pool.open(self.worker.id(), peer.key) {
-                Open::Connect { permit, evicted } => {
-                    drop(evicted);
-                    permit
-                }
-                Open::Full { limit, evicted } => {
-                    drop(evicted);
-                    match self.wait_in_line(plan, peer, limit).await? {
-                        Grant::Connect(permit) => permit,
-                        Grant::Reuse(checkout) => match self.take_over(checkout, must_prove) {
-                            Some(up) => return Ok(up),
-                            None => continue,
-                        },
-                    }
-                }
-            };
-            return self.connect(plan, peer, permit).await;
-        }
-        self.error_log("connections that became free were closed by the peer while connecting to upstream");
-        Err(Failure::ConnectFailed)
-    }
-
-    /// The most recently used idle connection that has not been heard of since.
-    fn lease_idle(&self, peer: &PeerPlan, must_prove: bool) -> Option<Leased> {
-        let pool = &self.worker.shared.pool;
-        loop {
-            let checkout = pool.checkout(self.worker.id(), peer.key, self.worker.pool_now())?;
-            if let Some(up) = self.take_over(checkout, must_prove) {
-                return Some(up);
-            }
-        }
-    }
-
-    /// A pooled connection for this exchange, unless its end is known already.
-    fn take_over(&self, checkout: Checkout<'static, IdleSocket>, must_prove: bool) -> Option<Leased> {
-        let mut up = match Leased::reuse(checkout, &self.worker, self.task()) {
-            Ok(up) => up,
-            Err(error) => {
-                self.error_log(&format!("epoll_ctl() failed ({}) while connecting to upstream", errno(&error)));
-                return None;
-            }
-        };
-        // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
-        // the kernel has learned since.
-        if up.stream().is_readable() || (must_prove && !up.note_progress()) {
-            up.note_end(&self.worker);
-            up.discard(DiscardReason::PeerClosedIdle);
-            return None;
-        }
-        Some(up)
     }
 
     /// Sends the head, and the body as far as it is there.

@@ -1,5 +1,6 @@
 //! A new connection to a peer: from which address, on which port, and what is said when none is left.
 
+use super::lease::Aim;
 use super::patience::Patience;
 use super::waiting::Wants;
 use super::{Exchange, ExchangeView};
@@ -8,36 +9,50 @@ use crate::generation::{ProxyPlan, SourcePlan};
 use crate::group::PeerPlan;
 use crate::pool::{IdleSocket, Leased};
 use crate::ports::PortUse;
-use reactor::{ConnectOptions, Interest, PeerAddress, Stream, Woken};
+use crate::worker::opening::{OpenedFor, Pending};
+use reactor::{ConnectOptions, Interest, Millis, PeerAddress, Stream, Woken};
 use smallvec::SmallVec;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use upstream::retry::Failure;
-use upstream::shared::Connecting;
+use upstream::shared::{Connecting, Seeker};
 
 /// Where a connection may come from: an address and, seldom, a port; the kernel's choice where there is none.
 type Source = Option<(IpAddr, Option<u16>)>;
 
 impl Exchange {
+    /// Opens a connection, and takes one that comes free where that is sooner. Then its own is opened for the pool.
     pub(super) async fn connect(
         &mut self,
-        plan: &ProxyPlan,
-        peer: &PeerPlan,
+        to: Aim<'_>,
         permit: Connecting<'static, IdleSocket>,
+        mut seeker: Option<Seeker<'static, IdleSocket>>,
     ) -> Result<Leased, Failure> {
         let began = self.worker.reactor.now();
-        let (stream, port) = self.open_socket(plan, peer)?;
+        let (stream, port) = self.open_socket(to.plan, to.peer)?;
         let mut patience = Patience::new((), began);
-        while !stream.is_writable() && !stream.is_failed() {
-            let left = patience.left((), plan.connect_timeout, self.worker.reactor.now());
+        let mut end = Ok(());
+        let mut taken = None;
+        while end.is_ok() && taken.is_none() && !stream.is_writable() && !stream.is_failed() {
+            let left = patience.left((), to.plan.connect_timeout, self.worker.reactor.now());
             match self.wait(Wants::of_upstream(&stream, Interest::WRITE), left).await {
                 Woken::Ready => {}
-                Woken::Deadline => {
-                    self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
-                    return Err(Failure::ConnectTimeout);
-                }
+                Woken::Deadline => end = Err(Failure::ConnectTimeout),
                 Woken::PeerGone => return Err(Failure::ClientGone),
             }
+            taken = self.take_free(to, &mut seeker);
+        }
+        // What was given at the last moment is taken all the same: nobody watches it for its end.
+        let given = seeker.and_then(Seeker::finish);
+        let taken = taken.or_else(|| self.take_over(to, given?));
+        if let Some(up) = taken {
+            self.leave_to_pool(to, Pending { stream, port, permit }, began.after(to.plan.connect_timeout));
+            return Ok(up);
+        }
+        if end.is_err() {
+            self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
+            return Err(Failure::ConnectTimeout);
         }
         match stream.take_error() {
             Ok(None) => {}
@@ -50,8 +65,14 @@ impl Exchange {
         if let Some(record) = self.attempts.last_mut() {
             record.connect_ms = Some(now.since(began));
         }
-        let is_own = !peer.is_pooled || matches!(plan.source, SourcePlan::Template(_));
-        Ok(Leased::fresh(permit, stream, port, is_own, self.worker.pool_now()))
+        Ok(Leased::fresh(permit, stream, port, to.is_own(), self.worker.pool_now()))
+    }
+
+    /// The exchange needs its own connection no more: whoever comes next may.
+    fn leave_to_pool(&self, to: Aim<'_>, pending: Pending, deadline: Millis) {
+        let Some(set) = to.tries.set(to.plan) else { return };
+        let (group, address) = (Arc::clone(&set.balance), to.peer.address.clone());
+        self.worker.open_for_pool(pending, OpenedFor::Exchange { group, index: to.index, address }, deadline);
     }
 
     /// A socket that is connecting, from the first source that has a port left.

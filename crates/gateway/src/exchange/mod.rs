@@ -15,6 +15,7 @@ mod file_parts;
 mod files;
 mod forced_range;
 mod gzip;
+mod lease;
 mod limits;
 mod line;
 mod offload;

@@ -63,7 +63,7 @@ impl Worker {
                 }
                 Body::Waiting(connection, false) => (Class::Idle, connection.idle_since),
                 Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at()),
-                Body::Free | Body::Exchange(_) | Body::Tunnel(_) | Body::HeldBack(_) | Body::Warming(_) => return None,
+                Body::Free | Body::Exchange(_) | Body::Tunnel(_) | Body::HeldBack(_) | Body::Opening(_) => return None,
             };
             let is_partial = matches!(body, Body::Waiting(_, true));
             (class <= last).then_some(Candidate { class, since, index, is_partial })

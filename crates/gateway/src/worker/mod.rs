@@ -9,6 +9,7 @@ mod greeting;
 mod held_back;
 mod housekeeping;
 mod linger;
+pub(crate) mod opening;
 mod shedding;
 mod warm;
 
@@ -59,7 +60,7 @@ enum Body {
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
     HeldBack(Box<HeldBack>),
-    Warming(Box<warm::Warming>),
+    Opening(Box<opening::Opening>),
 }
 
 /// One data-plane thread.
@@ -207,7 +208,7 @@ impl Worker {
                 Body::Waiting(_, true) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Tunnel(_) => tunnels += 1,
-                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::HeldBack(_) | Body::Warming(_) => {}
+                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::HeldBack(_) | Body::Opening(_) => {}
             }
         }
         let counters = self.counters();
@@ -255,7 +256,7 @@ impl Worker {
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Lingering(linger) => self.step_linger(linger),
             Body::HeldBack(held) => self.step_held_back(held),
-            Body::Warming(warming) => self.step_warming(warming),
+            Body::Opening(opening) => self.step_opening(opening),
         }
     }
 
@@ -269,7 +270,7 @@ impl Worker {
             }
             Body::Lingering(_) | Body::HeldBack(_) => self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES),
             // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
-            Body::Exchange(_) | Body::Warming(_) | Body::Free => {}
+            Body::Exchange(_) | Body::Opening(_) | Body::Free => {}
         }
         let mut bodies = self.bodies.borrow_mut();
         let index = task.index as usize;

@@ -1,19 +1,17 @@
 //! `keepalive … floor=`: connections that are opened ahead of demand, kept there through quiet times, and not forced on a
-//! peer that refuses them. Each worker looks after its share of the peers by the clock; a connection under way is a task
-//! without an exchange.
+//! peer that refuses them. Each worker looks after its share of the peers by the clock; what it opens is `opening`'s.
 
+use super::Worker;
 use super::housekeeping::Chore;
-use super::{Body, Worker};
+use super::opening::{OpenedFor, Pending};
 use crate::generation::WarmingPlan;
 use crate::group::PeerSet;
-use crate::pool::{IdleSocket, pool_before_use};
-use crate::ports::PortUse;
-use reactor::{Millis, PeerAddress, Stream, TaskId};
+use reactor::{Millis, PeerAddress};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
-use upstream::shared::{Connecting, KeyId};
+use upstream::shared::KeyId;
 
 /// How often a floor is looked at. What an expiry or a peer closes is back after this and a connect.
 const LOOK_MS: u64 = 250;
@@ -42,7 +40,7 @@ impl Pauses {
     }
 
     /// Another refusal. Several at the same time are one.
-    fn refused(&self, key: KeyId, now: Millis) {
+    pub(super) fn refused(&self, key: KeyId, now: Millis) {
         let mut pauses = self.0.borrow_mut();
         let pause = pauses.entry(key).or_insert(Pause { refusals: 0, until: now });
         if pause.until <= now {
@@ -58,15 +56,6 @@ impl Pauses {
     fn end(&self, key: KeyId) {
         self.0.borrow_mut().remove(&key);
     }
-}
-
-/// A connection on its way into the pool.
-pub(super) struct Warming {
-    task: TaskId,
-    stream: Stream,
-    port: Option<PortUse>,
-    permit: Connecting<'static, IdleSocket>,
-    key: KeyId,
 }
 
 impl Worker {
@@ -108,36 +97,18 @@ impl Worker {
         for _ in 0..missing.div_ceil(4).min(OPENS_MAX) {
             // Nothing gives way to a connection that nobody has asked for.
             let Some(permit) = pool.open_spare(self.id(), key) else { return };
-            let task = self.reactor.create_task();
-            if let Ok(stream) = self.reactor.connect(address, &plan.connect, task) {
-                self.reactor.set_deadline(task, Some(now.after(plan.connect_timeout)));
-                let port = self.shared.ports.opened(&stream, address);
-                self.put(task, Body::Warming(Box::new(Warming { task, stream, port, permit, key })));
-            } else {
-                self.reactor.end_task(task);
+            // Its own task is made where it waits; until then no event comes.
+            let Ok(stream) = self.reactor.connect(address, &plan.connect, self.house.task) else {
                 return self.pauses.refused(key, now);
-            }
+            };
+            let port = self.shared.ports.opened(&stream, address);
+            let pending = Pending { stream, port, permit };
+            self.open_for_pool(pending, OpenedFor::Floor(key), now.after(plan.connect_timeout));
         }
     }
 
     /// A warm connection was closed by its peer before it was used.
     pub(crate) fn warm_was_closed(&self, key: KeyId) {
         self.pauses.refused(key, self.reactor.now());
-    }
-
-    pub(super) fn step_warming(self: &Rc<Self>, warming: Box<Warming>) {
-        let Warming { task, ref stream, key, .. } = *warming;
-        let fired = self.reactor.take_deadline_fired(task);
-        if !stream.is_writable() && !stream.is_failed() && !fired {
-            return self.put(task, Body::Warming(warming));
-        }
-        let stands = stream.is_writable() && matches!(stream.take_error(), Ok(None));
-        let Warming { stream, port, permit, .. } = *warming;
-        if stands {
-            pool_before_use(permit, stream, port, self);
-        } else {
-            self.pauses.refused(key, self.reactor.now());
-        }
-        self.reactor.end_task(task);
     }
 }

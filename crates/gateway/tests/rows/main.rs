@@ -19,6 +19,7 @@ mod requests_sequence;
 mod responses_body;
 mod responses_head;
 mod retry;
+mod seeking;
 mod sharing;
 mod site;
 mod soak;

@@ -301,16 +301,19 @@ impl<C: Send> Pool<C> {
         line.grant(front, Granted::Connection(parked, source));
         group.waiting.fetch_sub(1, Ordering::AcqRel);
         drop(line);
-        let mut shard = lock(self.shard(from));
-        let counts = shard.counts(group_number);
-        counts.reused += 1;
-        counts.handed_over += 1;
-        drop(shard);
+        self.count_handed_over(from, group_number);
         self.driver.wake(request.token);
         Ok(())
     }
 
-    /// A waiter left with a connection in its hand. The next in line may have it; it is not pooled again, because no
+    pub(super) fn count_handed_over(&self, from: WorkerId, group: u32) {
+        let mut shard = lock(self.shard(from));
+        let counts = shard.counts(group);
+        counts.reused += 1;
+        counts.handed_over += 1;
+    }
+
+    /// A waiter, or a seeker, left with a connection in its hand. The next may have it; it is not pooled again, because no
     /// worker watches it for the peer's FIN at this moment.
     pub(super) fn give_back(&self, worker: WorkerId, key: KeyId, parked: Parked<C>, source: Source) {
         let from = match source {
@@ -318,7 +321,11 @@ impl<C: Send> Pool<C> {
             Source::Stolen { from } => from,
         };
         let Some(group) = self.groups.slot(parked.group) else { return };
-        if let Err(parked) = self.hand_over(group, from, key, parked) {
+        let refused = self.hand_over(group, from, key, parked).or_else(|parked| match self.live_key(key) {
+            Some(slot) => self.hand_to_seeker(group, slot, from, parked),
+            None => Err(parked),
+        });
+        if let Err(parked) = refused {
             let (group, peer) = (parked.group as u16, parked.peer as u16);
             self.count_discard(worker, group, DiscardReason::Cancelled);
             self.driver.close(Self::removed(from, parked, DiscardReason::Cancelled));

@@ -98,7 +98,8 @@ pub struct GroupCounts {
     pub reused: u64,
     /// Those of `reused` whose connection came from another worker's shard.
     pub stolen: u64,
-    /// Those of `reused` that went straight from one exchange to a request that waited in line.
+    /// Those of `reused` that went straight from one exchange to a request that waited in line, or for a connection of its
+    /// own to be opened.
     pub handed_over: u64,
     /// Requests that found every permitted connection in use, and no place in the line.
     pub refused: u64,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::admission::PEER_SEARCH_MAX;
 use super::group::{GroupId, GroupSlot, PeerSlot, acquire, release};
 use super::key::{KeyId, KeySlot};
-use super::lease::{CheckIn, Checkout, Lease, Removed, Source};
+use super::lease::{CheckIn, Checkout, Removed, Source};
 use super::shard::{Emptied, IdleToken, Parked, Shard};
 use super::{Pool, lock};
 use crate::sync::Ordering;
@@ -47,7 +47,7 @@ impl<C: Send> Pool<C> {
             return None;
         }
         let (parked, source) = self.find_idle(worker, key, slot, group, now)?;
-        Some(Checkout { idle_since: parked.idle_since, source, lease: Lease::reuse(self, worker, key, parked) })
+        Some(Checkout::of(self, worker, key, parked, source))
     }
 
     pub(super) fn find_idle(
@@ -139,6 +139,10 @@ impl<C: Send> Pool<C> {
         if idle_max_ms == 0 {
             return self.refuse(worker, parked, DiscardReason::IdleLimit);
         }
+        let parked = match self.hand_to_seeker(group, slot, worker, parked) {
+            Ok(()) => return CheckIn::HandedOver,
+            Err(parked) => parked,
+        };
         match self.park(worker, key, slot, group, parked, register) {
             Ok((token, evicted)) => {
                 let evicted = evicted.map(|(victim, from)| {
@@ -146,6 +150,7 @@ impl<C: Send> Pool<C> {
                     Self::removed(from, victim, DiscardReason::PoolFull)
                 });
                 self.look_at_line(group_number);
+                self.look_at_seekers(group, slot, worker, key);
                 CheckIn::Pooled { token, idle_max_ms, evicted }
             }
             Err((parked, reason)) => self.refuse(worker, parked, reason),

@@ -98,6 +98,8 @@ pub(crate) struct KeySlot {
     pub(crate) announced_ms: PlainU64,
     /// Shards that hold idle connections of this key.
     pub(crate) shards: WorkerSet,
+    /// Shards in which somebody seeks one.
+    pub(crate) seekers: WorkerSet,
 }
 
 impl Default for KeySlot {
@@ -111,6 +113,7 @@ impl Default for KeySlot {
             learned_until_ms: PlainU64::new(u64::MAX),
             announced_ms: PlainU64::new(u64::MAX),
             shards: WorkerSet::default(),
+            seekers: WorkerSet::default(),
         }
     }
 }

@@ -34,6 +34,12 @@ pub struct Checkout<'p, C: Send> {
     pub idle_since: Millis,
 }
 
+impl<'p, C: Send> Checkout<'p, C> {
+    pub(crate) fn of(pool: &'p Pool<C>, worker: WorkerId, key: KeyId, parked: Parked<C>, source: Source) -> Self {
+        Self { idle_since: parked.idle_since, source, lease: Lease::reuse(pool, worker, key, parked) }
+    }
+}
+
 /// A connection that left the pool without a new exchange, for the caller to close.
 #[derive(Debug)]
 #[must_use = "the connection is still open"]
@@ -69,7 +75,7 @@ pub enum CheckIn<C> {
         /// What had to leave in its stead.
         evicted: Option<Removed<C>>,
     },
-    /// A waiting request got it, and was woken. The thief's duties are the waiter's.
+    /// A request that waited for one, or for its own to be opened, got it and was woken. The thief's duties are its.
     HandedOver,
     /// It is not kept: close it.
     Discarded {

@@ -1,10 +1,12 @@
-//! The waiting line of a group: requests that found every permitted connection in use, first come first served. A slab
-//! with a linked list through it, behind the line's lock. Who is served, and when, is the pool's business; a waiter
-//! that goes away gives back what it was granted.
+//! A line of requests, first come first served: a slab with a linked list through it, behind a lock of its owner. A
+//! group has one of requests that found every permitted connection in use, whose places are here; those of requests
+//! that open a connection are `seek`'s. Who is served, and when, is the pool's business; a waiter that goes away gives
+//! back what it was granted.
 
 use super::Pool;
+use super::admission::PEER_SEARCH_MAX;
 use super::group::{PeerSlot, release};
-use super::lease::{Checkout, Connecting, Lease, Source};
+use super::lease::{Checkout, Connecting, Source};
 use super::shard::Parked;
 use crate::WorkerId;
 use crate::sync::{Ordering, lock};
@@ -57,6 +59,25 @@ impl<C> Line<C> {
         self.front
     }
 
+    /// Whether nobody waits. What was granted may still be to be collected.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.front == NONE
+    }
+
+    /// The place and token of the first in the queue that wants this key. All others of a queue that has one key's
+    /// number want one that was retired, and leave soon.
+    pub(crate) fn first_of(&self, key: super::KeyId) -> Option<(u32, u64)> {
+        let mut at = self.front;
+        for _ in 0..PEER_SEARCH_MAX {
+            let (request, behind) = self.request(at)?;
+            if request.key == key {
+                return Some((at, request.token));
+            }
+            at = behind;
+        }
+        None
+    }
+
     /// The request at a place of the queue, and the place behind it.
     pub(crate) fn request(&self, at: u32) -> Option<(Request, u32)> {
         let place = self.places.get(at as usize)?;
@@ -91,7 +112,7 @@ impl<C> Line<C> {
     }
 
     /// The grant, where there is one; the place is free then.
-    fn collect(&mut self, at: u32) -> Option<Granted<C>> {
+    pub(crate) fn collect(&mut self, at: u32) -> Option<Granted<C>> {
         let place = self.places.get_mut(at as usize)?;
         match std::mem::replace(&mut place.state, State::Free) {
             State::Granted(granted) => {
@@ -106,7 +127,7 @@ impl<C> Line<C> {
     }
 
     /// Leaves the queue. `Err` has what was granted before that.
-    fn leave(&mut self, at: u32) -> Result<(), Granted<C>> {
+    pub(crate) fn leave(&mut self, at: u32) -> Result<(), Granted<C>> {
         if let Some(granted) = self.collect(at) {
             return Err(granted);
         }
@@ -196,11 +217,9 @@ impl<'p, C: Send> Waiter<'p, C> {
     fn grant(&self, granted: Granted<C>) -> Grant<'p, C> {
         match granted {
             Granted::Slot => Grant::Connect(Connecting::new(self.pool, self.worker, self.key, self.group, self.peer)),
-            Granted::Connection(parked, source) => Grant::Reuse(Checkout {
-                idle_since: parked.idle_since,
-                source,
-                lease: Lease::reuse(self.pool, self.worker, self.key, parked),
-            }),
+            Granted::Connection(parked, source) => {
+                Grant::Reuse(Checkout::of(self.pool, self.worker, self.key, parked, source))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 //! first; then a hint per key (a bit per worker) says whose shard to try. Whoever removes the entry under that shard's
 //! lock owns the connection; an event that the former owner still gets names a token that finds nothing.
 //!
-//! Lock order: a group's line, then a shard; never two shards, never a line under a shard. No call of the
+//! Lock order: a group's line, then a shard; never two shards, never a group's line under a shard. No call of the
 //! [`Driver`] is made under a lock.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!    │ None                    ▲
 //!    ▼                         │ established
 //! open ──► Connect(permit) ────┤
-//!    │ Full                    │
+//!    │ Full                    │        (with [`Pool::seek`] beside it: what comes free first)
 //!    ▼                         │
 //! wait ──► Waiter … wake … poll ──► Reuse(lease) or Connect(permit)
 //! ```
@@ -27,6 +27,7 @@ mod key;
 mod learned;
 mod lease;
 mod line;
+mod seek;
 mod shard;
 mod table;
 
@@ -37,6 +38,7 @@ pub use idle::{EXPIRIES_MAX, Inspection};
 pub use key::{KeyId, PeerAddress, PoolKey, TableFull, TlsIdentity};
 pub use lease::{CheckIn, Checkout, Connecting, Lease, Removed, Source, TunnelPermit};
 pub use line::{Grant, Waiter};
+pub use seek::Seeker;
 pub use shard::{IdleToken, Meta};
 pub use table::WORKERS_MAX;
 

@@ -4,6 +4,7 @@
 
 use super::group::GroupCounts;
 use super::key::KeyId;
+use super::line::Line;
 use crate::{DiscardReason, Millis};
 
 /// No neighbour in a list.
@@ -72,11 +73,13 @@ pub(crate) struct Shard<C> {
     free: u32,
     keys: Vec<Ends>,
     groups: Vec<GroupHere>,
+    /// By key.
+    seekers: Vec<Line<C>>,
 }
 
 impl<C> Shard<C> {
     pub(crate) fn new() -> Self {
-        Self { entries: Vec::new(), free: NONE, keys: Vec::new(), groups: Vec::new() }
+        Self { entries: Vec::new(), free: NONE, keys: Vec::new(), groups: Vec::new(), seekers: Vec::new() }
     }
 
     /// This worker's counters of a group.
@@ -90,6 +93,15 @@ impl<C> Shard<C> {
 
     pub(crate) fn count_discard(&mut self, group: u32, reason: DiscardReason) {
         self.counts(group).discarded[reason.index()] += 1;
+    }
+
+    /// Requests of this worker that open a connection of the key, and would take one that comes free.
+    pub(crate) fn seekers(&mut self, key: u32) -> &mut Line<C> {
+        let at = key as usize;
+        if at >= self.seekers.len() {
+            self.seekers.resize_with(at + 1, Line::new);
+        }
+        &mut self.seekers[at]
     }
 
     /// Idle connections of a group in this shard.

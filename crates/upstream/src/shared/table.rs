@@ -86,6 +86,10 @@ impl WorkerSet {
         word.load(Ordering::Acquire) & bit != 0
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| word.load(Ordering::Acquire) == 0)
+    }
+
     /// The members but for `except`, beginning behind it, so that thieves spread over their victims.
     pub(crate) fn others(&self, except: WorkerId) -> Others {
         let mut words = [0; SET_WORDS];
