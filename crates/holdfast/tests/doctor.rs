@@ -329,6 +329,8 @@ fn a_running_nginx_says_its_own_version() {
     let nginx = nginx.args(["-p", folder.path().to_str().expect("plain"), "-c", &conf]).stderr(Stdio::null()).spawn();
     let nginx = Ended(nginx.expect("it starts"));
     until("it listens", || TcpStream::connect(("127.0.0.1", listen)).is_ok());
+    // nginx writes it after it listens.
+    until("it has a pid file", || std::fs::read_to_string(&pid_file).is_ok_and(|text| text.ends_with('\n')));
     let text = String::from_utf8_lossy(&doctor(&["-c", &conf]).stdout).into_owned();
     let first = text.lines().next().unwrap_or_default();
     assert!(first.starts_with("Doctor: read as nginx 1."), "{text}");

@@ -336,16 +336,16 @@ may_die = true
 
 [[load]]
 name = "one"
-program = "siege"
+program = "wrk"
 url = "http://{{here}}:8000/"
-arguments = ["-c", "4"]
+arguments = ["-t", "1", "-c", "4"]
 seconds = 2.0
 
 [[load]]
 name = "two"
-program = "siege"
+program = "wrk"
 url = "http://{{here}}:8000/"
-arguments = ["-c", "4"]
+arguments = ["-t", "1", "-c", "4"]
 seconds = 2.0
 
 [[arm]]
