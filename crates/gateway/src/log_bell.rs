@@ -31,10 +31,11 @@ pub enum Haste {
 }
 
 impl LogBell {
-    /// The calling thread is the one that writes, and is unparked from now on.
-    pub fn attend(&self) {
+    /// This thread writes, and is unparked from now on. Called before the workers start: a connection that ends earlier does
+    /// not wait for its line.
+    pub fn attend(&self, writer: Thread) {
         // A second writer would be a bug of the caller's; the first one goes on.
-        let _ = self.writer.set(std::thread::current());
+        let _ = self.writer.set(writer);
     }
 
     pub(crate) fn is_attended(&self) -> bool {

@@ -91,6 +91,7 @@ impl LogWriter {
             let inner = Arc::clone(&inner);
             move || inner.work()
         })?;
+        shared.log_bell().attend(thread.thread().clone());
         Ok(Self { inner, thread })
     }
 
@@ -130,7 +131,6 @@ impl Inner {
 
     fn work(&self) {
         let bell = self.shared.log_bell();
-        bell.attend();
         let mut last = Instant::now();
         loop {
             let mut state = self.wait(last);
