@@ -2,48 +2,32 @@
 //! [`Generation`] of the configuration; processes, signals and reloads are the binary's, DNS and metrics the control
 //! plane's.
 
-mod access_log;
-mod added;
-mod alarm;
-mod body_file;
-mod buffer;
-pub mod checks;
-mod close;
-mod compress;
-mod computed;
-mod connection;
-mod error_log;
+mod base;
+mod connector;
+mod content;
+mod downstream;
 mod exchange;
-mod fault;
-mod files;
-mod generation;
-mod group;
-mod heartbeat;
-mod limit_zones;
-mod log_bell;
-mod log_place;
+mod filter;
 mod lower;
-mod memory;
-pub mod names;
-mod pool;
-mod ports;
-mod proxy_header;
-mod request;
-mod shared;
-mod status;
+mod phases;
+mod plan;
+mod registry;
+mod thread;
 mod tunnel;
 mod worker;
 
-pub use access_log::{AccessOutput, Buffering, LogSink, Record, records};
-pub use close::{CloseReason, CloseSide};
-pub use error_log::{ErrorLog, ErrorTarget, Level, errno};
-pub use fault::Fault;
-pub use generation::{Generation, ListenerId};
-pub use log_bell::{Haste, LogBell};
-pub use log_place::{LogPlace, NamedFiles, SyslogPlace, syslog_place};
-pub use lower::{ErrorOutput, ListenerSpec, LowerOptions, Lowered, Registry, Resolve, lower};
-pub use memory::MemoryUse;
-pub use shared::{AcceptDrops, Message, Overload, Shared, Totals};
+pub use base::close::{CloseReason, CloseSide};
+pub use base::fault::Fault;
+pub use base::logs::access::{AccessOutput, Buffering, LogSink, Record, records};
+pub use base::logs::bell::{Haste, LogBell};
+pub use base::logs::error::{ErrorLog, ErrorTarget, Level, errno};
+pub use base::logs::place::{LogPlace, NamedFiles, SyslogPlace, syslog_place};
+pub use base::memory::MemoryUse;
+pub use lower::logs::ErrorOutput;
+pub use lower::{ListenerSpec, LowerOptions, Lowered, Registry, Resolve, lower};
+pub use plan::generation::{Generation, ListenerId};
+pub use registry::shared::{AcceptDrops, Message, Overload, Shared, Totals};
+pub use registry::{checks, names};
 pub use worker::run;
 
 /// The nginx whose dialect we speak: `$nginx_version`, and what `-V` tells tools that look for it.

@@ -10,6 +10,7 @@ mod exceptions;
 mod file_header;
 mod file_length;
 mod function_length;
+mod layers;
 mod links;
 mod source;
 mod unsafe_code;
@@ -77,6 +78,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         findings.extend(wall_clock::check(&source));
         findings.extend(banned_names::check(&source));
         findings.extend(catalogue_rows::check(&source, &rows));
+        findings.extend(layers::check(&source));
         measures.extend(file_length::measure(&source));
         measures.extend(function_length::measure(&source));
     }

@@ -12,10 +12,10 @@ const WORDS: [&str; 6] = ["SystemTime", "wall_clock", "OffsetDateTime", "now_utc
 const ALLOWED: [&str; 10] = [
     "crates/reactor/src/clock.rs",
     "crates/reactor/src/lib.rs",
-    "crates/gateway/src/worker/clock.rs",
-    "crates/gateway/src/error_log.rs",
-    "crates/gateway/src/shared.rs",
-    "crates/gateway/src/status/snapshot.rs",
+    "crates/gateway/src/thread/clock.rs",
+    "crates/gateway/src/base/logs/error.rs",
+    "crates/gateway/src/registry/shared.rs",
+    "crates/gateway/src/content/status/snapshot.rs",
     "crates/holdfast/src/serve/syslog.rs",
     "crates/holdfast/src/lab/began.rs",
     "crates/origin/src/reply.rs",
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn time_stamps_tests_and_tasks_may_read_it() {
-        for path in ["crates/gateway/src/error_log.rs", "crates/gateway/tests/x.rs", "xtask/src/bench/proxy.rs"] {
+        for path in ["crates/gateway/src/base/logs/error.rs", "crates/gateway/tests/x.rs", "xtask/src/bench/proxy.rs"] {
             assert_eq!(check(&Source::fixture(path, DEADLINE)), [], "{path}");
         }
         let text = "// SystemTime\nfn f(now: Millis) {}\n";

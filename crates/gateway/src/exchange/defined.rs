@@ -1,7 +1,8 @@
 //! What the variables of a configuration (`set`, `map`, `geo`, `split_clients`) are made of besides other variables.
 
-use super::{Exchange, ExchangeView};
-use crate::error_log::Level;
+use crate::base::logs::error::Level;
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
 use http1::FieldId;
 use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
@@ -33,14 +34,14 @@ impl Surroundings for ExchangeView<'_> {
 
 impl Exchange {
     /// The values of `X-Forwarded-For`.
-    pub(super) fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
+    pub(crate) fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
         let request = &self.request;
         let fields = request.head.fields.iter().filter(|field| field.id == FieldId::XForwardedFor);
         values.extend(fields.map(|field| field.value.of(&request.bytes)));
     }
 
     /// Says what went wrong while a variable was made.
-    pub(super) fn variable_trouble(&self, trouble: &Trouble<'_>) {
+    pub(crate) fn variable_trouble(&self, trouble: &Trouble<'_>) {
         match trouble {
             Trouble::Uninitialized(name) if self.location().warns_uninitialized => {
                 self.log_at(Level::Warn, &format!("using uninitialized \"{name}\" variable"));

@@ -1,78 +1,48 @@
 //! One request and its response: from a complete head to settle. A future exists only for this; it returns what becomes of
 //! the connection.
 
-mod accel;
-mod access;
-mod added_fields;
-mod attempt;
-mod body;
-mod computed;
-mod connect;
-mod defined;
-mod downstream;
-mod early_hints;
-mod file_parts;
-mod files;
-mod forced_range;
-mod gzip;
-mod lease;
-mod limits;
-mod line;
-mod offload;
-mod one_line;
-mod patience;
-mod proxied_by;
-mod proxied_head;
-mod proxy;
-mod rate;
-mod real_client;
-mod redirect;
-mod relay;
-mod reply;
-mod request_body;
-mod rewrite;
-mod rewritten;
-mod send_file;
-mod settle;
-mod status_page;
-mod sticky;
-mod target;
-mod try_files;
-mod undecided;
-mod unsent;
-mod upstream_head;
-mod view;
-mod waiting;
+pub(crate) mod defined;
 
-pub(crate) use access::AccessPlan;
-pub(crate) use gzip::GzipPlan;
-pub(crate) use limits::Limited;
-pub(crate) use rate::{RatePlan, SizePlan};
-pub(crate) use real_client::{RealIpPlan, RealIpSource};
-pub(crate) use settle::log_tunnel;
-pub(crate) use sticky::is_same_site;
-pub(crate) use target::Target;
-pub(crate) use view::ExchangeView;
+pub(crate) mod offload;
 
-use crate::close::CloseReason;
-use crate::computed::ComputedTarget;
-use crate::connection::Connection;
-use crate::error_log::quoted;
-use crate::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
-use crate::request::{Answer, Request};
+pub(crate) mod one_line;
+
+pub(crate) mod patience;
+
+pub(crate) mod proxied_by;
+
+pub(crate) mod target;
+
+pub(crate) mod undecided;
+
+pub(crate) mod view;
+
+pub(crate) mod waiting;
+
+use crate::base::close::CloseReason;
+use crate::base::logs::error::quoted;
+use crate::content::files::Prefetched;
+use crate::content::proxy::Attempts;
+use crate::content::proxy::computed::ClientLeft;
+use crate::content::proxy::request_body::ReplayBody;
+use crate::content::reply::{Reply, ReplyBody};
+use crate::downstream::body::RequestBody;
+use crate::downstream::connection::Connection;
+use crate::downstream::h1::Downstream;
+use crate::downstream::request::{Answer, Request};
+use crate::exchange::target::Target;
+use crate::exchange::undecided::Undecided;
+use crate::phases::limits::Limited;
+use crate::phases::redirect::Redirect;
+use crate::plan::computed::ComputedTarget;
+use crate::plan::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
+use crate::thread::executor;
+use crate::thread::executor::Desk;
 use crate::tunnel::{Tunnel, TunnelStart};
-use crate::worker::executor::{self, Desk};
-use crate::worker::{LingerPlan, Worker};
-use body::RequestBody;
-use computed::ClientLeft;
-use downstream::Downstream;
-use files::Prefetched;
+use crate::worker::Worker;
+use crate::worker::linger::LingerPlan;
 use http1::{BodyFraming, Method, RequestError};
-use proxy::Attempts;
 use reactor::{Millis, PeerAddress, TaskId};
-use redirect::Redirect;
-use reply::{Reply, ReplyBody};
-use request_body::ReplayBody;
 use rules::captures::Captures;
 use rules::location::Found;
 use rules::reply::STATUS_HEAD_TOO_LARGE;
@@ -83,7 +53,6 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
-use undecided::Undecided;
 use upstream::balance::Seat;
 
 /// Internal redirects of one exchange, as in nginx: more is a loop in the configuration.
@@ -150,19 +119,19 @@ pub(crate) struct Exchange {
     /// The status under which an error page is sent, whatever its own.
     pub(crate) shown_status: Option<u16>,
     /// Encoded fields of an upstream's response that go with the response that the client gets instead of it.
-    carried: Vec<u8>,
+    pub(crate) carried: Vec<u8>,
     /// The type that the upstream gave what `X-Accel-Redirect` leads to.
-    carried_type: Option<Box<[u8]>>,
+    pub(crate) carried_type: Option<Box<[u8]>>,
     /// `error_page` has no more say.
     pub(crate) error_pages_done: bool,
     /// `proxy_ignore_client_abort` of the proxy that it uses: a client that leaves ends no wait.
-    abort_ignored: bool,
+    pub(crate) abort_ignored: bool,
     /// The request's body was refused: it is neither measured again nor passed on.
     pub(crate) body_refused: bool,
     /// The request's body, for further attempts and proxies.
     pub(crate) replay: ReplayBody,
     /// A file that was opened while an index was looked for.
-    prefetched: Option<Prefetched>,
+    pub(crate) prefetched: Option<Prefetched>,
     /// The status that was, or will be, sent; 0 until it is known.
     pub(crate) status: u16,
     pub(crate) began_at: Millis,
@@ -171,9 +140,9 @@ pub(crate) struct Exchange {
     /// The request as the upstream gets it asks for an upgrade.
     pub(crate) upgrade_sent: bool,
     /// The client whom a trusted proxy has named.
-    real_client: Option<Box<PeerAddress>>,
+    pub(crate) real_client: Option<Box<PeerAddress>>,
     /// What `limit_req` and `limit_conn` said; `None` until they are asked.
-    limited: Option<Box<Limited>>,
+    pub(crate) limited: Option<Box<Limited>>,
     /// `$limit_rate`: bytes per second of the response, once it is known; 0 for no limit.
     pub(crate) limit_rate: Option<u64>,
     /// Its place at the peer that it is with.
@@ -362,7 +331,7 @@ impl Exchange {
     }
 
     /// From the present URI to a location.
-    fn route_uri(&mut self) -> Step {
+    pub(crate) fn route_uri(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
         let server = generation.server(self.target.server);
         if let Some(plan) = &server.answer {
@@ -375,7 +344,7 @@ impl Exchange {
     }
 
     /// From the present URI to a location, where the server has no more to say.
-    fn route_location(&mut self) -> Step {
+    pub(crate) fn route_location(&mut self) -> Step {
         if let Err(reply) = self.find_location() {
             return Step::Reply(reply);
         }
@@ -524,7 +493,7 @@ impl Exchange {
     }
 
     /// Takes a location on: its own settings, or those of its `limit_except` for this method.
-    fn enter_location(&mut self, id: LocationId) {
+    pub(crate) fn enter_location(&mut self, id: LocationId) {
         let except = &self.generation.location(id).limit_except;
         let limited = except.as_ref().filter(|except| !except.methods.contains(&self.method));
         self.target.location = Some(limited.map_or(id, |except| except.others));

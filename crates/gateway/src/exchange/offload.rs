@@ -1,13 +1,13 @@
 //! How an exchange waits for a disk: the work is done by the process's offload pool, and other exchanges go on meanwhile.
 
-use super::Exchange;
-use crate::shared::Message;
-use crate::worker::executor;
+use crate::exchange::Exchange;
+use crate::registry::shared::Message;
+use crate::thread::executor;
 use std::io;
 
 impl Exchange {
     /// Runs a job that may block on another thread. The error: too much waits already, or the job panicked.
-    pub(super) async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    pub(crate) async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let (shared, worker, task) = (self.worker.shared, usize::from(self.worker.index), self.task());
         let pending = shared.offload.submit(job, move || shared.send(worker, Message::Wake(task)))?;
         // The job ends by itself: no deadline of an earlier wait may be taken for its end.

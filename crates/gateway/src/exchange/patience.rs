@@ -10,19 +10,19 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// Since when a mark has not changed.
 #[derive(Debug)]
-pub(super) struct Patience<M> {
+pub(crate) struct Patience<M> {
     mark: M,
     since: Millis,
 }
 
 impl<M: PartialEq> Patience<M> {
     /// Begins to count.
-    pub(super) fn new(mark: M, now: Millis) -> Self {
+    pub(crate) fn new(mark: M, now: Millis) -> Self {
         Self { mark, since: now }
     }
 
     /// What is left of a time without progress. `mark` changes with all progress that counts.
-    pub(super) fn left(&mut self, mark: M, at_most: Duration, now: Millis) -> Duration {
+    pub(crate) fn left(&mut self, mark: M, at_most: Duration, now: Millis) -> Duration {
         if self.mark != mark {
             *self = Self::new(mark, now);
         }

@@ -1,13 +1,13 @@
 //! `$proxy_protocol_…`: what the header of the PROXY protocol said.
 
-use super::Exchange;
+use crate::exchange::Exchange;
 use proxyproto::{Addresses, TlvName, write_tlv};
 use rules::variable::Variable;
 use std::io::Write as _;
 
 impl Exchange {
     /// Appends a value; `false` where nothing was said.
-    pub(super) fn proxy_protocol(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn proxy_protocol(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let Some(header) = &self.down.connection.proxy_header else { return false };
         if let Variable::ProxyProtocolTlv(name) = variable {
             return TlvName::parse(name).is_some_and(|name| write_tlv(&header.tlvs, name, out));

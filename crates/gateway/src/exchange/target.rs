@@ -1,10 +1,10 @@
 //! Where a request is going: the target as the client sent it, and what rewrites and internal redirects have made of it.
 
-use super::Exchange;
-use super::reply::Reply;
-use crate::close::CloseReason;
-use crate::generation::LocationId;
-use crate::request::Request;
+use crate::base::close::CloseReason;
+use crate::content::reply::Reply;
+use crate::downstream::request::Request;
+use crate::exchange::Exchange;
+use crate::plan::generation::LocationId;
 use http1::TargetForm;
 use rules::uri::{ParsedTarget, parse_target};
 use std::rc::Rc;
@@ -32,7 +32,7 @@ pub(crate) struct Target {
 }
 
 impl Exchange {
-    pub(super) fn parse_uri(&mut self) -> Result<(), Reply> {
+    pub(crate) fn parse_uri(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
         let Request { bytes, head, uri, .. } = &mut *self.request;
         if head.target.form == TargetForm::Asterisk {
@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     /// The path of a request that is refused for something else, for its error page: nothing more is said about it.
-    pub(super) fn parse_refused_uri(&mut self) {
+    pub(crate) fn parse_refused_uri(&mut self) {
         let merge_slashes = self.generation.server(self.target.server).merge_slashes;
         let Request { bytes, head, uri, .. } = &mut *self.request;
         let raw = bytes.get(path_start(&head.target)..head.target.raw.end()).unwrap_or_default();

@@ -2,12 +2,12 @@
 //! such a variable would have said is not known, and a rule that hangs on it must not be passed: the request is answered
 //! with 500 at the next place where that can still be done. Wherever a phase ends, and before something is sent, it is asked.
 
-use super::Exchange;
-use super::reply::Reply;
+use crate::content::reply::Reply;
+use crate::exchange::Exchange;
 
 /// What an exchange knows about it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Undecided {
+pub(crate) enum Undecided {
     /// Every match was decided.
     #[default]
     No,
@@ -19,24 +19,24 @@ pub(super) enum Undecided {
 
 impl Exchange {
     /// A match was not decided; the log has its reason.
-    pub(super) fn note_undecided(&self) {
+    pub(crate) fn note_undecided(&self) {
         if self.undecided.get() == Undecided::No {
             self.undecided.set(Undecided::Yes);
         }
     }
 
     /// Whether there was one at all.
-    pub(super) fn is_undecided(&self) -> bool {
+    pub(crate) fn is_undecided(&self) -> bool {
         self.undecided.get() != Undecided::No
     }
 
     /// Whether the answer to it is still due.
-    pub(super) fn must_refuse_undecided(&self) -> bool {
+    pub(crate) fn must_refuse_undecided(&self) -> bool {
         self.undecided.get() == Undecided::Yes
     }
 
     /// The answer to it, once.
-    pub(super) fn refuse_undecided(&self) -> Option<Reply> {
+    pub(crate) fn refuse_undecided(&self) -> Option<Reply> {
         if !self.must_refuse_undecided() {
             return None;
         }

@@ -1,15 +1,16 @@
 //! The values of variables during an exchange: a borrowed view, built when a template is written.
 
-use super::Exchange;
-use super::limits::{LimitStatus, Limited};
-use super::proxy::AttemptRecord;
-use crate::added;
-use crate::close::CloseSide;
-use crate::computed::PORT_DEFAULT;
-use crate::error_log::{Level, errno, quoted};
-use crate::generation::Content;
+use crate::base::close::CloseSide;
+use crate::base::logs::error::{Level, errno, quoted};
+use crate::content::proxy::AttemptRecord;
+use crate::exchange::Exchange;
+use crate::phases::limits::{LimitStatus, Limited};
+use crate::plan::added;
+use crate::plan::computed::PORT_DEFAULT;
+use crate::plan::generation::Content;
+use crate::thread::clock::Clock;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
-use crate::worker::{Clock, Worker};
+use crate::worker::Worker;
 use base64::Engine as _;
 use conf::value::Host;
 use http1::{Field, FieldId, Version};
@@ -27,7 +28,7 @@ const BASIC: &[u8] = b"Basic ";
 
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
-    pub(super) exchange: &'a Exchange,
+    pub(crate) exchange: &'a Exchange,
     /// The head of the response, as far as it is there.
     head: &'a [u8],
     /// Its trailers, as far as they are there.
@@ -523,7 +524,7 @@ impl TunnelAttempt {
 }
 
 /// What stands between the values of two attempts: another proxy's, after an internal redirect, are behind a colon.
-pub(super) fn separator(before: &AttemptRecord, after: &AttemptRecord) -> &'static [u8] {
+pub(crate) fn separator(before: &AttemptRecord, after: &AttemptRecord) -> &'static [u8] {
     if before.proxy == after.proxy { b", " } else { b" : " }
 }
 

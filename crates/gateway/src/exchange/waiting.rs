@@ -1,9 +1,9 @@
 //! How an exchange waits: for events on its sockets, for calls by others, for a time; and what it holds meanwhile. Every wait
 //! of an exchange goes through here and tells a client that has left from one that is silent.
 
-use super::Exchange;
-use crate::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
-use crate::worker::executor;
+use crate::base::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
+use crate::exchange::Exchange;
+use crate::thread::executor;
 use reactor::{Awaited, Interest, Leaving, Stream, Woken};
 use std::time::Duration;
 
@@ -18,28 +18,28 @@ pub(crate) struct Wants<'a> {
 
 impl<'a> Wants<'a> {
     /// A call, or the time alone.
-    pub(super) const NOTHING: Self = Self { upstream: None, client: Interest::NONE, besides: 0 };
+    pub(crate) const NOTHING: Self = Self { upstream: None, client: Interest::NONE, besides: 0 };
 
     /// Something of the client's socket. Whoever waits to read it learns of the client's leaving by reading.
-    pub(super) const fn of_client(client: Interest) -> Self {
+    pub(crate) const fn of_client(client: Interest) -> Self {
         Self { client, ..Self::NOTHING }
     }
 
     /// Something of the upstream's socket.
-    pub(super) const fn of_upstream(stream: &'a Stream, interest: Interest) -> Self {
+    pub(crate) const fn of_upstream(stream: &'a Stream, interest: Interest) -> Self {
         Self { upstream: Some((stream, interest)), ..Self::NOTHING }
     }
 
     /// The same, or something of the client's socket.
-    pub(super) const fn or_of_client(self, client: Interest) -> Self {
+    pub(crate) const fn or_of_client(self, client: Interest) -> Self {
         Self { client, ..self }
     }
 
-    pub(super) const fn is_of_client(&self) -> bool {
+    pub(crate) const fn is_of_client(&self) -> bool {
         !matches!(self.client, Interest::NONE)
     }
 
-    pub(super) const fn holding(self, besides: usize) -> Self {
+    pub(crate) const fn holding(self, besides: usize) -> Self {
         Self { besides, ..self }
     }
 }

@@ -1,11 +1,13 @@
 //! Names that are looked up at run time: `resolver`, groups with `resolve`, and `proxy_pass` with variables.
 
-use super::Lowering;
-use super::group::GroupUse;
-use crate::computed::{ComputedPlan, KnownGroup, PassingSets};
-use crate::generation::{Content, PassUriPlan};
-use crate::group::{GroupPlan, Members, PeerSet};
-use crate::names::{AddressSource, KeyHold, MovingGroup, Passing, Question, Recipe, ResolverPlan, ServerRecipe, Use};
+use crate::lower::Lowering;
+use crate::lower::group::GroupUse;
+use crate::plan::computed::{ComputedPlan, KnownGroup, PassingSets};
+use crate::plan::generation::{Content, PassUriPlan};
+use crate::registry::group::{GroupPlan, Members, PeerSet};
+use crate::registry::names::keys::KeyHold;
+use crate::registry::names::moving::{AddressSource, MovingGroup, Passing, Recipe, ServerRecipe, Use};
+use crate::registry::names::{Question, ResolverPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{LocationSettings, Resolver, Upstream, UpstreamId, UpstreamServer};
 use conf::source::Span;
@@ -70,7 +72,7 @@ impl Lowering<'_> {
         // Without one the check has said so.
         let resolver = self.resolver_of(upstream)?;
         let servers = upstream.servers.iter().map(|server| ServerRecipe {
-            spec: super::group::peer_spec(server),
+            spec: crate::lower::group::peer_spec(server),
             text: server.address.text.as_str().into(),
             route: server.route.clone(),
             source: self.source(server, &resolver),
@@ -79,7 +81,7 @@ impl Lowering<'_> {
         let moving = MovingGroup::new(Recipe {
             sticky: upstream.settings.sticky.is_some(),
             line,
-            checked: upstream.settings.health_check.as_ref().map(super::group::newcomer),
+            checked: upstream.settings.health_check.as_ref().map(crate::lower::group::newcomer),
             ..self.recipe(&upstream.name, group, method, servers)
         });
         moving.follow();

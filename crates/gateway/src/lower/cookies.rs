@@ -1,6 +1,6 @@
 //! `proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`: from what was written to `rules`' rules.
 
-use super::Lowering;
+use crate::lower::Lowering;
 use conf::model::{CookiePattern, ProxySettings};
 use rules::redirect::{RedirectFrom, RedirectRule, Redirects};
 use rules::set_cookie::{CookieMatch, CookieRules, DomainRule, FlagRule};

@@ -1,7 +1,7 @@
 //! The variables that a configuration defines: all names first, since a variable may be used before the line that defines
 //! it, then the tables of `map`, `geo` and `split_clients`.
 
-use super::Lowering;
+use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
 use conf::model::{self, Condition, GeoRange, Instruction, Location, Matcher, NameForm, Program, Server};
 use conf::source::Span;

@@ -1,8 +1,8 @@
 //! Files and error pages of a location.
 
-use super::Lowering;
-use crate::added::{AddedField, AddedPlan, ExpiresPlan};
-use crate::files::{Alias, FilesPlan, RootPlan, parent_segments};
+use crate::lower::Lowering;
+use crate::plan::added::{AddedField, AddedPlan, ExpiresPlan};
+use crate::plan::files::{Alias, FilesPlan, RootPlan, parent_segments};
 use conf::model::{
     AddHeader, ErrorStatus, ErrorTarget, Expires, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings,
     Root, Types,

@@ -1,8 +1,8 @@
 //! `keepalive … floor=`: which connections are opened ahead of demand. When and by whom is `worker::warm`'s business.
 
-use super::Lowering;
-use crate::generation::{FloorPlan, MovingFloor, SourcePlan, WarmingPlan};
-use crate::group::{GroupPlan, Members};
+use crate::lower::Lowering;
+use crate::plan::generation::{FloorPlan, MovingFloor, SourcePlan, WarmingPlan};
+use crate::registry::group::{GroupPlan, Members};
 use conf::diagnostic::Diagnostic;
 use conf::model::UpstreamId;
 use reactor::ConnectOptions;

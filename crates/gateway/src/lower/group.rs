@@ -1,10 +1,12 @@
 //! Upstream groups: addresses, balance, and the keys under which the pool knows them.
 
-use super::{Lowering, Registry};
-use crate::checks::{CheckPlan, CheckedPeer, CheckedPeers, GroupChecks};
-use crate::exchange::is_same_site;
-use crate::group::{CookiePlan, GroupPlan, LearnPlan, Members, PeerPlan, PeerSet, StickyPlan, sid};
-use crate::names::{KeyHold, MovingGroup, pool_address};
+use crate::content::proxy::sticky::is_same_site;
+use crate::lower::{Lowering, Registry};
+use crate::registry::checks::CheckPlan;
+use crate::registry::checks::book::{CheckedPeer, CheckedPeers, GroupChecks};
+use crate::registry::group::{CookiePlan, GroupPlan, LearnPlan, Members, PeerPlan, PeerSet, StickyPlan, sid};
+use crate::registry::names::keys::KeyHold;
+use crate::registry::names::moving::{MovingGroup, pool_address};
 use conf::diagnostic::Diagnostic;
 use conf::model::{Balance, HealthCheck, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
 use reactor::PeerAddress;
@@ -65,7 +67,7 @@ impl Lowering<'_> {
         let plan = |members| GroupPlan { host, members, hash_key, sticky, queue_timeout, cells, moving: None };
         let plan = if let Some(moving) = self.moving(used.upstream, group, method, line.clone()) {
             self.check(upstream, || CheckedPeers::Moving(Arc::clone(&moving)));
-            super::computed::moving_plan(&moving, &used, plan)
+            crate::lower::computed::moving_plan(&moving, &used, plan)
         } else {
             let (peers, members, holds) = self.fixed_peers(upstream, group, &used);
             self.check(upstream, || CheckedPeers::Fixed(checked_peers(&peers, &members)));

@@ -2,7 +2,7 @@
 //! proxy where nothing is proxied. nginx looks at their variables all the same, so a misspelt one is found here, too. Nothing
 //! is kept. Called while a model is lowered, when its servers are.
 
-use super::Lowering;
+use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
 use conf::model::{BindAddress, LocationSettings, LogTarget, ProxySettings};
 use rules::log_format::{LogEscape, LogFormat};

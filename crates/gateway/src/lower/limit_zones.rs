@@ -1,9 +1,9 @@
 //! `limit_req`, `limit_conn` and their zones. A zone is known by name and size, as in nginx: a reload that keeps both keeps
 //! what it has counted, and the rate may change.
 
-use super::{Lowering, Registry};
-use crate::error_log::Level;
-use crate::limit_zones::{
+use crate::base::logs::error::Level;
+use crate::lower::{Lowering, Registry};
+use crate::registry::limit_zones::{
     ConnectionLimit, ConnectionZone, LimitPlan, RefusalPlan, RequestLimit, RequestZone, key_text,
 };
 use conf::diagnostic::Diagnostic;

@@ -1,7 +1,7 @@
 //! Limits of a group that do not fit together (founding fact F4): refused where a word has no effect, warned about where it
 //! costs connections, each with the numbers.
 
-use super::Lowering;
+use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
 use conf::model::Upstream;
 use upstream::shared::{Contradiction, GroupLimits};

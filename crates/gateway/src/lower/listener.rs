@@ -1,7 +1,7 @@
 //! Listening addresses: their numbers, options and tables of server names.
 
-use super::{ListenerSpec, Lowering, place_listener};
-use crate::generation::{ListenerId, ListenerPlan};
+use crate::lower::{ListenerSpec, Lowering, place_listener};
+use crate::plan::generation::{ListenerId, ListenerPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{HeadSettings, Listener, NameForm, SoKeepalive};
 use conf::source::{FileId, Span};

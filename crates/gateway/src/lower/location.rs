@@ -1,10 +1,11 @@
 //! Locations, flattened: each gets a number and a plan with everything inherited.
 
-use super::Lowering;
-use crate::body_file::BodyFiles;
-use crate::exchange::{AccessPlan, GzipPlan};
-use crate::files::Alias;
-use crate::generation::{
+use crate::base::body_file::BodyFiles;
+use crate::filter::gzip::GzipPlan;
+use crate::lower::Lowering;
+use crate::phases::access::AccessPlan;
+use crate::plan::files::Alias;
+use crate::plan::generation::{
     ClientPlan, Content, LimitExceptPlan, LocationId, LocationPlan, RedirectPlan, ReturnPlan, TryFallbackPlan,
     TryFilePlan, TryFilesPlan,
 };

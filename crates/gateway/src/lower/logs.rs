@@ -1,11 +1,11 @@
 //! Logs of a location: formats are compiled, places found, and each place gets the one sink that everybody who names it
 //! shares.
 
-use super::{Lowering, Registry};
-use crate::access_log::{AccessLog, AccessOutput, Buffering, LogSink, NamePlan};
-use crate::error_log::{ErrorLog, ErrorTarget};
-use crate::files::parent_segments;
-use crate::log_place::{LogPlace, syslog_place};
+use crate::base::logs::access::{AccessLog, AccessOutput, Buffering, LogSink, NamePlan};
+use crate::base::logs::error::{ErrorLog, ErrorTarget};
+use crate::base::logs::place::{LogPlace, syslog_place};
+use crate::lower::{Lowering, Registry};
+use crate::plan::files::parent_segments;
 use conf::diagnostic::Diagnostic;
 use conf::model::{self, LocationSettings, LogTarget};
 use conf::source::Span;

@@ -1,35 +1,51 @@
 //! From the typed configuration to a generation: names become tables, variables become enums, addresses become keys of the
 //! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
 
-mod computed;
-mod cookies;
-mod defined;
-mod files;
-mod floor;
-mod group;
-mod idle;
-mod limit_zones;
-mod limits;
-mod listener;
-mod location;
-mod logs;
-mod program;
-mod proxy;
-mod rate;
-mod real_ip;
+pub(crate) mod computed;
 
-use crate::access_log::{AccessOutput, LogSink};
-use crate::error_log::{ErrorLog, ErrorTarget};
-use crate::files::Alias;
-use crate::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, MovingFloor, ServerPlan};
-use crate::log_place::LogPlace;
-use crate::shared::Shared;
+pub(crate) mod cookies;
+
+pub(crate) mod defined;
+
+pub(crate) mod files;
+
+pub(crate) mod floor;
+
+pub(crate) mod group;
+
+pub(crate) mod idle;
+
+pub(crate) mod limit_zones;
+
+pub(crate) mod limits;
+
+pub(crate) mod listener;
+
+pub(crate) mod location;
+
+pub(crate) mod logs;
+
+pub(crate) mod program;
+
+pub(crate) mod proxy;
+
+pub(crate) mod rate;
+
+pub(crate) mod real_ip;
+
+use crate::base::logs::access::{AccessOutput, LogSink};
+use crate::base::logs::error::{ErrorLog, ErrorTarget};
+use crate::base::logs::place::LogPlace;
+use crate::lower::files::KnownTypes;
+use crate::lower::group::Groups;
+use crate::plan::files::Alias;
+use crate::plan::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, MovingFloor, ServerPlan};
+use crate::registry::shared::Shared;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Http, Model, ProxySettings, Server, ServerId};
 use conf::source::Span;
-use files::KnownTypes;
-use group::Groups;
-pub use logs::ErrorOutput;
+
+use logs::ErrorOutput;
 use reactor::{ListenOptions, PeerAddress};
 use rules::defined::Definitions;
 use rules::log_format::LogFormat;

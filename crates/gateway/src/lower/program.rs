@@ -2,8 +2,8 @@
 //! that only its program leads to, as in nginx: it has the location's settings and content with what the block changes, but
 //! neither its `try_files` nor its `limit_except`.
 
-use super::Lowering;
-use crate::generation::{LocationId, ProgramPlan, ReturnPlan};
+use crate::lower::Lowering;
+use crate::plan::generation::{LocationId, ProgramPlan, ReturnPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{self, If, Instruction, LocationSettings, Program, RewriteFlag};
 use conf::source::Span;

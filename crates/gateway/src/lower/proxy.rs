@@ -1,9 +1,9 @@
 //! `proxy_pass` and the words around it.
 
-use super::Lowering;
-use super::group::GroupUse;
-use crate::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
-use crate::group::GroupPlan;
+use crate::lower::Lowering;
+use crate::lower::group::GroupUse;
+use crate::plan::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
+use crate::registry::group::GroupPlan;
 use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{

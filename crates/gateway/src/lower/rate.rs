@@ -1,7 +1,7 @@
 //! `limit_rate`, `limit_rate_after`, `proxy_limit_rate`.
 
-use super::Lowering;
-use crate::exchange::{RatePlan, SizePlan};
+use crate::filter::rate::{RatePlan, SizePlan};
+use crate::lower::Lowering;
 use conf::model::{Amount, ClientSettings, TransportSettings};
 
 impl Lowering<'_> {

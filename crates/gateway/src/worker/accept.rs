@@ -1,13 +1,13 @@
 //! Accepting: who serves a new connection, and what happens when there is no room for it.
 
-use super::housekeeping::Chore;
-use super::{Body, Worker};
-use crate::alarm::and_more;
-use crate::close::CloseReason;
-use crate::connection::Connection;
-use crate::error_log::{Level, errno};
-use crate::generation::ListenerId;
-use crate::shared::{Message, bump};
+use crate::base::alarm::and_more;
+use crate::base::close::CloseReason;
+use crate::base::logs::error::{Level, errno};
+use crate::downstream::connection::Connection;
+use crate::plan::generation::ListenerId;
+use crate::registry::shared::{Message, bump};
+use crate::worker::housekeeping::Chore;
+use crate::worker::{Body, Worker};
 use reactor::{Accepted, Listener, SourceId};
 use std::cell::Cell;
 use std::io;
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The listeners that a worker accepts from.
 #[derive(Debug, Default)]
-pub(super) struct Listeners {
+pub(crate) struct Listeners {
     all: Vec<(ListenerId, Arc<Listener>)>,
     /// Not watched for the moment: no descriptor was left.
     paused: bool,
@@ -44,7 +44,7 @@ impl Listeners {
 
 impl Worker {
     /// Starts to accept from a listener.
-    pub(super) fn listen(&self, id: ListenerId, listener: Arc<Listener>) -> io::Result<()> {
+    pub(crate) fn listen(&self, id: ListenerId, listener: Arc<Listener>) -> io::Result<()> {
         self.shared.status.listens(&listener);
         let mut listeners = self.listeners.borrow_mut();
         if listeners.is_watched() {
@@ -56,7 +56,7 @@ impl Worker {
     }
 
     /// Stops accepting from a listener.
-    pub(super) fn unlisten(&self, id: ListenerId) {
+    pub(crate) fn unlisten(&self, id: ListenerId) {
         let mut listeners = self.listeners.borrow_mut();
         let watched = listeners.is_watched();
         listeners.all.retain(|(present, listener)| {
@@ -67,14 +67,14 @@ impl Worker {
         });
     }
 
-    pub(super) fn unlisten_all(&self) {
+    pub(crate) fn unlisten_all(&self) {
         let ids: Vec<ListenerId> = self.listeners.borrow().all.iter().map(|(id, _)| *id).collect();
         for id in ids {
             self.unlisten(id);
         }
     }
 
-    pub(super) fn accept(self: &Rc<Self>, id: ListenerId) {
+    pub(crate) fn accept(self: &Rc<Self>, id: ListenerId) {
         // With `reuseport` a worker may have several sockets of one address.
         for at in 0.. {
             let listener = match self.listeners.borrow().all.get(at) {
@@ -135,7 +135,7 @@ impl Worker {
     }
 
     /// Takes over a new connection, which is counted already.
-    pub(super) fn adopt(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
+    pub(crate) fn adopt(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
         let task = self.reactor.create_task();
         let now = self.reactor.now();
         let generation = self.generation();
@@ -203,20 +203,20 @@ impl Worker {
     }
 
     /// A descriptor has become free: watches the listeners again, if that was paused.
-    pub(super) fn resume_accept(&self) {
+    pub(crate) fn resume_accept(&self) {
         if self.listeners.borrow().paused {
             self.watch_listeners_with(|listeners| listeners.paused = false);
         }
     }
 
     /// `false` if it was paused already.
-    pub(super) fn pause_accept_for_memory(&self) -> bool {
+    pub(crate) fn pause_accept_for_memory(&self) -> bool {
         let before = self.listeners.borrow().paused_for_memory;
         self.watch_listeners_with(|listeners| listeners.paused_for_memory = true);
         !before
     }
 
-    pub(super) fn resume_accept_after_memory(&self) {
+    pub(crate) fn resume_accept_after_memory(&self) {
         self.watch_listeners_with(|listeners| listeners.paused_for_memory = false);
     }
 

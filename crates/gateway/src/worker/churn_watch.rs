@@ -1,10 +1,10 @@
 //! What is done for the upstream pool by the clock: the first worker looks once a second at what the limits of each group
 //! cost, and says once a minute which are too small. Whether they are is `upstream::churn`'s to say.
 
-use super::Worker;
-use super::housekeeping::Chore;
-use crate::error_log::Level;
-use crate::shared::Shared;
+use crate::base::logs::error::Level;
+use crate::registry::shared::Shared;
+use crate::worker::Worker;
+use crate::worker::housekeeping::Chore;
 use reactor::Millis;
 use upstream::churn::Minute;
 use upstream::shared::{GroupCounts, GroupId};
@@ -26,7 +26,7 @@ struct Seen {
 
 /// The looks of one minute.
 #[derive(Debug, Default)]
-pub(super) struct ChurnWatch {
+pub(crate) struct ChurnWatch {
     groups: Vec<Seen>,
     looks: u32,
 }
@@ -68,13 +68,13 @@ impl ChurnWatch {
 
 impl Worker {
     /// Begins to look, if this is the worker that does.
-    pub(super) fn begin_watching(&self) {
+    pub(crate) fn begin_watching(&self) {
         if self.index == 0 {
             self.plan_chore(Chore::WatchChurn, Millis(self.reactor.now().0 + LOOK_MS));
         }
     }
 
-    pub(super) fn watch_churn(&self) {
+    pub(crate) fn watch_churn(&self) {
         self.churn.borrow_mut().look(self.shared);
         self.begin_watching();
     }
@@ -83,8 +83,8 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error_log::ErrorLog;
-    use crate::pool::IdleSocket;
+    use crate::base::logs::error::ErrorLog;
+    use crate::registry::pool::IdleSocket;
     use upstream::WorkerId;
     use upstream::shared::{GroupLimits, Open, PeerAddress, PoolKey};
 

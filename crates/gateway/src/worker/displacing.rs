@@ -1,10 +1,10 @@
 //! Which connections give way to others when a worker has too many, or memory is short: those without a complete request first,
 //! the oldest ahead; then those that are idle between two requests. It decides and takes them out; `accept` and `shedding` ask.
 
-use super::{Body, Worker};
-use crate::close::CloseReason;
-use crate::connection::Connection;
-use crate::shared::bump;
+use crate::base::close::CloseReason;
+use crate::downstream::connection::Connection;
+use crate::registry::shared::bump;
+use crate::worker::{Body, Worker};
 use reactor::{Millis, Peeked};
 
 /// Connections that give way at once, as a part of those that could: looking for them takes a walk over all connections, which
@@ -15,7 +15,7 @@ const AT_ONCE_MAX: usize = 32;
 
 /// In which order connections give way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// It has sent nothing, or a part of a head; or it has been answered, and what it still sends is dropped.
     WithoutRequest,
     /// It waits for another request.
@@ -24,18 +24,18 @@ pub(super) enum Class {
 
 /// A connection that could give way. They are sorted by what stands first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Candidate {
-    pub(super) class: Class,
+pub(crate) struct Candidate {
+    pub(crate) class: Class,
     /// Since when it waits.
-    pub(super) since: Millis,
-    pub(super) index: usize,
+    pub(crate) since: Millis,
+    pub(crate) index: usize,
     /// It holds a part of a head.
-    pub(super) is_partial: bool,
+    pub(crate) is_partial: bool,
 }
 
 impl Worker {
     /// Closes connections to make room for a new one; `false` if there is none that could give way.
-    pub(super) fn displace(&self) -> bool {
+    pub(crate) fn displace(&self) -> bool {
         let mut candidates = self.candidates(Class::Idle);
         candidates.sort_unstable();
         let most = (candidates.len() / SHARE).clamp(1, AT_ONCE_MAX);
@@ -53,7 +53,7 @@ impl Worker {
     }
 
     /// The connections that could give way, up to a class.
-    pub(super) fn candidates(&self, last: Class) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self, last: Class) -> Vec<Candidate> {
         let bodies = self.bodies.borrow();
         let all = bodies.iter().enumerate().filter_map(|(index, body)| {
             let (class, since) = match body {
@@ -73,7 +73,7 @@ impl Worker {
 
     /// Takes a candidate out of its place, unless it has sent something that was not read yet: it may be the rest of its
     /// request. Asked only of those that are about to be closed, for it is a system call.
-    pub(super) fn take_waiting(&self, index: usize) -> Option<Box<Connection>> {
+    pub(crate) fn take_waiting(&self, index: usize) -> Option<Box<Connection>> {
         let mut bodies = self.bodies.borrow_mut();
         let body = bodies.get_mut(index)?;
         if let Body::Waiting(connection, _) = body

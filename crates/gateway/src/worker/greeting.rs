@@ -1,12 +1,12 @@
 //! Connections that begin with a header of the PROXY protocol: they are served once it is there, and closed without a word
 //! where it is not one, since nobody knows who would read the answer.
 
-use super::{Body, Worker};
-use crate::close::CloseReason;
-use crate::connection::Connection;
-use crate::error_log::{Level, RequestLine};
-use crate::generation::ListenerPlan;
-use crate::proxy_header::HeaderRead;
+use crate::base::close::CloseReason;
+use crate::base::logs::error::{Level, RequestLine};
+use crate::downstream::connection::Connection;
+use crate::downstream::proxy_header::HeaderRead;
+use crate::plan::generation::ListenerPlan;
+use crate::worker::{Body, Worker};
 use std::rc::Rc;
 
 /// Bytes of what was no header that the log shows: the longest line of version 1.
@@ -14,7 +14,7 @@ const SHOWN_BYTES_MAX: usize = 107;
 
 impl Worker {
     /// The connection, once its header is there. `fired`: the time for it is over.
-    pub(super) fn greet(
+    pub(crate) fn greet(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
         listener: &ListenerPlan,

@@ -2,10 +2,10 @@
 //! the file. The response is with the client already; only the FIN waits, for about as long as a write takes. It costs two
 //! changes of threads, so under load connections are closed at once, and their lines follow within the writer's period.
 
-use super::{Body, Worker};
-use crate::close::CloseReason;
-use crate::connection::Connection;
-use crate::worker::LingerPlan;
+use crate::base::close::CloseReason;
+use crate::downstream::connection::Connection;
+use crate::worker::linger::LingerPlan;
+use crate::worker::{Body, Worker};
 use reactor::{Millis, TaskId};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ const HELD_MAX_MS: u64 = 100;
 const APART_MS: u64 = 10;
 
 /// A connection that is to be closed.
-pub(super) struct HeldBack {
+pub(crate) struct HeldBack {
     connection: Box<Connection>,
     reason: CloseReason,
     linger: Option<LingerPlan>,
@@ -29,7 +29,7 @@ pub(super) struct HeldBack {
 
 impl Worker {
     /// Closes a connection, or begins to linger on it, once its lines are written.
-    pub(super) fn close_after_lines(
+    pub(crate) fn close_after_lines(
         self: &Rc<Self>,
         connection: Box<Connection>,
         reason: CloseReason,
@@ -54,7 +54,7 @@ impl Worker {
 
     /// Something has happened to a connection that is held back: its lines are written, its time is over, or the client is
     /// heard of, which changes nothing.
-    pub(super) fn step_held_back(self: &Rc<Self>, held: Box<HeldBack>) {
+    pub(crate) fn step_held_back(self: &Rc<Self>, held: Box<HeldBack>) {
         let task = held.connection.task;
         let over = self.reactor.take_deadline_fired(task);
         if !over && !self.shared.log_bell.is_done(held.collection) {
@@ -66,7 +66,7 @@ impl Worker {
     }
 
     /// A collection has ended: those whose lines it wrote are closed, and for the others there is another one.
-    pub(super) fn lines_are_written(self: &Rc<Self>) {
+    pub(crate) fn lines_are_written(self: &Rc<Self>) {
         let all: Vec<TaskId> = self.held_back.take();
         let mut left = Vec::new();
         for task in all {

@@ -1,6 +1,6 @@
 //! What a worker does for itself by the clock: each chore has a time at which it is due, and one task wakes for the first.
 
-use super::Worker;
+use crate::worker::Worker;
 use reactor::{Millis, TaskId};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ const LEFT_OVER_MS: u64 = 10;
 
 /// Something to be done at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chore {
+pub(crate) enum Chore {
     /// Close idle upstream connections that are past their time.
     ExpirePool,
     /// Accept again after a pause.
@@ -33,14 +33,14 @@ impl Chore {
 
 /// The chores of a worker.
 #[derive(Debug)]
-pub(super) struct House {
+pub(crate) struct House {
     /// Whose deadline is that of the chore that is due first.
-    pub(super) task: TaskId,
+    pub(crate) task: TaskId,
     due: [Cell<Option<Millis>>; Chore::ALL.len()],
 }
 
 impl House {
-    pub(super) fn new(task: TaskId) -> Self {
+    pub(crate) fn new(task: TaskId) -> Self {
         Self { task, due: Default::default() }
     }
 
@@ -56,7 +56,7 @@ impl Worker {
     }
 
     /// Plans a chore for this time, unless it is planned for an earlier one.
-    pub(super) fn plan_chore(&self, chore: Chore, at: Millis) {
+    pub(crate) fn plan_chore(&self, chore: Chore, at: Millis) {
         let due = &self.house.due[chore as usize];
         if due.get().is_none_or(|planned| at < planned) {
             due.set(Some(at));
@@ -64,7 +64,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn keep_house(self: &Rc<Self>) {
+    pub(crate) fn keep_house(self: &Rc<Self>) {
         self.reactor.take_deadline_fired(self.house.task);
         let now = self.reactor.now();
         for chore in Chore::ALL {

@@ -2,8 +2,8 @@
 //! once would make the kernel answer that with RST, which can destroy the response before the client has read it. So the
 //! sending side is closed, and what comes is read and dropped for a while.
 
-use crate::close::CloseReason;
-use crate::connection::Connection;
+use crate::base::close::CloseReason;
+use crate::downstream::connection::Connection;
 use reactor::{Millis, Read, SCRATCH_BYTES, TaskId};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct LingerPlan {
 
 /// A connection that is closed on our side and read from still.
 #[derive(Debug)]
-pub(super) struct Linger {
+pub(crate) struct Linger {
     connection: Box<Connection>,
     reason: CloseReason,
     plan: LingerPlan,
@@ -31,22 +31,22 @@ pub(super) struct Linger {
 }
 
 impl Linger {
-    pub(super) fn new(connection: Box<Connection>, reason: CloseReason, plan: LingerPlan, now: Millis) -> Self {
+    pub(crate) fn new(connection: Box<Connection>, reason: CloseReason, plan: LingerPlan, now: Millis) -> Self {
         // A client that has gone already makes this fail; reading then says so.
         let _ = connection.stream.shutdown_write();
         Self { connection, reason, plan, began_at: now, ends: now.after(plan.total), silent_since: now }
     }
 
-    pub(super) fn task(&self) -> TaskId {
+    pub(crate) fn task(&self) -> TaskId {
         self.connection.task
     }
 
-    pub(super) fn began_at(&self) -> Millis {
+    pub(crate) fn began_at(&self) -> Millis {
         self.began_at
     }
 
     /// Drops what has come; the time to look again, or `None` when it is over.
-    pub(super) fn step(&mut self, now: Millis) -> Option<Millis> {
+    pub(crate) fn step(&mut self, now: Millis) -> Option<Millis> {
         for _ in 0..READS_MAX {
             match self.connection.stream.read_with(SCRATCH_BYTES, |_| ()) {
                 Ok(Read::Data(())) => self.silent_since = now,
@@ -63,7 +63,7 @@ impl Linger {
         (now < deadline).then_some(deadline)
     }
 
-    pub(super) fn into_parts(self) -> (Box<Connection>, CloseReason) {
+    pub(crate) fn into_parts(self) -> (Box<Connection>, CloseReason) {
         (self.connection, self.reason)
     }
 }

@@ -1,35 +1,45 @@
 //! A data-plane thread: one reactor, the connections that live on it, and what each of them is doing. Nothing here blocks.
 
-mod accept;
-mod churn_watch;
-mod clock;
-mod displacing;
-pub(crate) mod executor;
-mod greeting;
-mod held_back;
-mod housekeeping;
-mod linger;
-pub(crate) mod opening;
-mod shedding;
-mod warm;
+pub(crate) mod accept;
 
-use crate::buffer::recycle;
-use crate::close::CloseReason;
-use crate::connection::{Connection, HeadRead};
-use crate::exchange::{self, Begin, Next, Refusal};
-use crate::fault::Fault;
-use crate::generation::{Generation, ListenerId, Pinned};
-use crate::memory::{CONNECTION_BYTES, HeldFor, Ledger, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
-use crate::request::{Answer, Request};
-use crate::shared::{Message, Shared, bump};
+pub(crate) mod churn_watch;
+
+pub(crate) mod displacing;
+
+pub(crate) mod greeting;
+
+pub(crate) mod held_back;
+
+pub(crate) mod housekeeping;
+
+pub(crate) mod linger;
+
+pub(crate) mod shedding;
+
+pub(crate) mod warm;
+
+use crate::base::buffer::recycle;
+use crate::base::close::CloseReason;
+use crate::base::fault::Fault;
+use crate::base::memory::{CONNECTION_BYTES, HeldFor, Ledger, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
+use crate::downstream::connection::{Connection, HeadRead};
+use crate::downstream::request::{Answer, Request};
+use crate::exchange;
+use crate::exchange::{Begin, Next, Refusal};
+use crate::plan::generation::{Generation, ListenerId, Pinned};
+use crate::registry::shared::{Message, Shared, bump};
 use crate::tunnel::{Step, Tunnel};
-use accept::Listeners;
-pub(crate) use clock::Clock;
-use executor::{Desk, Slot};
-use held_back::HeldBack;
-use housekeeping::{Chore, House};
-use linger::Linger;
-pub(crate) use linger::LingerPlan;
+use crate::worker::accept::Listeners;
+
+use crate::connector::opening::Opening;
+use crate::phases::settle::log_tunnel;
+use crate::thread::clock::Clock;
+use crate::thread::executor::{Desk, Slot};
+use crate::worker::held_back::HeldBack;
+use crate::worker::housekeeping::{Chore, House};
+use crate::worker::linger::Linger;
+use linger::LingerPlan;
+
 use reactor::{Millis, Peeked, Reactor, Ready, SourceId, TaskId};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -52,7 +62,7 @@ const SPARES_MAX: usize = 256;
 const LOOK_AGAIN_MS: u64 = 100;
 
 /// What the task with a given index is doing.
-enum Body {
+pub(crate) enum Body {
     Free,
     /// Idle, or reading a head. The flag: a part of the head is there.
     Waiting(Box<Connection>, bool),
@@ -60,7 +70,7 @@ enum Body {
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
     HeldBack(Box<HeldBack>),
-    Opening(Box<opening::Opening>),
+    Opening(Box<Opening>),
 }
 
 /// One data-plane thread.
@@ -86,7 +96,7 @@ pub(crate) struct Worker {
     /// What the pool's limits cost, looked at by the clock.
     churn: RefCell<churn_watch::ChurnWatch>,
     /// Peers whose floor is not looked after for a while.
-    pauses: warm::Pauses,
+    pub(crate) pauses: warm::Pauses,
     /// Connections that are closed when their log lines are written.
     held_back: RefCell<Vec<TaskId>>,
     /// When the last of them began to wait.
@@ -260,7 +270,7 @@ impl Worker {
         }
     }
 
-    fn put(&self, task: TaskId, body: Body) {
+    pub(crate) fn put(&self, task: TaskId, body: Body) {
         match &body {
             Body::Waiting(connection, _) => {
                 self.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES + connection.pending.capacity());
@@ -420,7 +430,7 @@ impl Worker {
             }
             Step::End(reason) => {
                 bump(&self.counters().tunnels, -1);
-                exchange::log_tunnel(self, &tunnel, reason);
+                log_tunnel(self, &tunnel, reason);
                 tunnel.close();
                 self.forget_connection(task, reason);
             }
@@ -464,7 +474,7 @@ impl Worker {
         self.scratch.set(scratch);
     }
 
-    pub(crate) fn counters(&self) -> &'static crate::shared::Counters {
+    pub(crate) fn counters(&self) -> &'static crate::registry::shared::Counters {
         &self.shared.workers[self.index as usize].counters
     }
 
@@ -476,13 +486,14 @@ impl Worker {
     fn discard_parked(&self, label: u64) {
         use upstream::DiscardReason::{DataOnIdle, PeerClosedIdle};
         use upstream::shared::Inspection;
-        let removed = self.shared.pool.inspect(self.id(), crate::pool::token(label), |idle| match idle.look() {
-            crate::pool::Look::Silent => Inspection::Keep,
-            crate::pool::Look::Ended => Inspection::Remove(PeerClosedIdle),
-            crate::pool::Look::Data => Inspection::Remove(DataOnIdle),
-        });
+        let removed =
+            self.shared.pool.inspect(self.id(), crate::registry::pool::token(label), |idle| match idle.look() {
+                crate::registry::pool::Look::Silent => Inspection::Keep,
+                crate::registry::pool::Look::Ended => Inspection::Remove(PeerClosedIdle),
+                crate::registry::pool::Look::Data => Inspection::Remove(DataOnIdle),
+            });
         if let Some(removed) = removed {
-            crate::pool::close_ended(removed, self);
+            crate::registry::pool::close_ended(removed, self);
         }
     }
 

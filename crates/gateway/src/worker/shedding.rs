@@ -1,13 +1,13 @@
 //! What a worker does about memory: it closes what is idle, refuses what is new, stops to accept, and keeps no buffers for
 //! later. How short memory is, `memory` says; when this is looked at, `housekeeping`.
 
-use super::displacing::{Candidate, Class};
-use super::housekeeping::Chore;
-use super::{SPARES_MAX, Worker};
-use crate::alarm::and_more;
-use crate::close::CloseReason;
-use crate::memory::Pressure;
-use crate::request::{Answer, Request};
+use crate::base::alarm::and_more;
+use crate::base::close::CloseReason;
+use crate::base::memory::Pressure;
+use crate::downstream::request::{Answer, Request};
+use crate::worker::displacing::{Candidate, Class};
+use crate::worker::housekeeping::Chore;
+use crate::worker::{SPARES_MAX, Worker};
 use reactor::Millis;
 
 /// Between two looks: pressure goes within two seconds of its cause, and four wake-ups a second cost nothing.
@@ -30,7 +30,7 @@ const NAMED_MAX: usize = 3;
 
 impl Worker {
     /// Whether new requests are answered 503; says so from time to time.
-    pub(super) fn refuses_requests(&self) -> bool {
+    pub(crate) fn refuses_requests(&self) -> bool {
         if self.relieved_pressure() < Pressure::Requests {
             return false;
         }
@@ -46,7 +46,7 @@ impl Worker {
     }
 
     /// Whether nothing is accepted any more, which is seen to.
-    pub(super) fn refuses_connections(&self) -> bool {
+    pub(crate) fn refuses_connections(&self) -> bool {
         if self.relieved_pressure() < Pressure::Accepts {
             return false;
         }
@@ -69,7 +69,7 @@ impl Worker {
     }
 
     /// The chore: as long as there is a budget.
-    pub(super) fn look_at_memory(&self) {
+    pub(crate) fn look_at_memory(&self) {
         let Some(_) = self.shared.memory.budget() else {
             return self.resume_accept_after_memory();
         };
@@ -147,7 +147,7 @@ impl Worker {
     }
 
     /// Buffers for an exchange.
-    pub(super) fn take_request(&self) -> Box<Request> {
+    pub(crate) fn take_request(&self) -> Box<Request> {
         let Some(request) = self.requests.borrow_mut().pop() else { return Box::default() };
         self.memory.regain(request.held_bytes() as u64);
         request
@@ -205,13 +205,13 @@ impl Worker {
     }
 
     /// Begins to look after what bursts leave behind.
-    pub(super) fn begin_returning(&self) {
+    pub(crate) fn begin_returning(&self) {
         self.plan_chore(Chore::ReturnMemory, Millis(self.reactor.now().0 + RETURN_PERIOD_MS));
     }
 
     /// The chore: most of the spares are freed again and again. Who goes on needing them makes them anew, a few allocations
     /// each time; what a burst has left is gone after some times. One worker returns what the allocator has kept of it.
-    pub(super) fn return_memory(&self) {
+    pub(crate) fn return_memory(&self) {
         self.keep_spares(|count| count / SPARES_KEPT);
         self.memory.trim();
         if self.index == 0 && self.shared.memory.take_fall(FALL_BYTES).is_some() {

@@ -1,11 +1,11 @@
 //! `keepalive … floor=`: connections that are opened ahead of demand, kept there through quiet times, and not forced on a
 //! peer that refuses them. Each worker looks after its share of the peers by the clock; what it opens is `opening`'s.
 
-use super::Worker;
-use super::housekeeping::Chore;
-use super::opening::{OpenedFor, Pending};
-use crate::generation::WarmingPlan;
-use crate::group::PeerSet;
+use crate::connector::opening::{OpenedFor, Pending};
+use crate::plan::generation::WarmingPlan;
+use crate::registry::group::PeerSet;
+use crate::worker::Worker;
+use crate::worker::housekeeping::Chore;
 use reactor::{Millis, PeerAddress};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ struct Pause {
 
 /// The peers that are left alone for a while.
 #[derive(Debug, Default)]
-pub(super) struct Pauses(RefCell<HashMap<KeyId, Pause>>);
+pub(crate) struct Pauses(RefCell<HashMap<KeyId, Pause>>);
 
 impl Pauses {
     fn holds(&self, key: KeyId, now: Millis) -> bool {
@@ -40,7 +40,7 @@ impl Pauses {
     }
 
     /// Another refusal. Several at the same time are one.
-    pub(super) fn refused(&self, key: KeyId, now: Millis) {
+    pub(crate) fn refused(&self, key: KeyId, now: Millis) {
         let mut pauses = self.0.borrow_mut();
         let pause = pauses.entry(key).or_insert(Pause { refusals: 0, until: now });
         if pause.until <= now {
@@ -60,11 +60,11 @@ impl Pauses {
 
 impl Worker {
     /// Looks after the floors at the next opportunity: at the start, and after a reload.
-    pub(super) fn begin_warming(&self) {
+    pub(crate) fn begin_warming(&self) {
         self.plan_chore(Chore::WarmPool, self.reactor.now());
     }
 
-    pub(super) fn warm_pool(self: &Rc<Self>) {
+    pub(crate) fn warm_pool(self: &Rc<Self>) {
         let generation = self.generation();
         let workers = self.shared.workers();
         for floor in generation.floors.iter().skip(usize::from(self.index)).step_by(workers) {

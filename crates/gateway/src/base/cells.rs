@@ -1,0 +1,264 @@
+//! What is counted about upstream groups and peers on the request path. Each worker writes cells of its own, on cache lines
+//! of their own, so counting contends with nobody; the sums are made when somebody looks (`snapshot`). The pool counts its
+//! own events; these are the ones that only an exchange knows.
+
+use crate::registry::shared::bump;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use upstream::balance::SeatLine;
+use upstream::retry::Reason;
+
+/// Upper bounds of the buckets of every duration, in milliseconds. A worker reads its clock once per turn and in whole
+/// milliseconds, so finer ones would show the clock, not the peers; the last is nginx's default timeout.
+pub(crate) const BOUNDS_MS: [u64; 15] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000];
+
+/// Classes of statuses, as labels say them; the last is for what is no HTTP status (444, 499 are `4xx`).
+pub(crate) const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
+
+/// Why a failed attempt was followed by another one, as labels say it.
+pub(crate) const RETRY_REASONS: [&str; 3] = ["listed", "reused_connection", "proved_unsent"];
+
+/// The place of a status in [`CLASSES`].
+pub(crate) fn class_of(status: u16) -> usize {
+    match status {
+        100..=599 => usize::from(status / 100) - 1,
+        _ => CLASSES.len() - 1,
+    }
+}
+
+/// One worker's part of a histogram.
+#[derive(Debug, Default)]
+pub(crate) struct HistogramCell {
+    /// The last is for what is above all bounds.
+    buckets: [AtomicU64; BOUNDS_MS.len() + 1],
+    sum_ms: AtomicU64,
+}
+
+impl HistogramCell {
+    fn record(&self, milliseconds: u64) {
+        let place = BOUNDS_MS.iter().position(|&bound| milliseconds <= bound).unwrap_or(BOUNDS_MS.len());
+        bump(&self.buckets[place], 1);
+        bump(&self.sum_ms, i64::try_from(milliseconds).unwrap_or(i64::MAX));
+    }
+}
+
+/// A histogram, summed over all workers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Durations {
+    /// Observations of each bucket alone, in the order of [`BOUNDS_MS`], and of those above.
+    pub(crate) buckets: [u64; BOUNDS_MS.len() + 1],
+    /// Sum of all observations, in milliseconds.
+    pub(crate) sum_ms: u64,
+}
+
+impl Durations {
+    fn add(&mut self, cell: &HistogramCell) {
+        for (sum, bucket) in self.buckets.iter_mut().zip(&cell.buckets) {
+            *sum += bucket.load(Ordering::Relaxed);
+        }
+        self.sum_ms += cell.sum_ms.load(Ordering::Relaxed);
+    }
+
+    /// How many observations.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// One worker's counters of a peer.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct PeerCell {
+    attempts: AtomicU64,
+    opened: AtomicU64,
+    reused: AtomicU64,
+    failed: AtomicU64,
+    responses: [AtomicU64; CLASSES.len()],
+    connect: HistogramCell,
+    response: HistogramCell,
+}
+
+/// Counters of a peer, by worker.
+#[derive(Debug)]
+pub(crate) struct PeerCells(Box<[PeerCell]>);
+
+/// One attempt at a peer, as it is counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// A connection was opened, and that took so many milliseconds.
+    pub(crate) connect_ms: Option<u64>,
+    /// It went over a reused connection.
+    pub(crate) reused: bool,
+    /// The status that the peer gave.
+    pub(crate) status: Option<u16>,
+    /// From the attempt's beginning to the end of the response, in milliseconds.
+    pub(crate) response_ms: Option<u64>,
+    /// The attempt failed.
+    pub(crate) failed: bool,
+}
+
+/// Counters of a peer, summed over all workers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PeerSums {
+    pub(crate) attempts: u64,
+    pub(crate) opened: u64,
+    pub(crate) reused: u64,
+    pub(crate) failed: u64,
+    pub(crate) responses: [u64; CLASSES.len()],
+    pub(crate) connect: Durations,
+    pub(crate) response: Durations,
+}
+
+impl PeerCells {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self((0..workers.max(1)).map(|_| PeerCell::default()).collect())
+    }
+
+    /// Counts an attempt that has ended.
+    pub(crate) fn count(&self, worker: u16, attempt: Counted) {
+        let Some(cell) = self.0.get(usize::from(worker)) else { return };
+        bump(&cell.attempts, 1);
+        if attempt.reused {
+            bump(&cell.reused, 1);
+        }
+        if let Some(milliseconds) = attempt.connect_ms {
+            bump(&cell.opened, 1);
+            cell.connect.record(milliseconds);
+        }
+        if attempt.failed {
+            bump(&cell.failed, 1);
+        }
+        if let Some(status) = attempt.status {
+            bump(&cell.responses[class_of(status)], 1);
+        }
+        if let Some(milliseconds) = attempt.response_ms {
+            cell.response.record(milliseconds);
+        }
+    }
+
+    pub(crate) fn sums(&self) -> PeerSums {
+        let mut sums = PeerSums::default();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        for cell in &self.0 {
+            sums.attempts += read(&cell.attempts);
+            sums.opened += read(&cell.opened);
+            sums.reused += read(&cell.reused);
+            sums.failed += read(&cell.failed);
+            for (sum, counter) in sums.responses.iter_mut().zip(&cell.responses) {
+                *sum += read(counter);
+            }
+            sums.connect.add(&cell.connect);
+            sums.response.add(&cell.response);
+        }
+        sums
+    }
+}
+
+/// One worker's counters of a group.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct GroupCell {
+    retries: [AtomicU64; RETRY_REASONS.len()],
+    no_live_peer: AtomicU64,
+}
+
+/// Counters of a group, by worker.
+#[derive(Debug)]
+pub(crate) struct GroupCells {
+    cells: Box<[GroupCell]>,
+    /// Where requests wait for a peer; set once `queue` was written for the group.
+    line: OnceLock<Arc<SeatLine>>,
+}
+
+/// Counters of a group, summed over all workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct GroupSums {
+    /// In the order of [`RETRY_REASONS`].
+    pub(crate) retries: [u64; RETRY_REASONS.len()],
+    pub(crate) no_live_peer: u64,
+}
+
+impl GroupCells {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { cells: (0..workers.max(1)).map(|_| GroupCell::default()).collect(), line: OnceLock::new() }
+    }
+
+    /// Requests of the group wait for a peer in this line: the same one in all generations.
+    pub(crate) fn show_line(&self, line: &Arc<SeatLine>) {
+        let _ = self.line.set(Arc::clone(line));
+    }
+
+    /// Requests that wait for a peer.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.line.get().map_or(0, |line| line.waiting())
+    }
+
+    /// Counts an attempt that follows a failed one, by why that was allowed.
+    pub(crate) fn count_retry(&self, worker: u16, reason: Reason) {
+        let place = match reason {
+            Reason::Listed => 0,
+            Reason::ReusedConnection => 1,
+            Reason::ProvedUnsent => 2,
+            // The others say why there is no further attempt.
+            _ => return,
+        };
+        if let Some(cell) = self.cells.get(usize::from(worker)) {
+            bump(&cell.retries[place], 1);
+        }
+    }
+
+    /// Counts a request for which no peer could be chosen.
+    pub(crate) fn count_no_live_peer(&self, worker: u16) {
+        if let Some(cell) = self.cells.get(usize::from(worker)) {
+            bump(&cell.no_live_peer, 1);
+        }
+    }
+
+    pub(crate) fn sums(&self) -> GroupSums {
+        let mut sums = GroupSums::default();
+        for cell in &self.cells {
+            for (sum, counter) in sums.retries.iter_mut().zip(&cell.retries) {
+                *sum += counter.load(Ordering::Relaxed);
+            }
+            sums.no_live_peer += cell.no_live_peer.load(Ordering::Relaxed);
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
+        let cell = HistogramCell::default();
+        for milliseconds in [0, 1, 2, 3, 60_000, 60_001] {
+            cell.record(milliseconds);
+        }
+        let mut sums = Durations::default();
+        sums.add(&cell);
+        assert_eq!((sums.buckets[0], sums.buckets[1], sums.buckets[2]), (2, 1, 1));
+        assert_eq!((sums.buckets[BOUNDS_MS.len() - 1], sums.buckets[BOUNDS_MS.len()]), (1, 1));
+        assert_eq!((sums.count(), sums.sum_ms), (6, 120_007));
+    }
+
+    #[test]
+    fn every_worker_counts_in_its_own_cell_and_the_sums_are_over_all() {
+        let cells = PeerCells::new(2);
+        let opened = Counted { connect_ms: Some(3), status: Some(204), response_ms: Some(7), ..Counted::default() };
+        cells.count(0, opened);
+        cells.count(1, Counted { reused: true, failed: true, ..Counted::default() });
+        cells.count(9, opened);
+        let sums = cells.sums();
+        assert_eq!((sums.attempts, sums.opened, sums.reused, sums.failed), (2, 1, 1, 1));
+        assert_eq!(sums.responses, [0, 1, 0, 0, 0, 0]);
+        assert_eq!((sums.connect.sum_ms, sums.response.sum_ms), (3, 7));
+    }
+
+    #[test]
+    fn statuses_have_classes_and_what_is_none_has_one_too() {
+        let classes = [101, 200, 308, 499, 599, 0, 600].map(|status| CLASSES[class_of(status)]);
+        assert_eq!(classes, ["1xx", "2xx", "3xx", "4xx", "5xx", "other", "other"]);
+    }
+}

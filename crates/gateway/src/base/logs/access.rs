@@ -1,0 +1,252 @@
+//! Access logs on the request path: a line is rendered into the worker's buffer of the file; a thread that may block writes
+//! the buffers. A full disk costs lines, which are counted, and never a request.
+
+use crate::base::logs::bell::LogBell;
+use crate::base::logs::place::LogPlace;
+use crate::plan::files::parent_segments;
+use rules::log_format::LogFormat;
+use rules::template::{Template, View};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Bytes that wait in one worker's buffer of one file: at 200 bytes a line and 100 ms between two writes this is 50,000
+/// requests a second of one worker. What comes on top is dropped and counted.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// One `access_log` of a location.
+pub(crate) struct AccessLog {
+    pub(crate) format: Arc<LogFormat>,
+    pub(crate) sink: Arc<LogSink>,
+    /// The name of the file, where it has variables.
+    pub(crate) name: Option<NamePlan>,
+    /// `if=`: no line where this gives an empty text or `0`.
+    pub(crate) condition: Option<Template>,
+    /// A line is in its file before its connection is closed: not where `buffer=` holds it back, nor on its way elsewhere.
+    pub(crate) awaited: bool,
+}
+
+/// The name of a log file that has variables in it.
+pub(crate) struct NamePlan {
+    pub(crate) path: Template,
+    /// What goes before a path that turns out to be relative; ends in a slash.
+    pub(crate) prefix: Box<[u8]>,
+    /// `..` segments that the configuration itself has in the path.
+    pub(crate) parents: usize,
+}
+
+/// Which file a line of a log with a variable name is for.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct LineName {
+    path: Vec<u8>,
+    /// The request's root: as in nginx no file is made for a request whose root does not exist.
+    root: Vec<u8>,
+}
+
+impl AccessLog {
+    /// Whether `if=` wants a line.
+    pub(crate) fn wants(&self, view: &impl View) -> bool {
+        self.condition.as_ref().is_none_or(|condition| {
+            let mut value = Vec::new();
+            condition.write(view, &mut value);
+            !value.is_empty() && value != b"0"
+        })
+    }
+
+    /// Which file the line of a request is for; nothing where the sink knows it. The error is a path that no line may go
+    /// to: what a client brings into it must not lead elsewhere.
+    pub(crate) fn line_name(
+        &self,
+        view: &impl View,
+        root: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Option<LineName>, Vec<u8>> {
+        let Some(plan) = &self.name else { return Ok(None) };
+        let mut name = LineName::default();
+        plan.path.write(view, &mut name.path);
+        if name.path.first() != Some(&b'/') {
+            name.path.splice(..0, plan.prefix.iter().copied());
+        }
+        if name.path.contains(&0) || parent_segments(&name.path) > plan.parents {
+            return Err(name.path);
+        }
+        root(&mut name.root);
+        Ok(Some(name))
+    }
+}
+
+/// `buffer=`, `flush=` and `gzip=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffering {
+    /// Bytes that are collected before they are written.
+    pub bytes: usize,
+    /// Longest time that a line waits for that.
+    pub flush: Option<Duration>,
+    /// Level of compression, 1 to 9.
+    pub gzip: Option<u8>,
+}
+
+/// An access log as its writer needs it.
+#[derive(Debug, Clone)]
+pub struct AccessOutput {
+    /// Where its lines are collected.
+    pub sink: Arc<LogSink>,
+    /// How they are written; `None` writes each batch at once.
+    pub buffering: Option<Buffering>,
+}
+
+/// A place that lines are collected for. Process-wide: locations and generations that name the same place share it.
+#[derive(Debug)]
+pub struct LogSink {
+    place: LogPlace,
+    buffers: Box<[Buffer]>,
+    dropped: AtomicU64,
+    /// Those of all times.
+    dropped_total: AtomicU64,
+    bell: Arc<LogBell>,
+}
+
+/// One worker's lines. On cache lines of its own, since its worker writes it with every request.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Buffer(Mutex<Vec<u8>>);
+
+/// A line with what belongs to it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The file that it is for; empty where the sink knows it.
+    pub path: &'a [u8],
+    /// The directory that must exist for the file to be made; empty where none must.
+    pub root: &'a [u8],
+    /// The line, without its newline.
+    pub line: &'a [u8],
+}
+
+impl LogSink {
+    /// A sink for a number of workers, who ring when there is something to write.
+    pub fn new(place: LogPlace, workers: usize, bell: Arc<LogBell>) -> Self {
+        let buffers = (0..workers.max(1)).map(|_| Buffer::default()).collect();
+        Self { place, buffers, dropped: AtomicU64::new(0), dropped_total: AtomicU64::new(0), bell }
+    }
+
+    /// Where the lines go.
+    pub fn place(&self) -> &LogPlace {
+        &self.place
+    }
+
+    /// Whether what [`Self::take`] gives are records: a message each, or lines that name their files.
+    pub fn has_records(&self) -> bool {
+        matches!(self.place, LogPlace::Syslog(_) | LogPlace::Named(_))
+    }
+
+    /// Adds a line, without its newline.
+    pub(crate) fn write(&self, worker: u16, name: Option<&LineName>, line: &[u8]) {
+        let Some(Buffer(buffer)) = self.buffers.get(usize::from(worker)) else { return };
+        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = buffer.is_empty();
+        if buffer.len() + line.len() > WAITING_BYTES_MAX {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_total.fetch_add(1, Ordering::Relaxed);
+        } else if self.has_records() {
+            let (path, root) = name.map_or((&[][..], &[][..]), |name| (&name.path, &name.root));
+            encode_record(&Record { path, root, line }, &mut buffer);
+        } else {
+            buffer.extend_from_slice(line);
+            buffer.push(b'\n');
+        }
+        drop(buffer);
+        if is_first {
+            self.bell.ring();
+        }
+    }
+
+    /// Lines dropped since the process began.
+    pub(crate) fn dropped_total(&self) -> u64 {
+        self.dropped_total.load(Ordering::Relaxed)
+    }
+
+    /// Takes all waiting lines, whole, into `into`; returns how many were dropped since the last time.
+    pub fn take(&self, into: &mut Vec<u8>) -> u64 {
+        for Buffer(buffer) in &self.buffers {
+            let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            into.extend_from_slice(&buffer);
+            buffer.clear();
+        }
+        self.dropped.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn encode_record(record: &Record<'_>, out: &mut Vec<u8>) {
+    for part in [record.path, record.root, record.line] {
+        out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        out.extend_from_slice(part);
+    }
+}
+
+/// The records in what [`LogSink::take`] gave.
+pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    std::iter::from_fn(move || {
+        let mut part = || {
+            let (length, rest) = bytes.split_first_chunk()?;
+            let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            bytes = rest;
+            Some(part)
+        };
+        Some(Record { path: part()?, root: part()?, line: part()? })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::logs::place::NamedFiles;
+    use rules::variable::Variable;
+
+    /// Knows `$host` alone.
+    struct Host(&'static [u8]);
+
+    impl View for Host {
+        fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+            out.extend_from_slice(if *variable == Variable::Host { self.0 } else { b"" });
+            *variable == Variable::Host
+        }
+    }
+
+    fn log() -> AccessLog {
+        let place = LogPlace::Named(NamedFiles::from(None));
+        AccessLog {
+            format: Arc::new(LogFormat::combined()),
+            sink: Arc::new(LogSink::new(place, 1, Arc::default())),
+            name: Some(NamePlan {
+                path: Template::variable(Variable::Host),
+                prefix: b"/p/".as_slice().into(),
+                parents: 0,
+            }),
+            condition: None,
+            awaited: false,
+        }
+    }
+
+    #[test]
+    fn lines_with_names_come_back_as_records() {
+        let log = log();
+        let name = log.line_name(&Host(b"a.example"), |root| root.extend_from_slice(b"/srv")).unwrap();
+        log.sink.write(0, name.as_ref(), b"one\ntwo");
+        log.sink.write(0, None, b"");
+        let mut taken = Vec::new();
+        assert_eq!(log.sink.take(&mut taken), 0);
+        let found: Vec<Record<'_>> = records(&taken).collect();
+        let whole = Record { path: b"/p/a.example", root: b"/srv", line: b"one\ntwo" };
+        assert_eq!(found, [whole, Record { path: b"", root: b"", line: b"" }]);
+        for cut in 0..taken.len() {
+            assert!(records(&taken[..cut]).count() < 2, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_name_does_not_leave_its_directory() {
+        let name = |host| log().line_name(&Host(host), |_| {});
+        assert_eq!(name(b"../x"), Err(b"/p/../x".to_vec()));
+        assert!(name(b"a\0b").is_err());
+        assert!(name(b"/absolute").is_ok(), "the configuration may begin with the variable");
+    }
+}

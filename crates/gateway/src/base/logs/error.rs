@@ -1,0 +1,347 @@
+//! The error logs: nginx's line format and phrases, since people and tools search for them, with ours behind. Lines are
+//! collected in memory; where they go, and who writes them, is not known here.
+
+pub(crate) mod limiter;
+
+use crate::base::logs::bell::LogBell;
+use crate::base::logs::error::limiter::{Limiter, Suppressed, reason_key};
+use crate::base::logs::place::LogPlace;
+use conf::value::words::LogLevel;
+use reactor::PeerAddress;
+use rules::time_format::Moment;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// How bad it is, as `error_log` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Everything.
+    Debug,
+    /// What happens.
+    Info,
+    /// What is remarkable.
+    Notice,
+    /// What may become an error.
+    Warn,
+    /// A request failed.
+    Error,
+    /// The system refuses something.
+    Crit,
+    /// Somebody must act.
+    Alert,
+    /// The process cannot go on.
+    Emerg,
+}
+
+impl Level {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warn => "warn",
+            Self::Error => "error",
+            Self::Crit => "crit",
+            Self::Alert => "alert",
+            Self::Emerg => "emerg",
+        }
+    }
+
+    /// The number that syslog has for it: 0 is the gravest.
+    pub(crate) fn severity(self) -> u32 {
+        Self::Emerg as u32 - self as u32
+    }
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Emerg => Self::Emerg,
+            LogLevel::Alert => Self::Alert,
+            LogLevel::Crit => Self::Crit,
+            LogLevel::Error => Self::Error,
+            LogLevel::Warn => Self::Warn,
+            LogLevel::Notice => Self::Notice,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+        }
+    }
+}
+
+/// One `error_log`: where lines go, and from which level on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ErrorTarget {
+    /// Where.
+    pub place: LogPlace,
+    /// The least grave level that is written there.
+    pub level: Level,
+}
+
+/// Lines of one worker that wait for the writer, who comes ten times a second: 3,000 lines of 300 bytes. Beyond this they
+/// are dropped and counted, so that a full disk or a slow terminal stops nobody's request.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one value of a request (its first line, its Host) in a line. nginx cuts whole lines at 2,048 bytes; here what
+/// stands behind a long value stays readable.
+const VALUE_BYTES_MAX: usize = 1024;
+
+/// The lines of one list of `error_log`s: the process's, or that of the locations that have it.
+#[derive(Debug)]
+pub struct ErrorLog {
+    threshold: Level,
+    /// One for each worker, and the last one for everybody else.
+    buffers: Box<[Buffer]>,
+    dropped: AtomicU64,
+    /// Those of all times.
+    dropped_total: AtomicU64,
+    utc_offset_minutes: i16,
+    began: Instant,
+    bell: Option<Arc<LogBell>>,
+}
+
+/// One worker's lines. On cache lines of its own, since its worker writes it with every line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Buffer(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    limiter: Limiter,
+}
+
+/// What nginx puts behind the message of a request's error.
+pub(crate) struct RequestLine<'a> {
+    pub(crate) message: &'a str,
+    pub(crate) serial: u64,
+    pub(crate) client: &'a PeerAddress,
+    pub(crate) server: &'a [u8],
+    pub(crate) request: &'a [u8],
+    pub(crate) upstream: Option<&'a [u8]>,
+    pub(crate) host: Option<&'a [u8]>,
+    pub(crate) referrer: Option<&'a [u8]>,
+}
+
+impl ErrorLog {
+    /// A log that keeps lines of this level and above.
+    pub fn new(threshold: Level, utc_offset_minutes: i16) -> Self {
+        Self {
+            threshold,
+            buffers: Box::new([Buffer::default()]),
+            dropped: AtomicU64::new(0),
+            dropped_total: AtomicU64::new(0),
+            utc_offset_minutes,
+            began: Instant::now(),
+            bell: None,
+        }
+    }
+
+    /// The same with a buffer for each worker, and a bell for who writes the lines.
+    pub(crate) fn for_workers(self, workers: usize, bell: Arc<LogBell>) -> Self {
+        Self { buffers: (0..=workers).map(|_| Buffer::default()).collect(), bell: Some(bell), ..self }
+    }
+
+    /// Offset of local time from UTC, in minutes east of Greenwich.
+    pub fn utc_offset_minutes(&self) -> i16 {
+        self.utc_offset_minutes
+    }
+
+    /// A line without a connection. These are not limited in number: no client can cause them at will.
+    pub fn log(&self, level: Level, message: &str) {
+        if level < self.threshold {
+            return;
+        }
+        let mut line = self.prefix(level);
+        line.extend_from_slice(message.as_bytes());
+        line.push(b'\n');
+        self.push(&mut self.waiting(usize::MAX), &line);
+    }
+
+    pub(crate) fn crit(&self, message: &str) {
+        self.log(Level::Crit, message);
+    }
+
+    pub(crate) fn alert(&self, message: &str) {
+        self.log(Level::Alert, message);
+    }
+
+    /// A bug of ours.
+    pub(crate) fn bug(&self, message: &str) {
+        self.log(Level::Alert, &format!("bug in holdfast: {message}"));
+    }
+
+    /// A line about a request, which a client may cause as often as it likes; `true` if it will be written.
+    pub(crate) fn request_line(&self, worker: u16, level: Level, line: &RequestLine<'_>) -> bool {
+        if level < self.threshold {
+            return false;
+        }
+        let key = reason_key(level as u8, line.server, line.upstream.unwrap_or_default(), line.message);
+        let mut told = Vec::new();
+        let mut waiting = self.waiting(worker.into());
+        let admitted = waiting.limiter.admits(key, line.message.as_bytes(), self.now_ms(), &mut told);
+        self.tell(&mut waiting, &told);
+        if admitted {
+            let mut text = self.prefix(level);
+            line.encode(&mut text);
+            self.push(&mut waiting, &text);
+        }
+        admitted
+    }
+
+    /// Gives the waiting lines to the closure, and says how many were dropped before them.
+    pub fn flush(&self, write: impl FnOnce(&[u8], u64)) {
+        let (mut lines, mut told) = (Vec::new(), Vec::new());
+        let now_ms = self.now_ms();
+        for Buffer(buffer) in &self.buffers {
+            let mut waiting = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            told.clear();
+            waiting.limiter.settle(now_ms, &mut told);
+            self.tell(&mut waiting, &told);
+            lines.append(&mut waiting.lines);
+        }
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        if !lines.is_empty() || dropped > 0 {
+            write(&lines, dropped);
+        }
+    }
+
+    /// Lines dropped since the process began.
+    pub(crate) fn dropped_total(&self) -> u64 {
+        self.dropped_total.load(Ordering::Relaxed)
+    }
+
+    /// The buffer of a worker; that of everybody else for a number that no worker has.
+    fn waiting(&self, worker: usize) -> std::sync::MutexGuard<'_, Waiting> {
+        let Buffer(buffer) = &self.buffers[worker.min(self.buffers.len() - 1)];
+        buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn tell(&self, waiting: &mut Waiting, told: &[Suppressed]) {
+        for Suppressed { count, phrase } in told {
+            let mut line = self.prefix(Level::Warn);
+            // Writing to a vector cannot fail.
+            let _ = write!(line, "suppressed {count} more lines within a second like: ");
+            escape(phrase, &mut line);
+            line.push(b'\n');
+            self.push(waiting, &line);
+        }
+    }
+
+    fn prefix(&self, level: Level) -> Vec<u8> {
+        let now = reactor::wall_clock().as_secs() as i64;
+        let mut line = Vec::with_capacity(200);
+        line.extend_from_slice(&Moment::new(now, self.utc_offset_minutes).error_log());
+        let pid = std::process::id();
+        let _ = write!(line, " [{}] {pid}#{pid}: ", level.label());
+        line
+    }
+
+    fn push(&self, waiting: &mut Waiting, line: &[u8]) {
+        if waiting.lines.len() + line.len() > WAITING_BYTES_MAX {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_total.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let is_first = waiting.lines.is_empty();
+            waiting.lines.extend_from_slice(line);
+            if let (true, Some(bell)) = (is_first, &self.bell) {
+                bell.ring();
+            }
+        }
+    }
+}
+
+impl RequestLine<'_> {
+    /// Appends the line without its head.
+    fn encode(&self, text: &mut Vec<u8>) {
+        // Writing to a vector cannot fail.
+        let _ = write!(text, "*{} {}, client: {}", self.serial, self.message, self.client_text());
+        for (label, value, quoted) in [
+            (", server: ", Some(self.server), false),
+            (", request: ", Some(self.request).filter(|request| !request.is_empty()), true),
+            (", upstream: ", self.upstream, true),
+            (", host: ", self.host, true),
+            (", referrer: ", self.referrer, true),
+        ] {
+            let Some(value) = value else { continue };
+            text.extend_from_slice(label.as_bytes());
+            text.extend_from_slice(if quoted { b"\"" } else { b"" });
+            escape(value, text);
+            text.extend_from_slice(if quoted { b"\"" } else { b"" });
+        }
+        text.push(b'\n');
+    }
+
+    fn client_text(&self) -> String {
+        match self.client {
+            PeerAddress::Ip(address) => address.ip().to_string(),
+            PeerAddress::Unix(_) => "unix:".to_owned(),
+        }
+    }
+}
+
+/// A system call's error in nginx's words: `111: Connection refused`.
+pub fn errno(error: &io::Error) -> String {
+    let text = error.to_string();
+    match error.raw_os_error() {
+        Some(number) => format!("{number}: {}", text.split(" (os error").next().unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// What a client may have chosen (a path, a value) between quotes of a message: nothing of it may end the quotes, the line, or
+/// look like another field to those who search the log, such as fail2ban. Text stays readable.
+pub(crate) fn quoted(value: &[u8]) -> String {
+    let mut out = String::with_capacity(value.len());
+    let hex = |byte: &u8, out: &mut String| {
+        // Writing to a string cannot fail.
+        let _ = fmt::Write::write_fmt(out, format_args!("\\x{byte:02X}"));
+    };
+    for chunk in value.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || matches!(character, '"' | '\\') {
+                character.encode_utf8(&mut [0; 4]).as_bytes().iter().for_each(|byte| hex(byte, &mut out));
+            } else {
+                out.push(character);
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| hex(byte, &mut out));
+    }
+    out
+}
+
+/// Bytes of a request in a log line: nothing of it may end the line or move a terminal's cursor.
+fn escape(value: &[u8], out: &mut Vec<u8>) {
+    let (value, cut) = match value.split_at_checked(VALUE_BYTES_MAX) {
+        Some((start, rest)) if !rest.is_empty() => (start, true),
+        _ => (value, false),
+    };
+    for &byte in value {
+        if !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\' {
+            let _ = write!(out, "\\x{byte:02X}");
+        } else {
+            out.push(byte);
+        }
+    }
+    if cut {
+        out.extend_from_slice(b"...");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_values_stay_within_their_quotes_and_readable() {
+        assert_eq!(quoted("/ä b".as_bytes()), "/ä b");
+        assert_eq!(quoted(b"a\"b\\c\nd\xff"), r"a\x22b\x5Cc\x0Ad\xFF");
+        assert_eq!(quoted("\u{85}".as_bytes()), r"\xC2\x85", "a control character beyond ASCII");
+    }
+}

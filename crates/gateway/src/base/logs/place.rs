@@ -1,0 +1,146 @@
+//! Where the lines of a log go: a file, the standard error stream, a syslog server, or files whose names depend on the
+//! request. Names and addresses only: whoever writes the logs opens them. Made when a configuration is lowered.
+
+use crate::base::logs::error::Level;
+use conf::diagnostic::Diagnostic;
+use conf::model::{LogFileCache, Syslog};
+use conf::source::Span;
+use conf::value::Host;
+use reactor::PeerAddress;
+use rules::time_format::Moment;
+use std::fmt;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where lines go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LogPlace {
+    /// A file, by its absolute path.
+    File(PathBuf),
+    /// The standard error stream.
+    Stderr,
+    /// A syslog server.
+    Syslog(SyslogPlace),
+    /// Files that each line names itself.
+    Named(NamedFiles),
+}
+
+/// `open_log_file_cache`, for files whose names have variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NamedFiles {
+    /// Files kept open at most; 0 closes each after it was written.
+    pub open_max: usize,
+    /// A file that was not used for so long is closed.
+    pub inactive: Duration,
+    /// Lines within `inactive` that a file gets for it to be kept.
+    pub uses_min: u32,
+    /// How often it is checked that an open file still has its name.
+    pub valid: Duration,
+}
+
+/// `syslog:server=…`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SyslogPlace {
+    /// Where datagrams are sent.
+    pub server: PeerAddress,
+    /// 0 (`kern`) to 23 (`local7`).
+    pub facility: u8,
+    /// Of access-log lines; lines of the error log have their own.
+    pub severity: Level,
+    /// What stands in front of the message.
+    pub tag: String,
+    /// The host that the line says it comes from; `None` with `nohostname`.
+    pub hostname: Option<String>,
+}
+
+/// As messages and metrics name it.
+impl fmt::Display for LogPlace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(out, "{}", path.display()),
+            Self::Stderr => out.write_str("stderr"),
+            Self::Syslog(place) => write!(out, "syslog:server={}", place.server),
+            Self::Named(_) => out.write_str("files named by variables"),
+        }
+    }
+}
+
+impl SyslogPlace {
+    /// Appends the head of a message as nginx writes it (RFC 3164 section 4.1): `<190>Nov 21 20:30:00 host tag: `.
+    pub fn encode_head(&self, level: Level, moment: &Moment, out: &mut Vec<u8>) {
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "<{}>", u32::from(self.facility) * 8 + level.severity());
+        out.extend_from_slice(&moment.syslog());
+        if let Some(hostname) = &self.hostname {
+            let _ = write!(out, " {hostname}");
+        }
+        let _ = write!(out, " {}: ", self.tag);
+    }
+}
+
+/// Finds the syslog server. Names are resolved here, when a configuration is loaded; the first address is taken, as nginx
+/// does.
+pub fn syslog_place(
+    written: &Syslog,
+    hostname: &str,
+    resolve: crate::lower::Resolve<'_>,
+    span: Span,
+) -> Result<SyslogPlace, Diagnostic> {
+    let server = match &written.server.host {
+        Host::Ip(ip) => PeerAddress::Ip((*ip, written.server.port).into()),
+        Host::Unix(path) => PeerAddress::Unix(PathBuf::from(path)),
+        Host::Name(name) => {
+            let found = resolve(name, written.server.port).ok().and_then(|found| found.into_iter().next());
+            let message = || format!("host not found in syslog server \"{name}\"");
+            PeerAddress::Ip(found.ok_or_else(|| Diagnostic::error(span, message()))?)
+        }
+    };
+    Ok(SyslogPlace {
+        server,
+        facility: written.facility,
+        severity: written.severity.into(),
+        tag: written.tag.clone(),
+        hostname: (!written.no_hostname).then(|| hostname.to_owned()),
+    })
+}
+
+/// nginx's own values where `open_log_file_cache` is off: each file is opened for its lines and closed again.
+impl From<Option<LogFileCache>> for NamedFiles {
+    fn from(written: Option<LogFileCache>) -> Self {
+        written.map_or(Self { open_max: 0, inactive: Duration::ZERO, uses_min: 1, valid: Duration::ZERO }, |cache| {
+            Self {
+                open_max: cache.files_max as usize,
+                inactive: cache.inactive,
+                uses_min: cache.uses_min,
+                valid: cache.valid,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(hostname: Option<&str>, level: Level) -> String {
+        let place = SyslogPlace {
+            server: PeerAddress::Unix("/dev/log".into()),
+            facility: 23,
+            severity: Level::Info,
+            tag: "nginx".to_owned(),
+            hostname: hostname.map(str::to_owned),
+        };
+        let mut out = Vec::new();
+        place.encode_head(level, &Moment::new(1_795_293_000, 0), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_message_begins_as_nginx_writes_it() {
+        assert_eq!(head(Some("web1"), Level::Info), "<190>Nov 21 20:30:00 web1 nginx: ");
+        assert_eq!(head(None, Level::Error), "<187>Nov 21 20:30:00 nginx: ");
+        assert_eq!(head(None, Level::Emerg), "<184>Nov 21 20:30:00 nginx: ");
+        assert_eq!(head(None, Level::Debug), "<191>Nov 21 20:30:00 nginx: ");
+    }
+}

@@ -1,0 +1,546 @@
+//! `memory_budget`: one number of bytes for the buffers of all connections, who holds how much of it, and what is given up
+//! when it runs out. What counts: a connection's fixed part, heads, bodies in memory, bytes that a socket has not taken,
+//! buffers kept for the next exchange. Not: the kernel's socket buffers, idle upstream connections, log lines (bounded on
+//! their own), the configuration.
+//!
+//! A worker takes bytes from the budget in chunks and spends them without asking anybody, so the process-wide counter is
+//! touched once for many requests. Exchanges say what they hold whenever they wait; between two waits it is the same.
+
+use crate::base::alarm::Alarm;
+use crate::registry::shared::bump;
+use conf::model::{MemoryBudget, Shed};
+use reactor::TaskId;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// What a connection costs without any buffer: its struct, its slots in the tables, its timer (ADR 3).
+pub(crate) const CONNECTION_BYTES: usize = 512;
+/// A tunnel: the same for its two sockets, and the least that it may hold in each direction.
+pub(crate) const TUNNEL_BYTES: usize = 2 * (256 + TUNNEL_FLOOR_BYTES);
+/// An exchange: its future (ADR 3) and the fixed part of its head.
+pub(crate) const EXCHANGE_BYTES: usize = 4096 + 1024;
+/// What an exchange may always read at once, or a client that reads slowly could not be served at all.
+pub(crate) const FLOOR_BYTES: usize = 4096;
+/// What an exchange counts for its buffers at least: a response head of usual size, bytes on their way, twice that for a
+/// buffer that doubles, and as much for taking a coding off. So all of it is there when the exchange is admitted.
+pub(crate) const BUFFERS_BYTES_MIN: usize = HEAD_BYTES_USUAL + 3 * FLOOR_BYTES;
+/// nginx's `proxy_buffer_size`. More of a response head is waited for only while memory is not short.
+pub(crate) const HEAD_BYTES_USUAL: usize = 4096;
+/// The same for a direction of a tunnel.
+pub(crate) const TUNNEL_FLOOR_BYTES: usize = 256;
+
+/// Percent of the budget above which idle keepalive connections are closed.
+const KEEPALIVE_PERCENT: u64 = 80;
+/// … new requests are answered 503.
+const REQUESTS_PERCENT: u64 = 90;
+/// … nothing is accepted any more, and buffers do not grow. The rest is for what was admitted before.
+const ACCEPTS_PERCENT: u64 = 95;
+
+/// Most that a worker takes at once: as much as one read. Small budgets are taken in smaller parts, so that what workers
+/// have taken and not spent stays below a thirty-second of the budget.
+const CHUNK_BYTES_MAX: u64 = 256 * 1024;
+const CHUNK_BYTES_MIN: u64 = 4096;
+const CHUNKS_PER_WORKER: u64 = 64;
+
+/// Stands for no budget.
+const UNLIMITED: u64 = u64::MAX;
+
+/// How short memory is; each level includes the ones before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pressure {
+    None,
+    /// Idle keepalive connections are closed.
+    Keepalive,
+    /// New requests are refused.
+    Requests,
+    /// Nothing is accepted.
+    Accepts,
+}
+
+impl Pressure {
+    /// The labels in metrics, mildest first.
+    pub(crate) const LABELS: [&str; 4] = ["none", "keepalive", "requests", "accepts"];
+
+    pub(crate) fn label(self) -> &'static str {
+        Self::LABELS[self as usize]
+    }
+}
+
+/// What a connection's bytes are held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum HeldFor {
+    /// It is idle, its head is not whole, or it lingers.
+    #[default]
+    Connection = 0,
+    Exchange = 1,
+    Tunnel = 2,
+}
+
+/// Bytes that a worker holds; written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// All of them, those kept for the next exchange included.
+    pub(crate) all: AtomicU64,
+    /// Those of connections, by [`HeldFor`].
+    pub(crate) by: [AtomicU64; 3],
+}
+
+/// The budget of the process.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Memory {
+    budget: AtomicU64,
+    chunk: AtomicU64,
+    shed: AtomicU8,
+    /// Taken by workers, spent or not.
+    claimed: AtomicU64,
+    claimed_most: AtomicU64,
+    /// The same since memory was last returned to the system.
+    claimed_lately: AtomicU64,
+    /// Requests answered 503.
+    pub(crate) refused: Alarm,
+    /// Pauses of accepting.
+    pub(crate) paused: Alarm,
+    /// Idle connections closed.
+    pub(crate) closed: Alarm,
+}
+
+/// The memory of connections, as the process counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryUse {
+    /// `memory_budget` in bytes; `None` for no limit.
+    pub budget: Option<u64>,
+    /// Bytes held by connections, and kept for the next.
+    pub held: u64,
+    /// Those of client connections that are idle, or whose head is not whole.
+    pub held_by_connections: u64,
+    /// Those of exchanges.
+    pub held_by_exchanges: u64,
+    /// Those of tunnels.
+    pub held_by_tunnels: u64,
+    /// Set aside for them by workers, held or not.
+    pub claimed: u64,
+    /// The most that was ever set aside for them.
+    pub claimed_most: u64,
+    /// Idle connections closed to make room.
+    pub connections_closed: u64,
+    /// Requests answered 503.
+    pub requests_refused: u64,
+    /// How often a worker stopped to accept.
+    pub accept_pauses: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            budget: AtomicU64::new(UNLIMITED),
+            chunk: AtomicU64::new(CHUNK_BYTES_MAX),
+            shed: AtomicU8::new(Shed::InOrder as u8),
+            claimed: AtomicU64::new(0),
+            claimed_most: AtomicU64::new(0),
+            claimed_lately: AtomicU64::new(0),
+            refused: Alarm::default(),
+            paused: Alarm::default(),
+            closed: Alarm::default(),
+        }
+    }
+}
+
+impl Memory {
+    /// What the configuration says from now on.
+    pub(crate) fn limit(&self, budget: Option<MemoryBudget>, workers: usize) {
+        let bytes = budget.map_or(UNLIMITED, |budget| budget.bytes);
+        let chunk = bytes / (CHUNKS_PER_WORKER * workers.max(1) as u64);
+        self.chunk.store(chunk.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX), Ordering::Relaxed);
+        self.shed.store(budget.map_or(Shed::InOrder, |budget| budget.shed) as u8, Ordering::Relaxed);
+        self.budget.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn budget(&self) -> Option<u64> {
+        Some(self.budget.load(Ordering::Relaxed)).filter(|budget| *budget != UNLIMITED)
+    }
+
+    /// How short memory is, as far as the configuration wants anything done about it.
+    pub(crate) fn pressure(&self) -> Pressure {
+        let Some(budget) = self.budget() else { return Pressure::None };
+        let claimed = self.claimed.load(Ordering::Relaxed);
+        let above = |share| claimed >= percent(budget, share);
+        let level = match () {
+            () if above(ACCEPTS_PERCENT) => Pressure::Accepts,
+            () if above(REQUESTS_PERCENT) => Pressure::Requests,
+            () if above(KEEPALIVE_PERCENT) => Pressure::Keepalive,
+            () => return Pressure::None,
+        };
+        match self.shed.load(Ordering::Relaxed) {
+            shed if shed == Shed::Nothing as u8 => Pressure::None,
+            shed if shed == Shed::Keepalive as u8 => level.min(Pressure::Keepalive),
+            shed if shed == Shed::Requests as u8 && level < Pressure::Requests => Pressure::None,
+            _ => level,
+        }
+    }
+
+    /// Whether idle connections are given up at all.
+    pub(crate) fn spares_keepalive(&self) -> bool {
+        self.shed.load(Ordering::Relaxed) == Shed::Requests as u8
+    }
+
+    /// Takes so much that `need` is covered: a whole chunk if that stays below the mark where buffers stop to grow. What is
+    /// above it is for those who were admitted, byte by byte.
+    fn claim(&self, need: u64) -> u64 {
+        let chunk = self.chunk.load(Ordering::Relaxed);
+        let whole = need.next_multiple_of(chunk);
+        let mark = percent(self.budget.load(Ordering::Relaxed), ACCEPTS_PERCENT);
+        let fits = self.claimed.load(Ordering::Relaxed).saturating_add(whole) <= mark;
+        let bytes = if fits { whole } else { need };
+        let claimed = self.claimed.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.note_claimed(claimed);
+        bytes
+    }
+
+    /// Takes up to `wanted` bytes, as far as that stays within a limit.
+    fn claim_within(&self, wanted: u64, limit: u64) -> u64 {
+        let room = |claimed: u64| limit.saturating_sub(claimed).min(wanted);
+        let grow = |claimed: u64| Some(claimed + room(claimed)).filter(|_| room(claimed) > 0);
+        match self.claimed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grow) {
+            Ok(before) => {
+                self.note_claimed(before + room(before));
+                room(before)
+            }
+            Err(_) => 0,
+        }
+    }
+
+    fn note_claimed(&self, claimed: u64) {
+        self.claimed_most.fetch_max(claimed, Ordering::Relaxed);
+        self.claimed_lately.fetch_max(claimed, Ordering::Relaxed);
+    }
+
+    /// How far what is claimed has fallen below its most since this was last answered with enough to be acted upon. What is
+    /// little is left to grow.
+    pub(crate) fn take_fall(&self, enough: u64) -> Option<u64> {
+        let claimed = self.claimed.load(Ordering::Relaxed);
+        let fall = self.claimed_lately.load(Ordering::Relaxed).saturating_sub(claimed);
+        if fall < enough {
+            return None;
+        }
+        self.claimed_lately.store(claimed, Ordering::Relaxed);
+        Some(fall)
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.claimed.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The numbers of all workers.
+    pub(crate) fn in_use<'a>(&self, workers: impl Iterator<Item = &'a Held>) -> MemoryUse {
+        let mut used = MemoryUse {
+            budget: self.budget(),
+            claimed: self.claimed.load(Ordering::Relaxed),
+            claimed_most: self.claimed_most.load(Ordering::Relaxed),
+            connections_closed: self.closed.total(),
+            requests_refused: self.refused.total(),
+            accept_pauses: self.paused.total(),
+            ..MemoryUse::default()
+        };
+        for held in workers {
+            let by = |reason: HeldFor| held.by[reason as usize].load(Ordering::Relaxed);
+            used.held += held.all.load(Ordering::Relaxed);
+            used.held_by_connections += by(HeldFor::Connection);
+            used.held_by_exchanges += by(HeldFor::Exchange);
+            used.held_by_tunnels += by(HeldFor::Tunnel);
+        }
+        used
+    }
+}
+
+fn percent(budget: u64, share: u64) -> u64 {
+    budget / 100 * share
+}
+
+/// What one connection holds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Holder {
+    /// `$connection`
+    serial: u64,
+    /// Bytes, and in the two uppermost bits what for: there may be a million of these.
+    held: u64,
+}
+
+/// Where the reason stands above the bytes.
+const REASON_SHIFT: u32 = 62;
+
+impl Holder {
+    fn bytes(self) -> u64 {
+        self.held & ((1 << REASON_SHIFT) - 1)
+    }
+
+    fn reason(self) -> usize {
+        (self.held >> REASON_SHIFT) as usize
+    }
+}
+
+/// The part of one worker.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    memory: &'static Memory,
+    /// Bytes held by this worker's connections, for the others to read.
+    held: &'static Held,
+    /// Taken and not spent.
+    credit: Cell<u64>,
+    /// By task index.
+    holders: RefCell<Vec<Holder>>,
+}
+
+impl Ledger {
+    pub(crate) fn new(memory: &'static Memory, held: &'static Held) -> Self {
+        Self { memory, held, credit: Cell::new(0), holders: RefCell::default() }
+    }
+
+    pub(crate) fn pressure(&self) -> Pressure {
+        self.memory.pressure()
+    }
+
+    /// A connection has a name from now on.
+    pub(crate) fn name(&self, task: TaskId, serial: u64) {
+        let mut holders = self.holders.borrow_mut();
+        let index = task.index as usize;
+        if index >= holders.len() {
+            holders.resize(index + 1, Holder::default());
+        }
+        holders[index].serial = serial;
+    }
+
+    /// What a connection holds now; 0 when it ends.
+    pub(crate) fn hold(&self, task: TaskId, reason: HeldFor, bytes: usize) {
+        let bytes = bytes as u64;
+        let held = bytes | (reason as u64) << REASON_SHIFT;
+        let was = match self.holders.borrow_mut().get_mut(task.index as usize) {
+            Some(holder) if holder.held == held => return,
+            Some(holder) => std::mem::replace(holder, Holder { held, ..*holder }),
+            None => return,
+        };
+        let before = was.bytes();
+        if let Some(counter) = self.held.by.get(was.reason()) {
+            bump(counter, -(before as i64));
+        }
+        bump(&self.held.by[reason as usize], bytes as i64);
+        if bytes > before {
+            self.spend(bytes - before);
+        } else if bytes < before {
+            self.regain(before - bytes);
+        }
+    }
+
+    /// Which connection a task is.
+    pub(crate) fn serial(&self, task: TaskId) -> u64 {
+        self.holders.borrow().get(task.index as usize).map_or(0, |holder| holder.serial)
+    }
+
+    /// The connections that hold most, by `$connection`, largest first.
+    pub(crate) fn largest(&self, count: usize) -> Vec<(u64, u64)> {
+        let mut all: Vec<(u64, u64)> =
+            self.holders.borrow().iter().map(|holder| (holder.serial, holder.bytes())).collect();
+        all.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        all.truncate(count);
+        all
+    }
+
+    /// Bytes that nobody in particular holds, such as buffers kept for the next exchange.
+    pub(crate) fn spend(&self, bytes: u64) {
+        bump(&self.held.all, bytes as i64);
+        let credit = self.credit.get();
+        if credit < bytes {
+            self.credit.set(credit + self.memory.claim(bytes - credit) - bytes);
+        } else {
+            self.credit.set(credit - bytes);
+        }
+    }
+
+    /// The opposite of [`Self::spend`].
+    pub(crate) fn regain(&self, bytes: u64) {
+        bump(&self.held.all, -(bytes as i64));
+        self.credit.set(self.credit.get() + bytes);
+        if self.credit.get() > 2 * self.memory.chunk.load(Ordering::Relaxed) {
+            self.trim();
+        }
+    }
+
+    /// Gives back what is more than a chunk.
+    pub(crate) fn trim(&self) {
+        let chunk = self.memory.chunk.load(Ordering::Relaxed);
+        let surplus = self.credit.get().saturating_sub(chunk);
+        self.credit.set(self.credit.get() - surplus);
+        self.memory.give_back(surplus);
+    }
+
+    /// How many of `wanted` bytes may be held on top, at least `floor` of them.
+    pub(crate) fn room(&self, wanted: usize, floor: usize) -> usize {
+        self.room_below(ACCEPTS_PERCENT, wanted, floor)
+    }
+
+    /// The same for a request's body. A disk can take it instead, so it never fills the memory so far that others suffer.
+    pub(crate) fn room_for_body(&self, wanted: usize) -> usize {
+        self.room_below(KEEPALIVE_PERCENT, wanted, FLOOR_BYTES)
+    }
+
+    fn room_below(&self, share: u64, wanted: usize, floor: usize) -> usize {
+        let Some(budget) = self.memory.budget() else { return wanted };
+        if self.memory.shed.load(Ordering::Relaxed) == Shed::Nothing as u8 {
+            return wanted;
+        }
+        let mark = percent(budget, share);
+        // What was returned by those who went beyond the mark is not for growth, or it would creep up with each of them.
+        let beyond = self.memory.claimed.load(Ordering::Relaxed).saturating_sub(mark);
+        let free = self.credit.get().saturating_sub(beyond);
+        if free >= wanted as u64 {
+            return wanted;
+        }
+        let taken = self.memory.claim_within(wanted as u64 - free, mark);
+        self.credit.set(self.credit.get() + taken);
+        wanted.min(((free + taken) as usize).max(floor))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    fn ledger(budget: Option<MemoryBudget>) -> (&'static Memory, Ledger) {
+        let memory: &'static Memory = Box::leak(Box::default());
+        memory.limit(budget, 1);
+        (memory, Ledger::new(memory, Box::leak(Box::default())))
+    }
+
+    fn task(index: u32) -> TaskId {
+        TaskId { index, generation: 0 }
+    }
+
+    fn of(bytes: u64, shed: Shed) -> MemoryBudget {
+        MemoryBudget { bytes, shed }
+    }
+
+    #[test]
+    fn what_connections_hold_is_counted_and_named() {
+        let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
+        for (index, bytes) in [(0, 1000), (1, 70_000), (2, 5000)] {
+            ledger.name(task(index), u64::from(index) + 10);
+            ledger.hold(task(index), HeldFor::Exchange, bytes);
+        }
+        assert_eq!(ledger.held.all.load(Ordering::Relaxed), 76_000);
+        assert_eq!(ledger.largest(2), [(11, 70_000), (12, 5000)]);
+        assert_eq!(ledger.serial(task(2)), 12);
+        let claimed = memory.claimed.load(Ordering::Relaxed);
+        assert!((76_000..76_000 + 2 * MB / CHUNKS_PER_WORKER).contains(&claimed), "{claimed}");
+        for index in 0..3 {
+            ledger.hold(task(index), HeldFor::Exchange, 0);
+        }
+        ledger.trim();
+        assert_eq!(ledger.held.all.load(Ordering::Relaxed), 0);
+        assert!(memory.claimed.load(Ordering::Relaxed) <= MB / CHUNKS_PER_WORKER);
+    }
+
+    #[test]
+    fn what_is_held_is_known_by_what_for() {
+        let (memory, ledger) = ledger(None);
+        let by = || ledger.held.by.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
+        ledger.name(task(0), 1);
+        ledger.name(task(1), 2);
+        ledger.hold(task(0), HeldFor::Connection, 500);
+        ledger.hold(task(1), HeldFor::Exchange, 9000);
+        assert_eq!(by(), [500, 9000, 0]);
+        ledger.hold(task(0), HeldFor::Exchange, 500);
+        ledger.hold(task(1), HeldFor::Tunnel, 700);
+        ledger.spend(40);
+        assert_eq!(by(), [0, 500, 700]);
+        let used = memory.in_use([ledger.held].into_iter());
+        assert_eq!((used.held, used.held_by_exchanges, used.held_by_tunnels), (1240, 500, 700));
+        ledger.hold(task(1), HeldFor::Connection, 0);
+        assert_eq!(by(), [0, 500, 0]);
+    }
+
+    #[test]
+    fn the_levels_come_in_order_and_go_again() {
+        let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
+        ledger.name(task(0), 1);
+        let mut seen = Vec::new();
+        for share in [10, 82, 87, 91, 93, 97, 50] {
+            ledger.hold(task(0), HeldFor::Exchange, percent(MB, share) as usize);
+            ledger.trim();
+            seen.push(memory.pressure());
+        }
+        use Pressure::{Accepts, Keepalive, None, Requests};
+        assert_eq!(seen, [None, Keepalive, Keepalive, Requests, Requests, Accepts, None]);
+    }
+
+    #[test]
+    fn the_policy_says_what_is_given_up() {
+        for (shed, at_85, at_99) in [
+            (Shed::InOrder, Pressure::Keepalive, Pressure::Accepts),
+            (Shed::Keepalive, Pressure::Keepalive, Pressure::Keepalive),
+            (Shed::Requests, Pressure::None, Pressure::Accepts),
+            (Shed::Nothing, Pressure::None, Pressure::None),
+        ] {
+            let (memory, ledger) = ledger(Some(of(MB, shed)));
+            ledger.name(task(0), 1);
+            ledger.hold(task(0), HeldFor::Exchange, percent(MB, 85) as usize);
+            assert_eq!(memory.pressure(), at_85, "{shed:?}");
+            ledger.hold(task(0), HeldFor::Exchange, percent(MB, 99) as usize);
+            assert_eq!(memory.pressure(), at_99, "{shed:?}");
+        }
+    }
+
+    #[test]
+    fn buffers_grow_as_far_as_the_mark_and_always_to_their_floor() {
+        let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
+        ledger.name(task(0), 1);
+        assert_eq!(ledger.room(100_000, FLOOR_BYTES), 100_000);
+        ledger.hold(task(0), HeldFor::Exchange, percent(MB, 94) as usize);
+        assert_eq!(ledger.room(100_000, FLOOR_BYTES) as u64, percent(MB, 95) - percent(MB, 94));
+        ledger.hold(task(0), HeldFor::Exchange, percent(MB, 96) as usize);
+        assert_eq!(ledger.room(100_000, FLOOR_BYTES), FLOOR_BYTES);
+        assert_eq!(ledger.room(100, FLOOR_BYTES), 100);
+        assert!(memory.claimed_most.load(Ordering::Relaxed) <= MB);
+    }
+
+    #[test]
+    fn what_passes_through_above_the_mark_does_not_let_buffers_creep_up() {
+        let (memory, ledger) = ledger(Some(of(MB, Shed::InOrder)));
+        ledger.name(task(0), 1);
+        ledger.name(task(1), 2);
+        let mut grown = percent(MB, 95) as usize;
+        ledger.hold(task(0), HeldFor::Exchange, grown);
+        for _ in 0..100 {
+            // A request that is refused comes and goes, and the buffer takes what it is given.
+            ledger.hold(task(1), HeldFor::Exchange, 20_000);
+            ledger.hold(task(1), HeldFor::Exchange, 0);
+            grown += ledger.room(4096, 0);
+            ledger.hold(task(0), HeldFor::Exchange, grown);
+        }
+        assert_eq!(grown as u64, percent(MB, 95));
+        assert!(memory.claimed_most.load(Ordering::Relaxed) <= percent(MB, 95) + 20_000);
+    }
+
+    #[test]
+    fn a_fall_is_told_once_it_is_large_enough_and_then_from_there() {
+        let (memory, ledger) = ledger(None);
+        ledger.name(task(0), 1);
+        for (held, fall) in [(50 * MB, false), (45 * MB, false), (30 * MB, true), (30 * MB, false), (10 * MB, true)] {
+            ledger.hold(task(0), HeldFor::Exchange, held as usize);
+            ledger.trim();
+            assert_eq!(memory.take_fall(10 * MB).is_some(), fall, "{held}");
+        }
+    }
+
+    #[test]
+    fn without_a_budget_everything_is_counted_and_nothing_given_up() {
+        let (memory, ledger) = ledger(None);
+        ledger.name(task(0), 1);
+        ledger.hold(task(0), HeldFor::Exchange, 1 << 30);
+        assert_eq!((memory.pressure(), memory.budget()), (Pressure::None, None));
+        assert_eq!(ledger.room(1 << 20, 1), 1 << 20);
+        assert_eq!(ledger.held.all.load(Ordering::Relaxed), 1 << 30);
+    }
+}

@@ -1,0 +1,10 @@
+//! What every layer may use: counters, reasons for closing, accounting of memory, log lines. It knows nothing of a configuration.
+
+pub(crate) mod alarm;
+pub(crate) mod body_file;
+pub(crate) mod buffer;
+pub(crate) mod cells;
+pub(crate) mod close;
+pub(crate) mod fault;
+pub(crate) mod logs;
+pub(crate) mod memory;

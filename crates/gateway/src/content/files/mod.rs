@@ -1,0 +1,281 @@
+//! Static files as content: a URI becomes a path, a path a reply. Nothing here waits for a disk on the worker's thread:
+//! what the kernel does not have in memory is opened by the offload pool.
+
+pub(crate) mod parts;
+pub(crate) mod send;
+use crate::base::logs::error::{errno, quoted};
+use crate::content::files::parts::FileParts;
+use crate::content::files::send::FileReply;
+use crate::content::reply::{Reply, ReplyBody};
+use crate::exchange::view::ExchangeView;
+use crate::exchange::{Exchange, Step};
+use crate::phases::redirect::Redirect;
+use crate::plan::files::{FilesPlan, entity_tag};
+use http1::encode::{encode_field, encode_number_field};
+use http1::{FieldId, Method};
+use reactor::{FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached};
+use rules::precondition::{Conditions, Validators, Verdict, evaluate, is_same_version};
+use rules::range::{Wanted, parse_range};
+use rules::time_format::Moment;
+use std::io::{self, ErrorKind};
+
+/// A file that was opened to see whether it is there. The internal redirect that follows nearly always comes back for it.
+pub(crate) struct Prefetched {
+    pub(crate) path: Vec<u8>,
+    pub(crate) file: OpenFile,
+}
+
+/// What looking for one index file came to.
+enum Index {
+    Found,
+    Missing,
+    Failed(Reply),
+}
+
+impl Exchange {
+    /// Serves the file of the URI, or an index where it ends in a slash.
+    pub(crate) async fn files(&mut self, plan: &FilesPlan) -> Step {
+        if !matches!(self.method, Method::Get | Method::Head | Method::Post) {
+            return Step::Reply(Reply::error(405));
+        }
+        if self.uri().ends_with(b"/") { self.index(plan).await } else { Step::Reply(self.file(plan).await) }
+    }
+
+    /// The path of the present URI, with something behind it, in the request's buffer for it; or the answer to a path that
+    /// leaves its root.
+    fn path_of(&mut self, index: Option<&[u8]>) -> Result<Vec<u8>, Reply> {
+        self.check_alias()?;
+        let mut path = std::mem::take(&mut self.request.path);
+        path.clear();
+        let root = &self.location().root;
+        root.write_path(&ExchangeView::of(self), self.uri(), self.target.uri_below_alias, &mut path);
+        path.extend_from_slice(index.unwrap_or_default());
+        if root.holds(&path) {
+            return Ok(path);
+        }
+        self.error_log(&format!("\"{}\" leaves its root: it is not opened", quoted(&path)));
+        Err(Reply::error(404))
+    }
+
+    /// An alias stands for a part of the URI that the client asked for, which is gone where `rewrite … break` has another.
+    pub(crate) fn check_alias(&self) -> Result<(), Reply> {
+        if !self.target.name_is_stale || self.location().root.alias.is_none() {
+            return Ok(());
+        }
+        let name = self.location().name.escape_ascii();
+        self.error_log(&format!("\"alias\" cannot be used in location \"{name}\" where URI was rewritten"));
+        Err(Reply::error(500))
+    }
+
+    /// Opens a file, on another thread if it is not cached.
+    pub(crate) async fn open(&self, path: &[u8]) -> io::Result<OpenFile> {
+        let path = c_path(path.to_vec()).ok_or(ErrorKind::NotFound)?;
+        if let Some(file) = open_file_cached(&path)? {
+            return Ok(file);
+        }
+        self.offload(move || open_file(&path)).await?
+    }
+
+    async fn index(&mut self, plan: &FilesPlan) -> Step {
+        let mut tested = false;
+        for template in &plan.index {
+            let mut name = Vec::new();
+            template.write(&ExchangeView::of(self), &mut name);
+            let (mut uri, args) = (self.uri().to_vec(), self.args().map(<[u8]>::to_vec));
+            if name.starts_with(b"/") {
+                return Step::Redirect(Redirect::Uri { uri: name, args });
+            }
+            match self.find_index(plan, &name, &mut tested).await {
+                Index::Found => {
+                    uri.extend_from_slice(&name);
+                    return Step::Redirect(Redirect::Uri { uri, args });
+                }
+                Index::Missing => {}
+                Index::Failed(reply) => return Step::Reply(reply),
+            }
+        }
+        let path = match self.path_of(None) {
+            Ok(path) => path,
+            Err(reply) => return Step::Reply(reply),
+        };
+        self.error_log(&format!("directory index of \"{}\" is forbidden", quoted(&path)));
+        self.request.path = path;
+        Step::Reply(Reply::error(403))
+    }
+
+    async fn find_index(&mut self, plan: &FilesPlan, name: &[u8], tested: &mut bool) -> Index {
+        let path = match self.path_of(Some(name)) {
+            Ok(path) => path,
+            Err(reply) => return Index::Failed(reply),
+        };
+        let error = match self.open(&path).await {
+            Ok(file) => {
+                self.prefetched = Some(Prefetched { path, file });
+                return Index::Found;
+            }
+            Err(error) => error,
+        };
+        let found = match error.kind() {
+            // It may be there, for a location that does not read it itself; otherwise the location says 403.
+            ErrorKind::PermissionDenied => Index::Found,
+            ErrorKind::NotFound if *tested => Index::Missing,
+            ErrorKind::NotFound => {
+                *tested = true;
+                let directory = &path[..path.len() - name.len()];
+                match self.open(directory).await {
+                    Err(error) if error.kind() == ErrorKind::NotFound => self.index_not_found(plan, &path, &error),
+                    _ => Index::Missing,
+                }
+            }
+            ErrorKind::NotADirectory | ErrorKind::InvalidFilename => self.index_not_found(plan, &path, &error),
+            _ => Index::Failed(self.open_failed(plan, &path, &error)),
+        };
+        self.request.path = path;
+        found
+    }
+
+    fn index_not_found(&self, plan: &FilesPlan, path: &[u8], error: &io::Error) -> Index {
+        if plan.log_not_found {
+            self.error_log(&format!("\"{}\" is not found ({})", quoted(path), errno(error)));
+        }
+        Index::Failed(Reply::error(404))
+    }
+
+    async fn file(&mut self, plan: &FilesPlan) -> Reply {
+        let path = match self.path_of(None) {
+            Ok(path) => path,
+            Err(reply) => return reply,
+        };
+        let opened = match self.prefetched.take() {
+            Some(Prefetched { path: known, file }) if known == path => Ok(file),
+            _ => self.open(&path).await,
+        };
+        let reply = match opened {
+            Err(error) => self.open_failed(plan, &path, &error),
+            Ok(file) => match file.status.kind {
+                FileKind::Directory => self.directory_redirect(),
+                FileKind::Other => {
+                    self.error_log(&format!("\"{}\" is not a regular file", quoted(&path)));
+                    Reply::error(404)
+                }
+                FileKind::Regular if self.method == Method::Post => Reply::error(405),
+                FileKind::Regular => self.file_reply(plan, file),
+            },
+        };
+        if matches!(reply.status, 206 | 304) {
+            // What the client asked for goes before the status that the page is shown under.
+            self.shown_status = None;
+        }
+        self.request.path = path;
+        reply
+    }
+
+    fn open_failed(&self, plan: &FilesPlan, path: &[u8], error: &io::Error) -> Reply {
+        let status = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => 404,
+            ErrorKind::PermissionDenied => 403,
+            _ if is_link_loop(error) => 403,
+            _ => 500,
+        };
+        if status != 404 || plan.log_not_found {
+            self.error_log(&format!("open() \"{}\" failed ({})", quoted(path), errno(error)));
+        }
+        Reply::error(status)
+    }
+
+    /// 301 to the same URI with a slash.
+    fn directory_redirect(&self) -> Reply {
+        let (mut uri, mut location) = (self.uri().to_vec(), Vec::new());
+        uri.push(b'/');
+        rules::uri::write_redirect(&uri, self.args(), &mut location);
+        Reply { fields: vec![(b"Location", self.absolute_location(location))], ..Reply::error(301) }
+    }
+
+    /// The file, a part of it, or what the request's conditions make of it.
+    fn file_reply(&self, plan: &FilesPlan, file: OpenFile) -> Reply {
+        let status = file.status;
+        let tag = plan.etag.then(|| entity_tag(status.modified, status.size));
+        let validators = Validators { modified: status.modified, tag: tag.as_deref().map(str::as_bytes) };
+        // An error page is sent whole, whatever the client has of the page that it asked for, unless it is shown as a 200.
+        let conditional = self.shown_status.is_none_or(|status| status == 200);
+        if conditional {
+            match evaluate(&self.conditions(), &validators, plan.modified_since) {
+                Verdict::Send => {}
+                Verdict::Failed => return Reply::error(412),
+                Verdict::NotModified => return not_modified(status.modified, tag),
+            }
+        }
+        let ranges = conditional && plan.ranges_max > 0 && !self.compresses_file(plan, &file, tag.as_deref());
+        let wanted = if ranges { self.wanted_range(plan, &validators, status.size) } else { Wanted::Whole };
+        let media = plan.types.type_of(self.uri());
+        let (code, parts) = match wanted {
+            Wanted::Whole => (200, FileParts::whole(status.size)),
+            Wanted::Parts(parts) => match &parts[..] {
+                [part] => (206, FileParts::one(part.clone())),
+                parts => (206, FileParts::several(parts, status.size, media, self.request_id() as u64)),
+            },
+            Wanted::Unsatisfiable => {
+                let range = format!("bytes */{}", status.size).into_bytes();
+                return Reply { fields: vec![(b"Content-Range", range)], ..Reply::error(416) };
+            }
+        };
+        Reply {
+            status: code,
+            content_type: Some(parts.content_type(media)),
+            body: ReplyBody::File(Box::new(FileReply {
+                file,
+                parts,
+                tag,
+                ranges,
+                sendfile: plan.sendfile,
+                chunk: if plan.sendfile { plan.sendfile_chunk } else { plan.read_chunk },
+            })),
+            ..Reply::default()
+        }
+    }
+
+    /// Whether the file would be compressed, and its parts cannot be asked for: as in nginx compressing goes first.
+    fn compresses_file(&self, plan: &FilesPlan, file: &OpenFile, tag: Option<&str>) -> bool {
+        if self.location().gzip.is_none() || self.request_value(FieldId::Range).is_none() {
+            return false;
+        }
+        let mut head = Vec::new();
+        encode_field(b"Content-Type", plan.types.type_of(self.uri()), &mut head);
+        encode_number_field(b"Content-Length", file.status.size, &mut head);
+        encode_field(b"Last-Modified", &Moment::new(file.status.modified, 0).http_date(), &mut head);
+        if let Some(tag) = tag {
+            encode_field(b"ETag", tag.as_bytes(), &mut head);
+        }
+        self.encode_added(200, &mut head);
+        self.would_compress(&head)
+    }
+
+    fn request_value(&self, id: FieldId) -> Option<&[u8]> {
+        self.request.head.value(id, &self.request.bytes)
+    }
+
+    fn conditions(&self) -> Conditions<'_> {
+        Conditions {
+            match_: self.request_value(FieldId::IfMatch),
+            none_match: self.request_value(FieldId::IfNoneMatch),
+            modified_since: self.request_value(FieldId::IfModifiedSince),
+            unmodified_since: self.request_value(FieldId::IfUnmodifiedSince),
+        }
+    }
+
+    /// What of the file the client wants. `If-Range` names what it has the rest of: another file is sent whole.
+    fn wanted_range(&self, plan: &FilesPlan, file: &Validators<'_>, size: u64) -> Wanted {
+        let Some(range) = self.request_value(FieldId::Range) else { return Wanted::Whole };
+        let version = self.request_value(FieldId::IfRange);
+        if version.is_some_and(|version| !is_same_version(version, file.tag, Some(file.modified))) {
+            return Wanted::Whole;
+        }
+        parse_range(range, size, plan.ranges_max)
+    }
+}
+
+fn not_modified(modified: i64, tag: Option<String>) -> Reply {
+    let mut fields = vec![(b"Last-Modified".as_slice(), Moment::new(modified, 0).http_date().to_vec())];
+    fields.extend(tag.map(|tag| (b"ETag".as_slice(), tag.into_bytes())));
+    Reply { fields, ..Reply::empty(304) }
+}

@@ -1,0 +1,7 @@
+//! What makes a response: a proxy, files, the status page, a reply of our own.
+
+pub(crate) mod files;
+pub(crate) mod proxy;
+pub(crate) mod reply;
+pub(crate) mod status;
+pub(crate) mod status_page;

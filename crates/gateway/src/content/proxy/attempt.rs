@@ -1,0 +1,413 @@
+//! One attempt of a proxied exchange: a connection is leased or opened, the request is sent, the response head is awaited,
+//! and the response is relayed.
+
+use crate::base::buffer::Spill;
+use crate::base::close::CloseReason;
+use crate::base::memory::FLOOR_BYTES;
+use crate::connector::lease::Aim;
+use crate::content::proxy::Tries;
+use crate::content::proxy::early_hints::Interims;
+use crate::content::proxy::relay::{Relay, RelayEnd, RelayPlan, Source};
+use crate::content::proxy::request_body::OutgoingBody;
+use crate::content::proxy::response_head::HeadStep;
+use crate::content::proxy::unsent::send_in_two;
+use crate::content::reply::Reply;
+use crate::downstream::body::{BodyError, BodyRead};
+use crate::exchange::patience::Patience;
+use crate::exchange::waiting::Wants;
+use crate::exchange::{Exchange, Step};
+use crate::filter::forced_range::{Portion, unsatisfiable};
+use crate::plan::generation::ProxyPlan;
+use crate::registry::pool::Leased;
+use crate::tunnel::TunnelStart;
+use http1::FieldId;
+use http1::chunked::{ChunkHeader, encode_last_chunk};
+use reactor::{Interest, Stream, Woken};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use upstream::DiscardReason;
+use upstream::retry::Failure;
+
+/// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
+const STREAM_BYTES: usize = 16 * 1024;
+
+/// Bytes of a body in a file that one turn sends: a millisecond at 10 Gbit/s.
+const FILE_TURN_BYTES: usize = 1 << 20;
+
+/// How an attempt ended.
+pub(crate) enum AttemptEnd {
+    /// The client has got a response, whole or truncated.
+    Served,
+    Tunnel(Box<TunnelStart>),
+    /// The client's body cannot be had: the answer to that.
+    Reply(Reply),
+    /// The peer has answered, and something else is shown for what it says.
+    Intercepted(Box<Step>),
+    Failed {
+        failure: Failure,
+        sent: Sent,
+    },
+}
+
+/// What is known about a request that was not answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sent {
+    /// A byte of it may have left.
+    pub(crate) some: bool,
+    pub(crate) reused: bool,
+    pub(crate) proved_unsent: bool,
+}
+
+/// A request on its way to the upstream.
+struct Sending {
+    spill: Spill,
+    /// Bytes that were written, or wait in the spill; those of the body's file are not among them.
+    given: u64,
+    /// How far the body's file has been sent.
+    offset: u64,
+    /// Everything has been given to the socket or the spill.
+    complete: bool,
+    /// A write failed: only reading can tell more.
+    broken: bool,
+    /// Errno of that: the kernel tells the reason of a connection's end once, to whoever asks first.
+    error: Option<i32>,
+}
+
+impl Sending {
+    fn write(&mut self, stream: &Stream, parts: &[&[u8]]) {
+        let written = self.spill.write(stream, parts);
+        self.given(written, parts);
+    }
+
+    /// Notes what became of a write into the spill.
+    fn given(&mut self, written: io::Result<usize>, parts: &[&[u8]]) {
+        if written.is_ok() {
+            self.given += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        }
+        self.note(written);
+    }
+
+    /// Bytes that the socket has taken.
+    fn sent_bytes(&self) -> u64 {
+        (self.given + self.offset).saturating_sub(self.spill.len() as u64)
+    }
+
+    fn note<T>(&mut self, outcome: io::Result<T>) {
+        if let Err(error) = outcome {
+            self.broken = true;
+            self.error = self.error.or(error.raw_os_error());
+        }
+    }
+}
+
+impl Exchange {
+    pub(crate) async fn attempt(
+        &mut self,
+        plan: &ProxyPlan,
+        index: usize,
+        body: &OutgoingBody,
+        tries: &Tries,
+    ) -> AttemptEnd {
+        let Some(peer) = tries.peer(plan, index) else {
+            return AttemptEnd::Failed { failure: Failure::NoLivePeer, sent: Sent::default() };
+        };
+        let queue_ms = tries.queue_ms;
+        let record = self.begin_attempt(index as u32);
+        record.held.clone_from(&tries.held);
+        record.queue_ms = queue_ms;
+        record.pool_wait_ms = queue_ms.unwrap_or(0);
+        let up = match self.lease(Aim { plan, tries, index, peer }).await {
+            Ok(up) => up,
+            Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
+        };
+        let (now, local) = (self.worker.reactor.now(), self.generation.wants_upstream_local);
+        if let Some(record) = self.attempts.last_mut() {
+            record.reused = up.is_reused();
+            let waited_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
+            record.pool_wait_ms = queue_ms.unwrap_or(0) + waited_ms;
+            record.local_address = if local { up.stream().local_address().ok().flatten().map(Box::new) } else { None };
+        }
+        self.converse(plan, up, body, tries).await
+    }
+
+    /// Sends the head, and the body as far as it is there.
+    fn begin_sending(&mut self, up: &Leased, body: &OutgoingBody) -> Sending {
+        let complete = !body.is_streamed() && body.file().is_none();
+        let mut sending =
+            Sending { spill: Spill::default(), given: 0, offset: 0, complete, broken: false, error: None };
+        self.forget_answer();
+        let head = self.request.upstream_head.as_bytes();
+        match body.bytes() {
+            // What was read of a body whose end is not known yet is its first chunk.
+            bytes if body.is_chunked() && !bytes.is_empty() => {
+                let size = ChunkHeader::new(bytes.len() as u64);
+                sending.write(up.stream(), &[head, size.as_bytes(), bytes, b"\r\n"]);
+            }
+            bytes if up.acked_before().is_some() => {
+                let written = send_in_two(&mut sending.spill, up.stream(), head, bytes);
+                sending.given(written, &[head, bytes]);
+            }
+            bytes => sending.write(up.stream(), &[head, bytes]),
+        }
+        sending
+    }
+
+    /// Sends the request, awaits the head, relays the response.
+    async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
+        let mut sending = self.begin_sending(&up, body);
+        let mut interims = Interims::default();
+        let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
+        loop {
+            let more = self.send_more(&mut sending, &up, body);
+            if let Some(record) = self.attempts.last_mut() {
+                record.bytes_sent = sending.sent_bytes();
+            }
+            if let Err(end) = more {
+                up.discard(DiscardReason::RequestBodyUnsent);
+                return end;
+            }
+            match self.receive_head(plan, &up, tries, &mut interims) {
+                // After a write that failed an event is on its way: the upstream may have answered before it closed, and
+                // that answer is worth more than the news that it did not listen to the end.
+                HeadStep::Waiting => {}
+                HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
+                HeadStep::Refused => {
+                    up.discard(DiscardReason::Cancelled);
+                    self.close = Some(CloseReason::ClientAborted);
+                    self.down.keepalive = false;
+                    return AttemptEnd::Served;
+                }
+                HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
+                HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
+                HeadStep::Failed(failure, reason, discard) => {
+                    let lost_race = failure == Failure::ClosedBeforeHead && interims == Interims::default();
+                    let proved_unsent = lost_race && self.is_proved_unsent(&up, sending.error, discard).await;
+                    let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
+                    if lost_race && discard == DiscardReason::PeerClosedIdle {
+                        up.note_end(&self.worker);
+                    }
+                    if !reason.is_empty() {
+                        let place = if up.is_reused() { ", reused connection" } else { "" };
+                        self.error_log(&format!("{reason} while reading response header from upstream{place}"));
+                    }
+                    up.discard(discard);
+                    return AttemptEnd::Failed { failure, sent };
+                }
+            }
+            let unsent = if sending.broken { 0 } else { sending.spill.len() };
+            let awaiting_client = body.is_streamed() && !sending.complete && unsent == 0 && !sending.broken;
+            let all_sent = sending.broken || (sending.complete && unsent == 0);
+            let timeout = match (awaiting_client, all_sent) {
+                (true, _) => self.client_plan().body_timeout,
+                (false, true) => plan.read_timeout,
+                (false, false) => plan.send_timeout,
+            };
+            let mark = (unsent, self.body.received, self.answer_bytes().len(), interims, awaiting_client);
+            let left = patience.left(mark, timeout, self.worker.reactor.now());
+            let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
+            let wants = Wants::of_upstream(up.stream(), Interest::READ.or(room))
+                .or_of_client(Interest::READ.only_if(awaiting_client))
+                .holding(sending.spill.held_bytes());
+            match self.wait(wants, left).await {
+                Woken::Ready => {}
+                Woken::Deadline if awaiting_client => {
+                    up.discard(DiscardReason::RequestBodyUnsent);
+                    return AttemptEnd::Reply(self.body_timed_out());
+                }
+                Woken::Deadline => return self.timed_out(up, unsent),
+                Woken::PeerGone => return self.client_gone(up, body),
+            }
+        }
+    }
+
+    /// U13: the client has left, in the middle of its body or while its response was awaited.
+    fn client_gone(&mut self, up: Leased, body: &OutgoingBody) -> AttemptEnd {
+        up.discard(DiscardReason::Cancelled);
+        if body.is_streamed() && !self.body.is_done() {
+            return AttemptEnd::Reply(self.refuse_body(&BodyError::Closed));
+        }
+        AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() }
+    }
+
+    fn timed_out(&mut self, up: Leased, unsent: usize) -> AttemptEnd {
+        let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
+        let place = if unsent > 0 { "sending request to upstream" } else { "reading response header from upstream" };
+        self.error_log(&format!("upstream timed out (110: Connection timed out) while {place}"));
+        up.discard(DiscardReason::Error);
+        AttemptEnd::Failed { failure: Failure::Timeout, sent }
+    }
+
+    /// Sends what the socket takes, and, where the body is streamed, what the client has sent meanwhile.
+    fn send_more(&mut self, sending: &mut Sending, up: &Leased, body: &OutgoingBody) -> Result<(), AttemptEnd> {
+        if sending.broken {
+            return Ok(());
+        }
+        loop {
+            let flushed = sending.spill.flush(up.stream());
+            sending.note(flushed);
+            if sending.broken {
+                return Ok(());
+            }
+            if sending.complete || !sending.spill.is_empty() {
+                return Ok(());
+            }
+            if let Some((file, length)) = body.file() {
+                Self::send_body_file(sending, up, file, length);
+                return Ok(());
+            }
+            let mut failed = None;
+            let Sending { spill, given, .. } = &mut *sending;
+            let mut room = match self.client_plan().body_size_max {
+                0 => u64::MAX,
+                limit => limit.saturating_sub(self.body.received),
+            };
+            let most = self.worker.memory.room(STREAM_BYTES, FLOOR_BYTES);
+            let read = self.body.read(&mut self.down.connection, most, |data| {
+                // L8: nothing of a body beyond its limit goes on; the check below ends it.
+                let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
+                room = left;
+                let size = ChunkHeader::new(data.len() as u64);
+                let framed = [size.as_bytes(), data, b"\r\n"];
+                let parts = if body.is_chunked() { &framed[..] } else { &framed[1..2] };
+                match spill.write(up.stream(), parts) {
+                    Ok(_) => *given += parts.iter().map(|part| part.len() as u64).sum::<u64>(),
+                    Err(error) => failed = failed.take().or(Some(error)),
+                }
+            });
+            sending.note(failed.map_or(Ok(()), Err));
+            if let Some(reply) = self.check_received_size() {
+                // Without its last chunk the upstream does not take what it has for a whole request.
+                return Err(AttemptEnd::Reply(reply));
+            }
+            match read {
+                Ok(BodyRead::Data) => {}
+                Ok(BodyRead::NotReady) => return Ok(()),
+                Ok(BodyRead::Done) => {
+                    sending.complete = true;
+                    if body.is_chunked() {
+                        let mut last = Vec::new();
+                        encode_last_chunk(&[], &mut last);
+                        sending.write(up.stream(), &[&last]);
+                    }
+                }
+                Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
+            }
+        }
+    }
+
+    /// Sends what the socket takes of a body that is in a file. After a turn's share the caller waits for room, and what is
+    /// there already lets the others go first.
+    fn send_body_file(sending: &mut Sending, up: &Leased, file: &File, length: u64) {
+        let left = usize::try_from(length - sending.offset).unwrap_or(usize::MAX);
+        let mut offset = sending.offset as i64;
+        match up.stream().write_file(file.as_fd(), &mut offset, left.min(FILE_TURN_BYTES)) {
+            // Nobody but us writes to it, so it ends where its length says.
+            Ok(0) if up.stream().is_writable() => sending.broken = true,
+            Ok(sent) => sending.offset += sent as u64,
+            Err(error) => sending.note::<()>(Err(error)),
+        }
+        sending.complete = sending.offset == length;
+    }
+
+    /// Relays the body and settles the upstream connection.
+    async fn finish(&mut self, plan: &ProxyPlan, up: Leased, mut relay: Relay, sending: &Sending) -> AttemptEnd {
+        let relay_plan = RelayPlan {
+            buffer_bytes: self.buffer_bytes(plan),
+            read_timeout: plan.read_timeout,
+            send_timeout: self.client_plan().send_timeout,
+        };
+        let end = if relay.is_done() { RelayEnd::Complete } else { self.relay(&mut relay, &up, &relay_plan).await };
+        let now = self.worker.reactor.now();
+        if let Some(record) = self.attempts.last_mut() {
+            record.response_ms = Some(now.since(record.began_at));
+            record.response_length = relay.received;
+            record.bytes_received += relay.received - relay.preread;
+        }
+        if let Some(answer) = &mut self.answer {
+            answer.trailers = std::mem::take(&mut relay.trailers);
+        }
+        let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
+        match end {
+            RelayEnd::Complete => self.give_back(up, &relay, request_sent),
+            RelayEnd::UpstreamBroken(reason) => {
+                self.error_log(&format!("{reason} while reading upstream"));
+                up.discard(DiscardReason::ProtocolError);
+                self.truncate();
+            }
+            RelayEnd::UpstreamTimeout => {
+                self.error_log("upstream timed out (110: Connection timed out) while reading upstream");
+                up.discard(DiscardReason::Error);
+                self.truncate();
+            }
+            RelayEnd::ClientGone(reason) => {
+                up.discard(DiscardReason::Cancelled);
+                if reason == CloseReason::SendTimeout {
+                    self.client_log("client timed out (110: Connection timed out) while sending to client");
+                }
+                self.close = Some(reason);
+                self.down.keepalive = false;
+            }
+        }
+        AttemptEnd::Served
+    }
+
+    /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: what is not read of the response costs its connection, which no later
+    /// response may follow.
+    fn intercept(&mut self, plan: &ProxyPlan, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
+        let now = self.worker.reactor.now();
+        if let Some(record) = self.attempts.last_mut() {
+            record.response_ms = Some(now.since(record.began_at));
+        }
+        if whole {
+            let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
+            self.give_back(up, &Relay::new(Source::Done), request_sent);
+        } else {
+            let reason = DiscardReason::ResponseBodyUnread;
+            if let Some(record) = self.attempts.last_mut() {
+                record.close_reason = Some(reason);
+            }
+            up.discard(reason);
+        }
+        let status = self.answer().map_or(502, |answer| answer.head.status);
+        let step = if let Some(refusal) = self.refuse_undecided() {
+            Step::Reply(refusal)
+        } else if self.shows_error_page(plan, status) {
+            self.carry_challenges();
+            Step::Reply(Reply::error(status))
+        } else if self.accel_redirect(plan).is_none()
+            && let Portion::Nothing { size } = self.portion(plan)
+        {
+            Step::Reply(unsatisfiable(size))
+        } else {
+            self.follow_accel_redirect(plan)
+        };
+        AttemptEnd::Intercepted(Box::new(step))
+    }
+
+    fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {
+        let reason = if relay.excess {
+            Some(DiscardReason::ProtocolError)
+        } else if relay.unread {
+            Some(DiscardReason::ResponseBodyUnread)
+        } else if !request_sent {
+            Some(DiscardReason::RequestBodyUnsent)
+        } else if !self.answer.as_ref().is_some_and(|answer| answer.head.keepalive) {
+            Some(DiscardReason::ConnectionClose)
+        } else if up.is_own() {
+            Some(DiscardReason::OwnSource)
+        } else {
+            None
+        };
+        if let Some(value) = self.answer().and_then(|answer| answer.head.value(FieldId::KeepAlive, &answer.bytes)) {
+            up.note_keep_alive(value, &self.worker);
+        }
+        match reason {
+            Some(reason) => up.discard(reason),
+            None => up.check_in(&self.worker),
+        }
+        if let Some(record) = self.attempts.last_mut() {
+            record.close_reason = reason;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `early_hints`: 103 responses of the upstream on their way to the client, ahead of the response itself (RFC 8297). Called when
+//! an interim response has come; without the directive none is passed on.
+
+use crate::base::logs::error::Level;
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
+use crate::plan::generation::ProxyPlan;
+use http1::encode::{encode_fields, encode_head_end, encode_status_line};
+use http1::{Field, Version};
+
+/// What has come of interim responses during an attempt.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interims {
+    pub(crate) count: u32,
+    /// Bytes of those that are hints.
+    hint_bytes: usize,
+}
+
+impl Exchange {
+    /// Passes a 103 on, as far as the location wants that and the client can know what it is. As in nginx all of them
+    /// together may have as many bytes as the head of a response, and more are not passed on.
+    pub(crate) fn pass_early_hints(&mut self, head: &[u8], plan: &ProxyPlan, interims: &mut Interims) {
+        let known = self.down.version == Version::Http11 && !self.down.head_begun;
+        if !known || !self.wants_early_hints() {
+            return;
+        }
+        interims.hint_bytes = interims.hint_bytes.saturating_add(head.len());
+        if interims.hint_bytes > plan.limits.head_bytes_max {
+            self.log_at(Level::Info, "upstream sent too big early hints while reading response header from upstream");
+            return;
+        }
+        let Some(answer) = &self.answer else { return };
+        // A tunnel, or a length, is for the final response to speak of.
+        let passed = |field: &&Field| {
+            let name = field.name.of(head);
+            !field.hop && !name.eq_ignore_ascii_case(b"content-length") && !plan.hidden.contains(field.id, name)
+        };
+        let mut fields = answer.head.fields.iter().filter(passed).peekable();
+        if fields.peek().is_none() {
+            return;
+        }
+        let mut out = self.worker.take_scratch();
+        encode_status_line(Version::Http11, 103, None, &mut out);
+        encode_fields(head, fields, &mut out);
+        encode_head_end(&mut out);
+        // A client that is gone is noticed by whoever waits next.
+        let _ = self.down.send_interim(&out);
+        self.worker.put_scratch(out);
+    }
+
+    /// Whether one of the location's values is neither empty nor `0`.
+    fn wants_early_hints(&self) -> bool {
+        let mut value = Vec::new();
+        self.location().early_hints.iter().any(|template| {
+            value.clear();
+            template.write(&ExchangeView::of(self), &mut value);
+            !value.is_empty() && value != b"0"
+        })
+    }
+}

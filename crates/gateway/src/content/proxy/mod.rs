@@ -1,0 +1,474 @@
+//! The proxied exchange: peers are tried until one answers or nothing is left to try. One attempt is `attempt`'s, the
+//! body of the response `relay`'s; which failure leads to another attempt is decided by `upstream::retry`.
+
+pub(crate) mod accel;
+pub(crate) mod attempt;
+pub(crate) mod computed;
+pub(crate) mod early_hints;
+pub(crate) mod relay;
+pub(crate) mod request_body;
+pub(crate) mod request_head;
+pub(crate) mod response_head;
+pub(crate) mod rewritten;
+pub(crate) mod sticky;
+pub(crate) mod unsent;
+use crate::base::cells::Counted;
+use crate::base::logs::error::Level;
+use crate::content::proxy::attempt::{AttemptEnd, Sent};
+use crate::content::proxy::request_body::OutgoingBody;
+use crate::content::proxy::sticky::LearnAt;
+use crate::content::reply::Reply;
+use crate::exchange::view::ExchangeView;
+use crate::exchange::{Exchange, Served, Step};
+use crate::plan::generation::{Generation, LocationId, ProxyPlan};
+use crate::registry::group::{Held, PeerPlan, PeerSet};
+use reactor::{Millis, PeerAddress};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use upstream::balance::{Inputs, Outcome, Pick, Seat, Selection, Standing};
+use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
+
+/// What is recorded of the attempts of an exchange, for `$upstream_*` and the error log.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    pub(crate) all: SmallVec<[AttemptRecord; 1]>,
+    /// How many proxies the exchange has gone through; an internal redirect may lead to another one.
+    pub(crate) proxies: u32,
+}
+
+/// Stands for the peer of an attempt for which none could be chosen.
+pub(crate) const NO_PEER: u32 = u32::MAX;
+
+/// One attempt.
+#[derive(Debug)]
+pub(crate) struct AttemptRecord {
+    /// The location whose proxy made it, and the number of the peer in its group.
+    pub(crate) location: Option<LocationId>,
+    pub(crate) peer: u32,
+    /// Counts the proxies of the exchange: where it changes, `$upstream_*` have a colon.
+    pub(crate) proxy: u32,
+    /// The peers among which it is counted, where they may have been replaced since.
+    pub(crate) held: Held,
+    /// Which of the location's proxies.
+    place: u16,
+    pub(crate) began_at: Millis,
+    /// Milliseconds until there was a connection, in line for a peer and for a connection to it, without the time that
+    /// connecting took.
+    pub(crate) pool_wait_ms: u64,
+    /// Those of them that were spent in line; `None` where there was no waiting.
+    pub(crate) queue_ms: Option<u64>,
+    /// `$upstream_local_addr`; only where the configuration asks for it.
+    pub(crate) local_address: Option<Box<SocketAddr>>,
+    /// Milliseconds; `None` where it did not come to that.
+    pub(crate) connect_ms: Option<u64>,
+    pub(crate) header_ms: Option<u64>,
+    pub(crate) response_ms: Option<u64>,
+    pub(crate) status: u16,
+    pub(crate) reused: bool,
+    pub(crate) response_length: u64,
+    /// Everything the upstream sent: heads, interim ones too, and bodies with their framing.
+    pub(crate) bytes_received: u64,
+    /// Everything that its socket took.
+    pub(crate) bytes_sent: u64,
+    pub(crate) close_reason: Option<upstream::DiscardReason>,
+}
+
+impl AttemptRecord {
+    fn new(exchange: &Exchange, peer: u32) -> Self {
+        Self {
+            location: exchange.target.location,
+            peer,
+            held: None,
+            place: exchange.proxy_place,
+            proxy: exchange.attempts.proxies,
+            began_at: exchange.worker.reactor.now(),
+            pool_wait_ms: 0,
+            queue_ms: None,
+            local_address: None,
+            connect_ms: None,
+            header_ms: None,
+            response_ms: None,
+            status: 0,
+            reused: false,
+            response_length: 0,
+            bytes_received: 0,
+            bytes_sent: 0,
+            close_reason: None,
+        }
+    }
+
+    /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
+    pub(crate) fn peer_name<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
+        let group = &generation.location(self.location?).content.proxy(self.place)?.group;
+        if self.peer == NO_PEER {
+            return Some(&group.host);
+        }
+        group.members.of(&self.held)?.peers.get(self.peer as usize).map(|peer| &*peer.name)
+    }
+}
+
+impl Attempts {
+    /// `$upstream_addr` of the last attempt.
+    pub(crate) fn last_peer<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
+        self.all.last().and_then(|attempt| attempt.peer_name(generation))
+    }
+
+    pub(crate) fn last_mut(&mut self) -> Option<&mut AttemptRecord> {
+        self.all.last_mut()
+    }
+}
+
+/// What one proxied exchange keeps between its attempts.
+pub(crate) struct Tries {
+    /// The group's peers, where they may be replaced meanwhile.
+    pub(crate) held: Held,
+    pub(crate) selection: Selection,
+    /// The `sid` of the peer that the session is bound to; empty if it is not.
+    pub(crate) bound: Vec<u8>,
+    /// Milliseconds in line for the peer that was chosen last; `None` where it could be chosen at once.
+    pub(crate) queue_ms: Option<u64>,
+    pub(crate) first_at: Millis,
+    pub(crate) made: u32,
+    /// The next attempt goes to this peer on a fresh connection.
+    pub(crate) fresh_on: Option<usize>,
+    pub(crate) fresh_used: bool,
+    pub(crate) idempotent: bool,
+    /// The upstream's response has no body, whatever its head says.
+    pub(crate) asks_for_head: bool,
+}
+
+impl Tries {
+    pub(crate) fn set<'a>(&'a self, plan: &'a ProxyPlan) -> Option<&'a PeerSet> {
+        plan.group.members.of(&self.held)
+    }
+
+    /// A peer by its number.
+    pub(crate) fn peer<'a>(&'a self, plan: &'a ProxyPlan, index: usize) -> Option<&'a PeerPlan> {
+        self.set(plan)?.peers.get(index)
+    }
+}
+
+/// Why there is no peer for an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoPeer {
+    /// U11.
+    NoLive,
+    /// `queue`: as many wait as may.
+    QueueFull {
+        length: u32,
+    },
+    /// `queue`: its `timeout`.
+    QueueTimeout,
+    ClientGone,
+}
+
+/// What a request brings for the choice of its peer.
+pub(crate) struct Asked {
+    client: ClientNetwork,
+    hash_key: Vec<u8>,
+    random: u64,
+}
+
+impl Asked {
+    pub(crate) fn inputs<'a>(&'a self, bound: &'a [u8]) -> Inputs<'a> {
+        Inputs { client: self.client.octets(), hash_key: &self.hash_key, random: self.random, bound }
+    }
+}
+
+/// `$upstream_status` of an attempt that failed: as in nginx what the client would get if it were the last one. `None`
+/// where the peer has not failed.
+fn failed_status(failure: Failure) -> Option<u16> {
+    Some(match failure {
+        Failure::Status(status) => status,
+        Failure::ConnectTimeout | Failure::Timeout => 504,
+        Failure::ClientGone => return None,
+        Failure::NoSocket | Failure::NoLocalPort => 503,
+        Failure::ConnectFailed
+        | Failure::ClosedBeforeHead
+        | Failure::ClosedInsideHead
+        | Failure::InvalidHeader
+        | Failure::NoLivePeer
+        | Failure::NotAdmitted => 502,
+    })
+}
+
+impl Exchange {
+    /// `held` are the peers of a group that may get others meanwhile.
+    pub(crate) async fn proxy(&mut self, plan: &ProxyPlan, held: Held) -> Step {
+        self.abort_ignored = false;
+        let body = match self.take_body(plan).await {
+            Ok(body) => body,
+            Err(reply) => return Step::Reply(reply),
+        };
+        self.abort_ignored = plan.ignore_client_abort;
+        if let Err(reply) = self.encode_upstream_head(plan, &body) {
+            return Step::Reply(reply);
+        }
+        self.attempts.proxies += 1;
+        let mut tries = Tries {
+            held,
+            selection: Selection::default(),
+            bound: self.bound_to(plan),
+            queue_ms: None,
+            first_at: self.worker.reactor.now(),
+            made: 0,
+            fresh_on: None,
+            fresh_used: false,
+            idempotent: retry::is_idempotent(self.method_name()) && retry::is_idempotent(self.upstream_method()),
+            asks_for_head: self.upstream_method() == b"HEAD",
+        };
+        let step = self.try_peers(plan, &body, &mut tries).await;
+        self.seat = None;
+        step
+    }
+
+    async fn try_peers(&mut self, plan: &ProxyPlan, body: &OutgoingBody, tries: &mut Tries) -> Step {
+        loop {
+            let index = match self.pick_peer(plan, tries).await {
+                Ok(index) => index,
+                Err(no_peer) => return self.without_peer(plan, tries, no_peer),
+            };
+            if let Some(refusal) = self.refuse_undecided() {
+                return Step::Reply(refusal);
+            }
+            tries.made += u32::from(tries.fresh_on.take().is_none());
+            let end = self.attempt(plan, index, body, tries).await;
+            self.count_attempt(tries.peer(plan, index), matches!(end, AttemptEnd::Failed { .. }));
+            self.end_attempt();
+            match end {
+                AttemptEnd::Served => {
+                    self.report(plan, tries, index, Outcome::Succeeded);
+                    self.learn_times(plan, tries, index);
+                    self.learn_session(plan, tries, index, LearnAt::End);
+                    return Step::Served(Served::Responded);
+                }
+                AttemptEnd::Reply(reply) => return Step::Reply(reply),
+                AttemptEnd::Tunnel(mut start) => {
+                    // The peer has answered; what becomes of the tunnel is between it and the client.
+                    self.report(plan, tries, index, Outcome::Succeeded);
+                    self.learn_session(plan, tries, index, LearnAt::End);
+                    start.seat = self.seat.take().map(Seat::into_tunnel).unwrap_or_default();
+                    return Step::Served(Served::Tunnel(start));
+                }
+                AttemptEnd::Intercepted(step) => {
+                    self.report(plan, tries, index, Outcome::Succeeded);
+                    return *step;
+                }
+                AttemptEnd::Failed { failure, sent } => {
+                    if let (Some(record), Some(status)) = (self.attempts.last_mut(), failed_status(failure)) {
+                        record.status = status;
+                    }
+                    let verdict = self.judge(plan, failure, sent, tries);
+                    if let Some(step) = self.after_failure(plan, index, failure, verdict, tries) {
+                        return step;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The peer of the next attempt; its seat is kept for as long as the exchange uses it.
+    async fn pick_peer(&mut self, plan: &ProxyPlan, tries: &mut Tries) -> Result<usize, NoPeer> {
+        if let Some(index) = tries.fresh_on {
+            return Ok(index);
+        }
+        // The last attempt's peer is free before the next one is chosen.
+        self.seat = None;
+        tries.queue_ms = None;
+        let Some(set) = plan.group.members.of(&tries.held) else { return Err(NoPeer::NoLive) };
+        let mut hash_key = Vec::new();
+        if let Some(template) = &plan.group.hash_key {
+            template.write(&ExchangeView::of(self), &mut hash_key);
+        }
+        let random = if set.balance.method().wants_chance() { self.chance() } else { 0 };
+        let asked = Asked { client: ClientNetwork::of(self.client()), hash_key, random };
+        if let Some(line) = set.balance.line() {
+            let line = Arc::clone(line);
+            return self.pick_in_turn(plan, tries, &asked, &line).await;
+        }
+        match set.balance.pick(&mut tries.selection, &asked.inputs(&tries.bound), self.worker.pool_now()) {
+            Pick::Peer { index, seat } => {
+                self.seat = Some(seat);
+                Ok(index)
+            }
+            Pick::NoLive => Err(NoPeer::NoLive),
+        }
+    }
+
+    /// There is no peer for an attempt: what is said and answered.
+    fn without_peer(&mut self, plan: &ProxyPlan, tries: &Tries, no_peer: NoPeer) -> Step {
+        let reason = match no_peer {
+            NoPeer::NoLive => Cow::Borrowed("no live upstreams"),
+            NoPeer::QueueFull { length } => {
+                Cow::Owned(format!("no live upstreams, and {length} requests are queued already"))
+            }
+            NoPeer::QueueTimeout => {
+                let waited = plan.group.queue_timeout;
+                Cow::Owned(format!("no live upstreams, and the request was queued for {waited:?}"))
+            }
+            NoPeer::ClientGone => return self.client_left(),
+        };
+        plan.group.cells.count_no_live_peer(self.worker.index);
+        let record = self.begin_attempt(NO_PEER);
+        record.held.clone_from(&tries.held);
+        record.status = 502;
+        record.queue_ms = tries.queue_ms;
+        record.pool_wait_ms = tries.queue_ms.unwrap_or(0);
+        self.end_attempt();
+        self.error_log(&format!("{reason} while connecting to upstream"));
+        Step::Reply(Reply::error(502))
+    }
+
+    /// U13: the client has left before there was a response.
+    pub(crate) fn client_left(&self) -> Step {
+        self.client_log("client prematurely closed connection, so upstream connection is closed too");
+        Step::Reply(Reply::to_nobody(499))
+    }
+
+    /// A number that nobody can foretell: it comes from the standard library's hash keys, which are random per thread.
+    fn chance(&self) -> u64 {
+        RandomState::new().hash_one(self.down.connection.serial)
+    }
+
+    /// Tells the balancer how long the peer took.
+    fn learn_times(&self, plan: &ProxyPlan, tries: &Tries, index: usize) {
+        let times = self.attempts.all.last().map(|attempt| (attempt.header_ms, attempt.response_ms));
+        if let (Some((Some(header_ms), Some(response_ms))), Some(set)) = (times, tries.set(plan)) {
+            set.balance.took(index, header_ms, response_ms);
+        }
+    }
+
+    /// The head of the response is there, and will be served.
+    pub(crate) fn head_came(&mut self, plan: &ProxyPlan, tries: &Tries) {
+        if let Some(peer) = self.attempts.all.last().map(|attempt| attempt.peer as usize) {
+            self.learn_session(plan, tries, peer, LearnAt::Header);
+        }
+        if let (Some(seat), Some(set)) = (&mut self.seat, plan.group.members.of(&tries.held)) {
+            set.balance.head_came(seat);
+        }
+    }
+
+    /// What the retry policy says about a failed attempt, or about a status that may be listed.
+    pub(crate) fn judge(&self, plan: &ProxyPlan, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
+        let balance = tries.set(plan).map(|set| &set.balance);
+        let group_tries = balance.map_or(0, |balance| balance.tries_max());
+        let mut tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
+        // What the application says is worth more than the news that nobody else can be asked.
+        if matches!(failure, Failure::Status(_))
+            && balance
+                .is_some_and(|balance| !balance.has_another(&tries.selection, &tries.bound, self.worker.pool_now()))
+        {
+            tries_max = tries.made;
+        }
+        let attempt = Attempt {
+            reused: sent.reused,
+            sent: sent.some,
+            idempotent: tries.idempotent,
+            downstream_started: self.down.head_begun,
+            body_replayable: self.replay.can_replay(self.body.received),
+            proved_unsent: sent.proved_unsent,
+            fresh_retry_used: tries.fresh_used,
+            attempts_left: tries_max.saturating_sub(tries.made),
+            elapsed_ms: self.worker.reactor.now().since(tries.first_at),
+        };
+        let policy =
+            Policy { conditions: plan.conditions, timeout_ms: plan.tries_timeout_ms, retry_unsent: plan.retry_unsent };
+        retry::decide(failure, &attempt, &policy)
+    }
+
+    /// Acts on a verdict; `None`: another attempt is to be made.
+    fn after_failure(
+        &mut self,
+        plan: &ProxyPlan,
+        index: usize,
+        failure: Failure,
+        verdict: Verdict,
+        tries: &mut Tries,
+    ) -> Option<Step> {
+        let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
+        self.report(plan, tries, index, outcome);
+        match verdict.decision {
+            Decision::NextPeer | Decision::Serve => {
+                plan.group.cells.count_retry(self.worker.index, verdict.reason);
+                None
+            }
+            Decision::RetrySamePeerFresh => {
+                plan.group.cells.count_retry(self.worker.index, verdict.reason);
+                tries.fresh_on = Some(index);
+                tries.fresh_used = true;
+                None
+            }
+            Decision::Fail { status: 499 } => Some(self.client_left()),
+            Decision::Fail { status } => {
+                if failure == Failure::ClosedBeforeHead || failure == Failure::ClosedInsideHead {
+                    self.error_log(&format!("no further attempt: {}", verdict.reason.phrase()));
+                }
+                Some(Step::Reply(Reply::error(status)))
+            }
+            Decision::Abort => Some(Step::Served(self.truncate())),
+        }
+    }
+
+    /// Begins the record of an attempt.
+    pub(crate) fn begin_attempt(&mut self, peer: u32) -> &mut AttemptRecord {
+        let record = AttemptRecord::new(self, peer);
+        self.attempts.all.push(record);
+        self.attempts.all.last_mut().expect("one was just put there")
+    }
+
+    /// An attempt that brought no whole response has taken its time all the same.
+    fn end_attempt(&mut self) {
+        let now = self.worker.reactor.now();
+        if let Some(record) = self.attempts.last_mut() {
+            record.response_ms.get_or_insert(now.since(record.began_at));
+        }
+    }
+
+    /// Counts an attempt that has ended, for the status page.
+    fn count_attempt(&self, peer: Option<&PeerPlan>, failed: bool) {
+        let (Some(peer), Some(record)) = (peer, self.attempts.all.last()) else { return };
+        let counted = Counted {
+            connect_ms: record.connect_ms,
+            reused: record.reused,
+            status: Some(record.status).filter(|&status| status > 0),
+            response_ms: record.response_ms,
+            failed,
+        };
+        peer.cells.count(self.worker.index, counted);
+    }
+
+    fn report(&self, plan: &ProxyPlan, tries: &Tries, index: usize, outcome: Outcome) {
+        let standing = tries.set(plan).map(|set| set.balance.report(index, outcome, self.worker.pool_now()));
+        if standing == Some(Standing::Disabled) {
+            self.log_at(Level::Warn, "upstream server temporarily disabled");
+        }
+    }
+}
+
+/// A client's address as `ip_hash` sees it.
+struct ClientNetwork {
+    octets: [u8; 16],
+    length: usize,
+}
+
+impl ClientNetwork {
+    /// The first three octets of IPv4 and all of IPv6; clients of a Unix socket are one network.
+    fn of(client: &PeerAddress) -> Self {
+        let (mut octets, mut length) = ([0; 16], 3);
+        match client {
+            PeerAddress::Ip(address) => match address.ip() {
+                IpAddr::V4(ip) => octets[..4].copy_from_slice(&ip.octets()),
+                IpAddr::V6(ip) => (octets, length) = (ip.octets(), 16),
+            },
+            PeerAddress::Unix(_) => {}
+        }
+        Self { octets, length }
+    }
+
+    fn octets(&self) -> &[u8] {
+        &self.octets[..self.length]
+    }
+}

@@ -1,0 +1,333 @@
+//! The body of the request on its way out: whether it is read first or streamed. Its head is `upstream_head`'s.
+
+use crate::base::body_file;
+use crate::base::close::CloseReason;
+use crate::base::logs::error::errno;
+use crate::content::reply::Reply;
+use crate::downstream::body::{BodyError, BodyRead};
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
+use crate::exchange::waiting::Wants;
+use crate::plan::generation::ProxyPlan;
+use http1::{BodyFraming, Method};
+use reactor::{Interest, Woken};
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStringExt as _;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes read from the client at once while a body is collected.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Bytes of a body that goes into a file which are collected before they are written: the offload pool is asked once for
+/// many reads.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// What there is of a body for another attempt.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum ReplayBody {
+    /// There is none, or it was not read yet.
+    #[default]
+    None,
+    /// All of it.
+    Memory(Rc<Vec<u8>>),
+    /// All of it, in a temporary file of this length.
+    File(Arc<File>, u64),
+    /// It goes to the upstream as it comes from the client. This much of it had come before the first attempt.
+    Streaming(Rc<Vec<u8>>),
+}
+
+impl ReplayBody {
+    /// Bytes of memory that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Memory(bytes) | Self::Streaming(bytes) => bytes.capacity(),
+            Self::None | Self::File(..) => 0,
+        }
+    }
+
+    /// Whether it can be sent again, when this many bytes of it have been taken from the client. As in nginx a body that
+    /// has only begun to arrive is sent once.
+    pub(crate) fn can_replay(&self, received: u64) -> bool {
+        !matches!(self, Self::Streaming(_)) || received == 0
+    }
+
+    /// `$request_body`: a body that was read into memory, unless it is empty.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Memory(bytes) if !bytes.is_empty() => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// `$request_body_file`: a path that leads to the body's file as long as the request lasts. A file that is not to be
+    /// kept has no name any more, and is reached as this process's descriptor.
+    pub(crate) fn path(&self) -> Option<Vec<u8>> {
+        let Self::File(file, _) = self else { return None };
+        let descriptor = file.as_raw_fd();
+        let named = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok().filter(|path| path.exists());
+        let path = named.unwrap_or_else(|| format!("/proc/{}/fd/{descriptor}", std::process::id()).into());
+        Some(path.into_os_string().into_vec())
+    }
+}
+
+/// The body as the upstream gets it.
+#[derive(Debug)]
+pub(crate) struct OutgoingBody {
+    pub(crate) replay: ReplayBody,
+    /// Its whole length, where that is known.
+    length: Option<u64>,
+    present: bool,
+}
+
+impl OutgoingBody {
+    const ABSENT: Self = Self { replay: ReplayBody::None, length: None, present: false };
+
+    fn complete(replay: ReplayBody) -> Self {
+        let length = match &replay {
+            ReplayBody::Memory(bytes) => bytes.len() as u64,
+            ReplayBody::File(_, length) => *length,
+            ReplayBody::None | ReplayBody::Streaming(_) => 0,
+        };
+        Self { replay, length: Some(length), present: true }
+    }
+
+    /// What Content-Length says of it.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.length.filter(|_| self.present)
+    }
+
+    /// What goes out with the head.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.replay {
+            ReplayBody::Memory(bytes) | ReplayBody::Streaming(bytes) => bytes,
+            _ => &[],
+        }
+    }
+
+    /// The file behind the head, and its length.
+    pub(crate) fn file(&self) -> Option<(&File, u64)> {
+        match &self.replay {
+            ReplayBody::File(file, length) => Some((file, *length)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_streamed(&self) -> bool {
+        matches!(self.replay, ReplayBody::Streaming(_))
+    }
+
+    /// It is sent in chunks, because its length is not known.
+    pub(crate) fn is_chunked(&self) -> bool {
+        self.present && self.length.is_none()
+    }
+}
+
+impl Exchange {
+    /// The body that the upstream gets: the client's, or that of `proxy_set_body`.
+    pub(crate) async fn take_body(&mut self, plan: &ProxyPlan) -> Result<OutgoingBody, Reply> {
+        let clients = self.take_clients_body(plan).await?;
+        let Some(template) = &plan.set_body else { return Ok(clients) };
+        let mut bytes = Vec::new();
+        template.write(&ExchangeView::of(self), &mut bytes);
+        Ok(OutgoingBody::complete(ReplayBody::Memory(Rc::new(bytes))))
+    }
+
+    /// Reads the body, as far as the configuration wants that before the upstream sees the request. `proxy_set_body` may
+    /// name it (`$request_body`), so it is read then as well.
+    async fn take_clients_body(&mut self, plan: &ProxyPlan) -> Result<OutgoingBody, Reply> {
+        let framing = self.body.framing();
+        let length = match framing {
+            BodyFraming::Length(length) => Some(length),
+            BodyFraming::None | BodyFraming::Chunked => None,
+        };
+        let wanted = plan.pass_request_body || plan.set_body.is_some();
+        if !wanted || framing == BodyFraming::None || self.body_refused {
+            return Ok(OutgoingBody::ABSENT);
+        }
+        let begun = match &self.replay {
+            // An internal redirect has led from one proxy to another.
+            kept @ (ReplayBody::Memory(_) | ReplayBody::File(..)) => return Ok(OutgoingBody::complete(kept.clone())),
+            ReplayBody::None if self.body.is_done() => return Ok(OutgoingBody::complete(ReplayBody::None)),
+            // Nothing was passed on but what is still there.
+            ReplayBody::Streaming(begun) if self.body.received == begun.len() as u64 => Some(Rc::clone(begun)),
+            ReplayBody::None => None,
+            // The first proxy has passed a part of it on: an error page does without, another request cannot.
+            _ if self.method == Method::Get || self.method == Method::Head => return Ok(OutgoingBody::ABSENT),
+            _ => {
+                self.error_log("the request body was streamed to an upstream and cannot be sent again");
+                return Err(Reply::error(500));
+            }
+        };
+        let begun = begun.map(Rc::unwrap_or_clone).unwrap_or_default();
+        self.send_continue()?;
+        // An upstream of version 1.0 knows no chunks and must be told the length, so all of such a body is read first.
+        if !plan.request_buffering && plan.set_body.is_none() && (plan.http_1_1 || length.is_some()) {
+            return self.begin_streaming(begun, length);
+        }
+        let limit = self.client_plan().body_buffer_bytes;
+        // Where memory is short the disk takes what would fit the buffer otherwise.
+        let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
+        let limit = self.worker.memory.room_for_body(wanted);
+        let to_file = self.client_plan().body_files.always || length.is_some_and(|length| length > limit as u64);
+        // In one piece from the beginning: a buffer that doubles would hold twice as much for a moment.
+        let expected = length.filter(|_| !to_file).and_then(|length| usize::try_from(length).ok());
+        let mut bytes = begun;
+        bytes.reserve_exact(expected.unwrap_or_default().saturating_sub(bytes.len()));
+        if !to_file {
+            // One byte more than fits tells a chunked body that does from one that does not.
+            self.collect_body(&mut bytes, limit + 1).await?;
+        }
+        self.replay = if to_file || bytes.len() > limit {
+            self.body_to_file(bytes).await?
+        } else {
+            ReplayBody::Memory(Rc::new(bytes))
+        };
+        Ok(OutgoingBody::complete(self.replay.clone()))
+    }
+
+    /// Takes what has arrived of a body that is to be streamed. One that has arrived completely is like any other: it can be
+    /// sent again, and has a length. Nothing is waited for.
+    fn begin_streaming(&mut self, mut bytes: Vec<u8>, length: Option<u64>) -> Result<OutgoingBody, Reply> {
+        let limit = self.client_plan().body_buffer_bytes;
+        let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
+        let limit = self.worker.memory.room_for_body(wanted);
+        if length.is_none_or(|length| length <= limit as u64) {
+            while !self.body.is_done() && bytes.len() < limit {
+                let room = (limit - bytes.len()).min(READ_BYTES);
+                match self.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
+                    Ok(BodyRead::Data | BodyRead::Done) => {
+                        if let Some(reply) = self.check_received_size() {
+                            return Err(reply);
+                        }
+                    }
+                    Ok(BodyRead::NotReady) => break,
+                    Err(error) => return Err(self.refuse_body(&error)),
+                }
+            }
+        }
+        let bytes = Rc::new(bytes);
+        if self.body.is_done() {
+            self.replay = ReplayBody::Memory(bytes);
+            return Ok(OutgoingBody::complete(self.replay.clone()));
+        }
+        self.replay = ReplayBody::Streaming(bytes);
+        Ok(OutgoingBody { replay: self.replay.clone(), length, present: true })
+    }
+
+    /// Reads until the body is complete or this many bytes of it are there. So many count as held from the beginning: other
+    /// bodies that come at the same time see what is left.
+    async fn collect_body(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Reply> {
+        while !self.body.is_done() && bytes.len() < most {
+            let room = (most - bytes.len()).min(READ_BYTES);
+            match self.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
+                Ok(BodyRead::Data | BodyRead::Done) => {
+                    if let Some(reply) = self.check_received_size() {
+                        return Err(reply);
+                    }
+                }
+                Ok(BodyRead::NotReady) => {
+                    let wants = Wants::of_client(Interest::READ).holding(bytes.capacity().max(most));
+                    if self.wait(wants, self.client_plan().body_timeout).await == Woken::Deadline {
+                        return Err(self.body_timed_out());
+                    }
+                }
+                Err(error) => return Err(self.refuse_body(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the whole body into a temporary file, `piece` being its beginning. A disk that is full fails this request
+    /// alone.
+    async fn body_to_file(&mut self, mut piece: Vec<u8>) -> Result<ReplayBody, Reply> {
+        let files = Arc::clone(&self.client_plan().body_files);
+        let created = self.offload(move || files.create()).await.flatten();
+        let file = Arc::new(created.map_err(|error| self.body_file_failed("creating", &error))?);
+        let mut length = 0;
+        loop {
+            let left = match self.body.framing() {
+                BodyFraming::Length(all) => usize::try_from(all - length).unwrap_or(usize::MAX),
+                BodyFraming::None | BodyFraming::Chunked => usize::MAX,
+            };
+            let most = self.worker.memory.room_for_body(left.min(PIECE_BYTES));
+            piece.reserve_exact(most.saturating_sub(piece.len()));
+            self.collect_body(&mut piece, most).await?;
+            self.account(piece.capacity());
+            if piece.is_empty() {
+                break;
+            }
+            let (file, whole, offset) = (Arc::clone(&file), piece, length);
+            length += whole.len() as u64;
+            let write = move || {
+                body_file::write_piece(&file, &whole, offset).map(|()| {
+                    let mut spare = whole;
+                    spare.clear();
+                    spare
+                })
+            };
+            piece = self.offload(write).await.flatten().map_err(|error| self.body_file_failed("writing", &error))?;
+        }
+        Ok(ReplayBody::File(file, length))
+    }
+
+    fn body_file_failed(&self, doing: &str, error: &std::io::Error) -> Reply {
+        let directory = self.client_plan().body_files.directory.display();
+        self.error_log(&format!(
+            "{doing} a temporary file in \"{directory}\" failed ({}) while reading client request body",
+            errno(error)
+        ));
+        Reply::error(500)
+    }
+
+    /// Tells a client that waits for it to go on.
+    fn send_continue(&mut self) -> Result<(), Reply> {
+        let waits =
+            self.request.head.expect_continue && self.body.received == 0 && self.down.connection.pending.is_empty();
+        if waits && self.down.send_interim(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
+            return Err(Reply::to_nobody(499));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_received_size(&mut self) -> Option<Reply> {
+        let limit = self.client_plan().body_size_max;
+        if limit == 0 || self.body.received <= limit {
+            return None;
+        }
+        self.error_log(&format!("client intended to send too large chunked body: {} bytes", self.body.received));
+        self.down.keepalive = false;
+        self.close.get_or_insert(CloseReason::BodyUnread);
+        self.body_refused = true;
+        Some(Reply::error(413))
+    }
+
+    /// The answer to a body that does not come.
+    pub(crate) fn body_timed_out(&mut self) -> Reply {
+        self.client_log("client timed out (110: Connection timed out) while reading client request body");
+        self.close = Some(CloseReason::BodyTimeout);
+        self.down.keepalive = false;
+        Reply::error(408)
+    }
+
+    /// The answer to a body that cannot be read.
+    pub(crate) fn refuse_body(&mut self, error: &BodyError) -> Reply {
+        self.down.keepalive = false;
+        match error {
+            BodyError::Malformed(error) => {
+                self.error_log(&format!("{}: {error}", error.request_phrase()));
+                self.close = Some(CloseReason::BadRequest);
+                Reply::error(400)
+            }
+            BodyError::Closed => {
+                self.client_log("client prematurely closed connection while sending request body");
+                Reply::to_nobody(400)
+            }
+            BodyError::Broken(error) => {
+                self.client_log(&format!("recv() failed ({}) while reading client request body", errno(error)));
+                Reply::to_nobody(400)
+            }
+        }
+    }
+}

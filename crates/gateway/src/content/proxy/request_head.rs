@@ -1,0 +1,162 @@
+//! The head that the upstream gets. Variables may bring any bytes; `http1::outgoing` takes none that would make the head read
+//! as anything but one request, and here is said what becomes of such a request: 500, and a line that names the variable.
+
+use crate::base::logs::error::Level;
+use crate::content::proxy::request_body::OutgoingBody;
+use crate::content::reply::Reply;
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
+use crate::plan::generation::{PassUriPlan, ProxyPlan, SetField};
+use http1::outgoing::{FieldToken, HeadWriter, OutgoingHead, Unsendable, is_field_value};
+use http1::{FieldId, Version, names_h2c};
+use rules::template::Template;
+use rules::uri::{PassUri, ProxyUri};
+use rules::variable::Variable;
+
+/// A head that cannot be sent: the buffer for the next one, and what to log.
+struct Refused {
+    buffer: OutgoingHead,
+    message: String,
+}
+
+impl Exchange {
+    /// Writes the head for the upstream; the error is the answer where it cannot be sent.
+    pub(crate) fn encode_upstream_head(&mut self, plan: &ProxyPlan, body: &OutgoingBody) -> Result<(), Reply> {
+        let earlier = std::mem::take(&mut self.request.upstream_head);
+        match self.write_upstream_head(plan, body, earlier) {
+            Ok((head, upgrade_sent)) => {
+                self.request.upstream_head = head;
+                self.upgrade_sent = upgrade_sent;
+                self.refuse_undecided().map_or(Ok(()), Err)
+            }
+            Err(Refused { buffer, message }) => {
+                self.request.upstream_head = buffer;
+                self.error_log(&message);
+                Err(Reply::error(500))
+            }
+        }
+    }
+
+    /// The head, and whether it asks for an upgrade.
+    fn write_upstream_head(
+        &self,
+        plan: &ProxyPlan,
+        body: &OutgoingBody,
+        earlier: OutgoingHead,
+    ) -> Result<(OutgoingHead, bool), Refused> {
+        let mut head = HeadWriter::begin(earlier, |out| self.write_upstream_method(plan, out))
+            .map_err(|(_, buffer)| Refused { buffer, message: self.explain_method(plan) })?;
+        let version = if plan.http_1_1 { Version::Http11 } else { Version::Http10 };
+        if head.target(version, |out| self.write_upstream_target(plan, out)).is_err() {
+            return Err(Refused { buffer: head.abandon(), message: "zero length URI to proxy".to_owned() });
+        }
+        let mut upgrade_sent = false;
+        for field in &plan.set_fields {
+            let (id, written) = match field {
+                SetField::Constant(line) => (line.id(), head.line(line)),
+                SetField::Made { name, value } => {
+                    let Ok(written) = self.write_set_field(name, value, &mut head) else {
+                        let message = self.explain_field(name, value);
+                        return Err(Refused { buffer: head.abandon(), message });
+                    };
+                    (name.id(), written)
+                }
+            };
+            upgrade_sent |= written && id == FieldId::Upgrade;
+        }
+        if !head.has_host() {
+            self.write_own_host(&mut head);
+        }
+        if body.is_chunked() {
+            head.chunked();
+        } else if let Some(length) = body.content_length() {
+            head.content_length(length);
+        }
+        let request = &self.request;
+        let passed = request.head.fields.iter().filter(|field| {
+            plan.pass_request_headers && !field.hop && !plan.replaced.contains(field.id, field.name.of(&request.bytes))
+        });
+        head.parsed_fields(&request.bytes, passed);
+        Ok((head.finish(), upgrade_sent))
+    }
+
+    fn write_set_field(&self, name: &FieldToken, value: &Template, head: &mut HeadWriter) -> Result<bool, Unsendable> {
+        head.field(name, |out| {
+            let start = out.len();
+            value.write(&ExchangeView::of(self), out);
+            // R47: an upgrade to h2c ends here, whichever of the client's fields a variable takes it from.
+            if name.id() == FieldId::Upgrade && out.get(start..).is_some_and(names_h2c) {
+                out.truncate(start);
+            }
+        })
+    }
+
+    /// The configuration's Host has come to nothing. A request without one is refused by most upstreams and misread by
+    /// others, so it gets the one that it would have without the directive.
+    fn write_own_host(&self, head: &mut HeadWriter) {
+        let host = Template::variable(Variable::ProxyHost);
+        let written =
+            FieldToken::new(b"Host").map(|name| head.field(&name, |out| host.write(&ExchangeView::of(self), out)));
+        if written != Some(Ok(true)) {
+            head.empty_host();
+        }
+        self.log_at(Level::Warn, "\"proxy_set_header Host\" is empty; the upstream gets the host of \"proxy_pass\"");
+    }
+
+    /// The client's method, or that of `proxy_method` unless it is empty.
+    fn write_upstream_method(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+        if let Some(method) = &plan.method {
+            method.write(&ExchangeView::of(self), out);
+            if !out.is_empty() {
+                return;
+            }
+            self.error_log("\"proxy_method\" is empty; the client's method is sent");
+        }
+        out.extend_from_slice(self.method_name());
+    }
+
+    fn explain_method(&self, plan: &ProxyPlan) -> String {
+        let by = plan.method.as_ref().map(|method| self.brought_by(method, |value| FieldToken::new(value).is_none()));
+        format!("the value of \"proxy_method\" is no method{}; the request is not sent", by.unwrap_or_default())
+    }
+
+    fn explain_field(&self, name: &FieldToken, value: &Template) -> String {
+        let (name, by) = (name.as_bytes().escape_ascii(), self.brought_by(value, |value| !is_field_value(value)));
+        format!("a control character in the value of \"proxy_set_header {name}\"{by}; the request is not sent")
+    }
+
+    /// Names the variable whose value is `bad`.
+    pub(crate) fn brought_by(&self, template: &Template, bad: impl Fn(&[u8]) -> bool) -> String {
+        match template.culprit(&ExchangeView::of(self), bad) {
+            Some(variable) => format!(", from {}", self.generation.definitions.shown(variable)),
+            None => String::new(),
+        }
+    }
+
+    /// The method in the head that was written for the upstream.
+    pub(crate) fn upstream_method(&self) -> &[u8] {
+        self.request.upstream_head.method()
+    }
+
+    fn write_upstream_target(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+        let parsed = self.target.parsed.as_ref();
+        let uri = ProxyUri {
+            raw: self.raw_target(),
+            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path) && !self.target.uri_replaced,
+            uri: self.uri(),
+            args: self.args(),
+            location: &self.location().name,
+            location_is_valid: !self.target.name_is_stale,
+            needs_escape: (self.target.uri_replaced && !self.target.uri_verbatim)
+                || parsed.is_some_and(|parsed| parsed.quoted),
+        };
+        uri.write(
+            match &plan.uri {
+                PassUriPlan::Absent => PassUri::Absent,
+                PassUriPlan::Replace(uri) => PassUri::Replace(uri),
+                PassUriPlan::Computed => PassUri::AsGiven(self.computed.as_ref().map_or(&[], |target| &target.uri)),
+            },
+            out,
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Fields of an upstream's response that are not passed on as they are: Location and Refresh by `proxy_redirect`, Set-Cookie by
+//! `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`. Called by whoever encodes what an upstream has said.
+
+use crate::base::logs::error::Level;
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
+use crate::plan::generation::ProxyPlan;
+use http1::encode::{encode_field, encode_fields};
+use http1::{Field, FieldId};
+use rules::captures::Captures;
+use rules::pattern::MatchError;
+use std::borrow::Cow;
+
+impl Exchange {
+    /// The fields that go on, rewritten where the location says so.
+    pub(crate) fn encode_passed_fields(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+        let Some(answer) = self.answer() else { return };
+        let seen = |id| answer.head.seen.contains(id);
+        let redirects = !plan.redirects.0.is_empty() && (seen(FieldId::Location) || seen(FieldId::Refresh));
+        let cookies = plan.cookies.is_some() && seen(FieldId::SetCookie);
+        if !redirects && !cookies {
+            encode_fields(&answer.bytes, self.passed_fields(plan), out);
+            return;
+        }
+        for field in self.passed_fields(plan) {
+            encode_field(field.name.of(&answer.bytes), &self.rewritten(plan, field, &answer.bytes), out);
+        }
+    }
+
+    /// The value of a field as it goes to the client; `bytes` are those that it points into.
+    pub(crate) fn rewritten<'a>(&self, plan: &ProxyPlan, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let value = field.value.of(bytes);
+        let mut rewritten = Vec::new();
+        match self.rewrite_field(plan, field.id, value, &mut rewritten) {
+            Ok(true) => Cow::Owned(match field.id {
+                // A rewritten Location that is a path becomes absolute, as one of our own does.
+                FieldId::Location => {
+                    self.absolute_location(self.one_line(rewritten, || "\"proxy_redirect\"".to_owned()))
+                }
+                FieldId::Refresh => self.one_line(rewritten, || "\"proxy_redirect\"".to_owned()),
+                _ => self.one_line(rewritten, || "\"proxy_cookie_domain\" and its like".to_owned()),
+            }),
+            Ok(false) => Cow::Borrowed(value),
+            Err(error) => {
+                self.error_log(&error.message);
+                self.note_undecided();
+                Cow::Borrowed(value)
+            }
+        }
+    }
+
+    fn rewrite_field(
+        &self,
+        plan: &ProxyPlan,
+        id: FieldId,
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, MatchError> {
+        let view = ExchangeView::of(self);
+        let mut captures = Captures::default();
+        match (id, &plan.cookies) {
+            (FieldId::Location, _) => plan.redirects.rewrite_location(value, &view, &mut captures, out),
+            (FieldId::Refresh, _) => plan.redirects.rewrite_refresh(value, &view, &mut captures, out),
+            (FieldId::SetCookie, Some(cookies)) => {
+                let mut unknown = |flag: &[u8]| {
+                    let message = format!("invalid proxy_cookie_flags flag \"{}\"", flag.escape_ascii());
+                    self.log_at(Level::Warn, &message);
+                };
+                cookies.rewrite(value, &view, &mut captures, &mut unknown, out)
+            }
+            _ => Ok(false),
+        }
+    }
+}

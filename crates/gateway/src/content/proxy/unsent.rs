@@ -1,0 +1,70 @@
+//! The proof that a request did not arrive (P3, `retry_unsent`): what is asked of the kernel, and when. What the answers
+//! prove is decided by `upstream::unsent`; ADR 18 has the reasons. `attempt` calls it, on reused connections only.
+
+use crate::base::buffer::Spill;
+use crate::exchange::Exchange;
+use crate::exchange::waiting::Wants;
+use crate::registry::pool::Leased;
+use reactor::{Stream, TcpState, Woken};
+use std::io;
+use std::time::Duration;
+use upstream::DiscardReason;
+use upstream::unsent::{Ending, Finding, examine};
+
+/// How long a reset that would prove it is waited for. It comes one round trip behind the request, or behind the first
+/// retransmission (200 ms) where that was lost; nobody should wait longer for an error than this.
+const PROOF_WAIT_MS: u64 = 250;
+/// An acknowledgement, which ends the wait too, makes no event: it is looked for this often.
+const PROOF_STEP: Duration = Duration::from_millis(10);
+
+/// Errno of a reset that came behind a FIN (tcp(7), and `tcp_reset` in `net/ipv4/tcp_input.c`).
+const EPIPE: i32 = 32;
+
+impl Exchange {
+    /// Whether it is proved that nothing of the request was taken. `write_error` is what a failed write said, `ended` how
+    /// reading ended.
+    pub(crate) async fn is_proved_unsent(&self, up: &Leased, write_error: Option<i32>, ended: DiscardReason) -> bool {
+        // A read that failed got the kernel's reason, and behind a FIN it would have got the end of the stream.
+        let Some(acked_before) = up.acked_before().filter(|_| ended == DiscardReason::PeerClosedIdle) else {
+            return false;
+        };
+        let began = self.worker.reactor.now();
+        loop {
+            let Some(progress) = up.stream().progress() else { return false };
+            let ending = match progress.state {
+                TcpState::CloseWait => Ending::Fin,
+                TcpState::Closed if first_error(up.stream(), write_error) == Some(EPIPE) => Ending::FinThenReset,
+                _ => Ending::Other,
+            };
+            match examine(ending, acked_before, progress.acked_bytes) {
+                Finding::Unsent => return true,
+                Finding::Unproved => return false,
+                Finding::Pending => {}
+            }
+            let waited = self.worker.reactor.now().since(began);
+            if waited >= PROOF_WAIT_MS || self.wait(Wants::NOTHING, PROOF_STEP).await == Woken::PeerGone {
+                return false;
+            }
+        }
+    }
+}
+
+/// Why the kernel ended the connection. It says so once: to the write that failed, else to whoever asks.
+fn first_error(stream: &Stream, write_error: Option<i32>) -> Option<i32> {
+    write_error.or_else(|| stream.take_error().ok().flatten()?.raw_os_error())
+}
+
+/// Writes a request so that its last byte is a segment of its own. One small segment may stay unacknowledged for 40 ms and
+/// more, time enough to execute the request and reset the connection unseen; behind the second one Linux sends the
+/// acknowledgement before the reading call returns, and other systems when it arrives.
+pub(crate) fn send_in_two(spill: &mut Spill, stream: &Stream, head: &[u8], body: &[u8]) -> io::Result<usize> {
+    let (first, last) = match body.split_last_chunk::<1>() {
+        Some((rest, last)) => ([head, rest], last),
+        None => match head.split_last_chunk::<1>() {
+            Some((rest, last)) => ([rest, &[]], last),
+            None => return Ok(0),
+        },
+    };
+    let sent = spill.write(stream, &first)?;
+    Ok(sent + spill.write(stream, &[last])?)
+}

@@ -1,0 +1,423 @@
+//! The snapshot as metrics for Prometheus, and the one list of the metric families; the format itself is `report::prometheus`.
+//! Labels have bounded sets of values: states, reasons and classes are enums, the rest is what the configuration names.
+
+pub(crate) mod checks;
+
+pub(crate) mod room;
+
+use crate::content::status::snapshot::{GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};
+use report::prometheus::{self, Kind, Labels, Page};
+
+/// A family of metrics.
+pub(crate) struct Family {
+    name: &'static str,
+    kind: Kind,
+    /// Names of its labels, separated by spaces; `le` of histograms left out.
+    labels: &'static str,
+    help: &'static str,
+    /// Writes its samples.
+    write: fn(&mut Samples<'_>, &Snapshot),
+}
+
+/// Writes the samples of one family.
+struct Samples<'a> {
+    family: prometheus::Family<'a>,
+    /// The names that every sample's labels must have.
+    labels: &'static str,
+}
+
+impl Samples<'_> {
+    fn put(&mut self, labels: &Labels<'_>, value: impl std::fmt::Display) {
+        self.check(labels, None);
+        self.family.sample(labels, value);
+    }
+
+    fn plain(&mut self, value: u64) {
+        self.put(&[], value);
+    }
+
+    fn each(&mut self, fixed: &Labels<'_>, label: &str, values: &Labelled) {
+        self.check(fixed, Some(label));
+        self.family.samples(fixed, label, values);
+    }
+
+    fn states(&mut self, fixed: &Labels<'_>, states: &[(&str, u64)]) {
+        self.check(fixed, Some("state"));
+        self.family.samples(fixed, "state", states.iter().copied());
+    }
+
+    fn groups(&mut self, snapshot: &Snapshot, value: impl Fn(&GroupStatus) -> u64) {
+        for group in &snapshot.groups {
+            self.put(&[("group", &group.name)], value(group));
+        }
+    }
+
+    fn peers(&mut self, snapshot: &Snapshot, mut write: impl FnMut(&mut Self, &Labels<'_>, &PeerStatus)) {
+        for group in &snapshot.groups {
+            for peer in &group.peers {
+                write(self, &[("group", &group.name), ("peer", &peer.address)], peer);
+            }
+        }
+    }
+
+    fn histogram(&mut self, labels: &Labels<'_>, values: &Histogram) {
+        self.check(labels, None);
+        let buckets = values.buckets.iter().map(|bucket| (bucket.at_most_ms.map(seconds), bucket.count));
+        self.family.histogram(labels, buckets, seconds(values.sum_ms), values.count);
+    }
+
+    fn check(&self, labels: &Labels<'_>, last: Option<&str>) {
+        let names = labels.iter().map(|(name, _)| *name).chain(last);
+        debug_assert!(names.eq(self.labels.split_whitespace()), "{} has other labels than it says", self.family.name());
+    }
+}
+
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1000.0
+}
+
+/// Every family, in the order of the page.
+fn families() -> impl Iterator<Item = &'static Family> {
+    [FAMILIES, checks::FAMILIES, room::FAMILIES].into_iter().flatten()
+}
+
+/// Connections, requests, groups, peers.
+const FAMILIES: &[Family] = &[
+    Family {
+        name: "holdfast_build_info",
+        kind: Kind::Gauge,
+        labels: "version nginx_version",
+        help: "Always 1; the labels say which Holdfast this is and which nginx's dialect it speaks.",
+        write: |out, all| out.put(&[("version", all.version), ("nginx_version", all.nginx_version)], 1),
+    },
+    Family {
+        name: "holdfast_start_time_seconds",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Unix time at which this process began to work.",
+        write: |out, all| out.plain(all.started_at_s),
+    },
+    Family {
+        name: "holdfast_generation",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Number of the configuration that holds, counted from 1 since the process began.",
+        write: |out, all| out.plain(all.generation),
+    },
+    Family {
+        name: "holdfast_workers",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Worker threads.",
+        write: |out, all| out.plain(all.workers as u64),
+    },
+    Family {
+        name: "holdfast_connections_accepted_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Client connections accepted.",
+        write: |out, all| out.plain(all.connections.accepted),
+    },
+    Family {
+        name: "holdfast_connections_handled_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Client connections that were served.",
+        write: |out, all| out.plain(all.connections.handled),
+    },
+    Family {
+        name: "holdfast_connections_dropped_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Client connections that were accepted and turned away: no connection was free for them.",
+        write: |out, all| out.plain(all.connections.dropped),
+    },
+    Family {
+        name: "holdfast_connections",
+        kind: Kind::Gauge,
+        labels: "state",
+        help: "Open client connections; reading: part of a head has come, writing: an exchange or a tunnel, waiting: idle.",
+        write: |out, all| {
+            let now = &all.connections;
+            out.states(&[], &[("reading", now.reading), ("writing", now.writing), ("waiting", now.waiting)]);
+        },
+    },
+    Family {
+        name: "holdfast_tunnels",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Open tunnels; they are among the connections in the state writing.",
+        write: |out, all| out.plain(all.connections.tunnels),
+    },
+    Family {
+        name: "holdfast_connections_closed_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Client connections closed, by why.",
+        write: |out, all| out.each(&[], "reason", &all.connections.closed),
+    },
+    Family {
+        name: "holdfast_requests_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Requests begun.",
+        write: |out, all| out.plain(all.requests.total),
+    },
+    Family {
+        name: "holdfast_requests_under_way",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Exchanges that have begun and not ended.",
+        write: |out, all| out.plain(all.requests.under_way),
+    },
+    Family {
+        name: "holdfast_responses_total",
+        kind: Kind::Counter,
+        labels: "class",
+        help: "Responses by class of their status.",
+        write: |out, all| out.each(&[], "class", &all.requests.responses),
+    },
+    Family {
+        name: "holdfast_panics_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Panics that ended a connection: bugs of Holdfast.",
+        write: |out, all| out.plain(all.requests.panics),
+    },
+    Family {
+        name: "holdfast_listener_queue_connections",
+        kind: Kind::Gauge,
+        labels: "listener",
+        help: "Connections that wait in the kernel to be accepted.",
+        write: |out, all| {
+            for listener in &all.listeners {
+                let Some(queue) = &listener.queue else { continue };
+                out.put(&[("listener", &listener.address)], queue.waiting);
+            }
+        },
+    },
+    Family {
+        name: "holdfast_listener_backlog_connections",
+        kind: Kind::Gauge,
+        labels: "listener",
+        help: "How many connections the kernel lets wait there: what it granted, not what was asked for.",
+        write: |out, all| {
+            for listener in &all.listeners {
+                let Some(queue) = &listener.queue else { continue };
+                out.put(&[("listener", &listener.address)], queue.backlog);
+            }
+        },
+    },
+    Family {
+        name: "holdfast_listen_overflows_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Accept queues found full (ListenOverflows), of all listeners in the network namespace.",
+        write: |out, all| all.listen_overflows.into_iter().for_each(|value| out.plain(value)),
+    },
+    Family {
+        name: "holdfast_listen_drops_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Connection requests dropped (ListenDrops), of all listeners in the network namespace.",
+        write: |out, all| all.listen_drops.into_iter().for_each(|value| out.plain(value)),
+    },
+    Family {
+        name: "holdfast_log_lines_dropped_total",
+        kind: Kind::Counter,
+        labels: "log",
+        help: "Log lines not written, since their file did not take them fast enough.",
+        write: |out, all| {
+            for (log, lines) in &all.log_lines_dropped {
+                out.put(&[("log", log)], lines);
+            }
+        },
+    },
+    Family {
+        name: "holdfast_upstream_connections",
+        kind: Kind::Gauge,
+        labels: "group state",
+        help: "Upstream connections; leased: with an exchange or a tunnel.",
+        write: |out, all| {
+            for group in &all.groups {
+                let states = [("connecting", group.connecting), ("idle", group.idle), ("leased", group.leased)];
+                out.states(&[("group", &group.name)], &states);
+            }
+        },
+    },
+    Family {
+        name: "holdfast_upstream_waiting_requests",
+        kind: Kind::Gauge,
+        labels: "group",
+        help: "Requests that wait for a connection under max_connections.",
+        write: |out, all| out.groups(all, |group| group.waiting),
+    },
+    Family {
+        name: "holdfast_upstream_opened_total",
+        kind: Kind::Counter,
+        labels: "group",
+        help: "Upstream connections established.",
+        write: |out, all| out.groups(all, |group| group.opened),
+    },
+    Family {
+        name: "holdfast_upstream_reused_total",
+        kind: Kind::Counter,
+        labels: "group",
+        help: "Exchanges begun on a pooled connection.",
+        write: |out, all| out.groups(all, |group| group.reused),
+    },
+    Family {
+        name: "holdfast_upstream_stolen_total",
+        kind: Kind::Counter,
+        labels: "group",
+        help: "Those of the reused connections that another worker had pooled.",
+        write: |out, all| out.groups(all, |group| group.stolen),
+    },
+    Family {
+        name: "holdfast_upstream_handed_over_total",
+        kind: Kind::Counter,
+        labels: "group",
+        help: "Those of the reused connections that went straight to a waiting request.",
+        write: |out, all| out.groups(all, |group| group.handed_over),
+    },
+    Family {
+        name: "holdfast_upstream_discarded_total",
+        kind: Kind::Counter,
+        labels: "group reason",
+        help: "Upstream connections thrown away, by why.",
+        write: |out, all| {
+            for group in &all.groups {
+                out.each(&[("group", &group.name)], "reason", &group.discarded);
+            }
+        },
+    },
+    Family {
+        name: "holdfast_upstream_retries_total",
+        kind: Kind::Counter,
+        labels: "group reason",
+        help: "Further attempts after one that failed, by why they were allowed.",
+        write: |out, all| {
+            for group in &all.groups {
+                out.each(&[("group", &group.name)], "reason", &group.retries);
+            }
+        },
+    },
+    Family {
+        name: "holdfast_upstream_no_live_peer_total",
+        kind: Kind::Counter,
+        labels: "group",
+        help: "Requests for which no peer could be chosen.",
+        write: |out, all| out.groups(all, |group| group.no_live_peer),
+    },
+    Family {
+        name: "holdfast_peer_connections",
+        kind: Kind::Gauge,
+        labels: "group peer state",
+        help: "Connections to a peer; leased: with an exchange or a tunnel.",
+        write: |out, all| {
+            out.peers(all, |out, labels, peer| {
+                let states = [("connecting", peer.connecting), ("idle", peer.idle), ("leased", peer.leased)];
+                out.states(labels, &states);
+            });
+        },
+    },
+    Family {
+        name: "holdfast_peer_attempts_total",
+        kind: Kind::Counter,
+        labels: "group peer",
+        help: "Attempts at a peer that have ended, whatever came of them.",
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.attempts)),
+    },
+    Family {
+        name: "holdfast_peer_failed_total",
+        kind: Kind::Counter,
+        labels: "group peer",
+        help: "Attempts that failed.",
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.failed)),
+    },
+    Family {
+        name: "holdfast_peer_opened_total",
+        kind: Kind::Counter,
+        labels: "group peer",
+        help: "Attempts for which a connection was established.",
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.opened)),
+    },
+    Family {
+        name: "holdfast_peer_reused_total",
+        kind: Kind::Counter,
+        labels: "group peer",
+        help: "Attempts on a pooled connection.",
+        write: |out, all| out.peers(all, |out, labels, peer| out.put(labels, peer.reused)),
+    },
+    Family {
+        name: "holdfast_peer_responses_total",
+        kind: Kind::Counter,
+        labels: "group peer class",
+        help: "Responses of a peer by class of their status.",
+        write: |out, all| out.peers(all, |out, labels, peer| out.each(labels, "class", &peer.responses)),
+    },
+    Family {
+        name: "holdfast_peer_connect_duration_seconds",
+        kind: Kind::Histogram,
+        labels: "group peer",
+        help: "How long connecting took, where that succeeded.",
+        write: |out, all| out.peers(all, |out, labels, peer| out.histogram(labels, &peer.connect_time)),
+    },
+    Family {
+        name: "holdfast_peer_response_duration_seconds",
+        kind: Kind::Histogram,
+        labels: "group peer",
+        help: "From the beginning of an attempt to the last byte of its response.",
+        write: |out, all| out.peers(all, |out, labels, peer| out.histogram(labels, &peer.response_time)),
+    },
+    Family {
+        name: "holdfast_resolver_lookups_total",
+        kind: Kind::Counter,
+        labels: "zone result",
+        help: "Lookups of names that ended, under each status_zone of a resolver.",
+        write: |out, all| {
+            for resolver in &all.resolvers {
+                out.each(&[("zone", &resolver.zone)], "result", &resolver.lookups);
+            }
+        },
+    },
+];
+
+/// The whole text.
+pub(crate) fn render(snapshot: &Snapshot) -> String {
+    let mut page = Page::default();
+    for family in families() {
+        let out = page.family(family.name, family.kind, family.help);
+        (family.write)(&mut Samples { family: out, labels: family.labels }, snapshot);
+    }
+    page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The guide's page, with its list of families.
+    const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/status-page.md");
+
+    #[test]
+    fn the_guide_lists_every_family_and_no_other() {
+        let rows = families().map(|family| {
+            let labels: Vec<String> = family.labels.split_whitespace().map(|label| format!("`{label}`")).collect();
+            format!("| `{}` | {} | {} | {} |\n", family.name, family.kind.word(), labels.join(" "), family.help)
+        });
+        let rows: String = rows.collect();
+        let guide = std::fs::read_to_string(GUIDE).unwrap();
+        assert!(guide.contains(&rows), "the list in docs/guide/status-page.md should be:\n{rows}");
+        let listed = guide.lines().filter(|line| line.starts_with("| `holdfast_")).count();
+        assert_eq!(listed, families().count());
+    }
+
+    #[test]
+    fn names_follow_the_conventions() {
+        for family in families() {
+            assert_eq!(family.name.ends_with("_total"), family.kind == Kind::Counter, "{}", family.name);
+            assert!(family.help.ends_with('.') && !family.help.contains('\n'), "{}", family.name);
+        }
+    }
+}

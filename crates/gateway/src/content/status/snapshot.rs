@@ -1,0 +1,324 @@
+//! All numbers of a status page at one moment, as plain data: what the renderings have in common, and what the JSON is.
+//! Gauges are read one after the other, so under load they need not add up.
+
+pub(crate) mod checks;
+
+pub(crate) mod room;
+
+use checks::CheckStatus;
+
+use crate::NGINX_VERSION;
+use crate::base::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
+use crate::base::close::CloseReason;
+use crate::base::logs::access::LogSink;
+use crate::base::logs::error::ErrorLog;
+use crate::content::status::kernel;
+use crate::plan::generation::Generation;
+use crate::registry::checks::book::Standing;
+use crate::registry::names::NameFailure;
+use crate::registry::shared::Shared;
+use crate::registry::status_book::ListedGroup;
+
+use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, PortsStatus};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use upstream::shared::PeerSnapshot;
+use upstream::{DiscardReason, Millis};
+
+/// Counters by their label; every label is there, 0 or not, so that a rate can be taken from the first event on.
+pub(crate) type Labelled = BTreeMap<&'static str, u64>;
+
+/// Labels of what is given up for want of memory.
+pub(crate) const PRESSURES: [&str; 4] = crate::base::memory::Pressure::LABELS;
+
+/// The gateway at one moment.
+#[derive(Debug, Serialize)]
+pub(crate) struct Snapshot {
+    pub(crate) version: &'static str,
+    pub(crate) nginx_version: &'static str,
+    /// Unix time.
+    pub(crate) started_at_s: u64,
+    pub(crate) uptime_s: u64,
+    /// Counts loaded configurations.
+    pub(crate) generation: u64,
+    pub(crate) workers: usize,
+    pub(crate) connections: Connections,
+    pub(crate) requests: Requests,
+    pub(crate) listeners: Vec<ListenerStatus>,
+    /// Of the network namespace; absent where the kernel does not say.
+    pub(crate) listen_overflows: Option<u64>,
+    pub(crate) listen_drops: Option<u64>,
+    /// Lines that were not written, by log.
+    pub(crate) log_lines_dropped: BTreeMap<String, u64>,
+    pub(crate) memory: MemoryStatus,
+    pub(crate) overload: OverloadStatus,
+    pub(crate) groups: Vec<GroupStatus>,
+    pub(crate) ports: PortsStatus,
+    pub(crate) resolvers: Vec<ResolverStatus>,
+}
+
+/// Client connections.
+#[derive(Debug, Serialize)]
+pub(crate) struct Connections {
+    pub(crate) accepted: u64,
+    pub(crate) handled: u64,
+    pub(crate) dropped: u64,
+    pub(crate) active: u64,
+    pub(crate) reading: u64,
+    pub(crate) writing: u64,
+    pub(crate) waiting: u64,
+    pub(crate) tunnels: u64,
+    pub(crate) closed: Labelled,
+}
+
+/// Requests.
+#[derive(Debug, Serialize)]
+pub(crate) struct Requests {
+    pub(crate) total: u64,
+    pub(crate) under_way: u64,
+    pub(crate) panics: u64,
+    pub(crate) responses: Labelled,
+}
+
+/// A listening address.
+#[derive(Debug, Serialize)]
+pub(crate) struct ListenerStatus {
+    pub(crate) address: String,
+    /// Absent for a Unix socket.
+    pub(crate) queue: Option<QueueStatus>,
+}
+
+/// An accept queue, in connections.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct QueueStatus {
+    pub(crate) waiting: u64,
+    pub(crate) backlog: u64,
+}
+
+/// A `status_zone` of resolvers.
+#[derive(Debug, Serialize)]
+pub(crate) struct ResolverStatus {
+    pub(crate) zone: String,
+    /// Lookups, by what they came to.
+    pub(crate) lookups: Labelled,
+}
+
+/// An upstream group.
+#[derive(Debug, Serialize)]
+pub(crate) struct GroupStatus {
+    pub(crate) name: String,
+    pub(crate) idle: u64,
+    /// On a lease, or one side of a tunnel.
+    pub(crate) leased: u64,
+    pub(crate) connecting: u64,
+    /// Requests in line, for a peer or for a connection.
+    pub(crate) waiting: u64,
+    pub(crate) opened: u64,
+    pub(crate) reused: u64,
+    pub(crate) stolen: u64,
+    pub(crate) handed_over: u64,
+    pub(crate) no_live_peer: u64,
+    pub(crate) discarded: Labelled,
+    pub(crate) retries: Labelled,
+    pub(crate) peers: Vec<PeerStatus>,
+}
+
+/// A peer of a group.
+#[derive(Debug, Serialize)]
+pub(crate) struct PeerStatus {
+    /// With `#2` and so on behind it where the group has the address before.
+    pub(crate) address: String,
+    pub(crate) idle: u64,
+    pub(crate) leased: u64,
+    pub(crate) connecting: u64,
+    pub(crate) attempts: u64,
+    pub(crate) failed: u64,
+    pub(crate) opened: u64,
+    pub(crate) reused: u64,
+    pub(crate) responses: Labelled,
+    /// Absent where it is not checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) check: Option<CheckStatus>,
+    pub(crate) connect_time: Histogram,
+    pub(crate) response_time: Histogram,
+}
+
+/// Durations, in buckets.
+#[derive(Debug, Serialize)]
+pub(crate) struct Histogram {
+    pub(crate) count: u64,
+    pub(crate) sum_ms: u64,
+    pub(crate) buckets: Vec<Bucket>,
+}
+
+/// How many observations were at most so long; as in Prometheus those of the buckets before are in it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Bucket {
+    /// Absent: any.
+    pub(crate) at_most_ms: Option<u64>,
+    pub(crate) count: u64,
+}
+
+impl Snapshot {
+    /// Gathers everything. It may wait: for the shards' locks, and for files of the kernel.
+    pub(crate) fn take(shared: &Shared, generation: &Generation) -> Self {
+        let now_s = reactor::wall_clock().as_secs();
+        let overflows = kernel::overflows();
+        let checked = checks::by_peer(&shared.checks);
+        let groups: Vec<GroupStatus> = shared
+            .status
+            .listed_groups()
+            .iter()
+            .map(|group| group_status(shared, group, |peer| check_status(&checked, group, peer, now_s)))
+            .collect();
+        let peers: BTreeSet<&str> =
+            groups.iter().flat_map(|group| &group.peers).map(|peer| peer.address.as_str()).collect();
+        let ports = room::ports(shared, &peers);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            nginx_version: NGINX_VERSION,
+            started_at_s: shared.started_at_s,
+            uptime_s: now_s.saturating_sub(shared.started_at_s),
+            generation: generation.number,
+            workers: shared.workers(),
+            connections: connections(shared),
+            requests: requests(shared),
+            listeners: kernel::queues(&shared.status.listed_listeners()),
+            listen_overflows: overflows.map(|found| found.overflows),
+            listen_drops: overflows.map(|found| found.drops),
+            log_lines_dropped: log_lines_dropped(shared, generation),
+            memory: room::memory(shared),
+            overload: room::overload(shared),
+            groups,
+            ports,
+            resolvers: resolvers(shared),
+        }
+    }
+}
+
+fn sum(shared: &Shared, counter: impl Fn(&crate::registry::shared::Counters) -> &AtomicU64) -> u64 {
+    shared.workers.iter().map(|link| counter(&link.counters).load(Ordering::Relaxed)).sum()
+}
+
+fn connections(shared: &Shared) -> Connections {
+    let totals = shared.totals();
+    let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(shared, |of| &of.closed[reason as usize])));
+    Connections {
+        accepted: totals.accepted,
+        handled: totals.handled,
+        dropped: totals.accepted.saturating_sub(totals.handled),
+        active: totals.active,
+        reading: totals.reading,
+        writing: totals.writing,
+        waiting: totals.waiting,
+        tunnels: sum(shared, |of| &of.tunnels),
+        closed: closed.into(),
+    }
+}
+
+fn requests(shared: &Shared) -> Requests {
+    let classes = CLASSES.iter().enumerate();
+    Requests {
+        total: sum(shared, |of| &of.requests),
+        under_way: sum(shared, |of| &of.exchanges),
+        panics: sum(shared, |of| &of.bugs),
+        responses: classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place]))).collect(),
+    }
+}
+
+fn log_lines_dropped(shared: &Shared, generation: &Generation) -> BTreeMap<String, u64> {
+    let mut error_logs: Vec<&ErrorLog> = vec![&shared.error_log];
+    for log in generation.locations.iter().filter_map(|location| location.error_log.as_deref()) {
+        if !error_logs.iter().any(|known| std::ptr::eq(*known, log)) {
+            error_logs.push(log);
+        }
+    }
+    let errors = error_logs.iter().map(|log| log.dropped_total()).sum();
+    let mut dropped = BTreeMap::from([("error_log".to_owned(), errors)]);
+    let sinks = generation.locations.iter().flat_map(|location| &location.access_logs);
+    let mut seen: Vec<&Arc<LogSink>> = Vec::new();
+    for sink in sinks.map(|log| &log.sink) {
+        if !seen.iter().any(|known| Arc::ptr_eq(known, sink)) {
+            seen.push(sink);
+            *dropped.entry(sink.place().to_string()).or_default() += sink.dropped_total();
+        }
+    }
+    dropped
+}
+
+fn resolvers(shared: &Shared) -> Vec<ResolverStatus> {
+    let zones = shared.names.zones().into_iter().map(|(zone, counts)| {
+        let failed = NameFailure::ALL.into_iter().map(NameFailure::label).zip(counts.failed);
+        ResolverStatus { zone: zone.into(), lookups: failed.chain([("noerror", counts.found)]).collect() }
+    });
+    zones.collect()
+}
+
+fn check_status(
+    checked: &FxHashMap<(String, String), Standing>,
+    group: &ListedGroup,
+    peer: &str,
+    now_s: u64,
+) -> Option<CheckStatus> {
+    let standing = checked.get(&(group.name.to_string(), peer.to_owned()))?;
+    Some(CheckStatus::new(standing, Millis(reactor::monotonic_millis().0), now_s))
+}
+
+fn group_status(shared: &Shared, group: &ListedGroup, check: impl Fn(&str) -> Option<CheckStatus>) -> GroupStatus {
+    let pooled = shared.pool.snapshot(group.id);
+    let sums = group.cells.sums();
+    let discarded = DiscardReason::ALL.map(|reason| (reason.label(), pooled.counts.discarded[reason.index()]));
+    GroupStatus {
+        name: group.name.to_string(),
+        idle: pooled.idle.into(),
+        leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+        connecting: pooled.connecting.into(),
+        waiting: u64::from(pooled.waiting) + u64::from(group.cells.waiting()),
+        opened: pooled.counts.opened,
+        reused: pooled.counts.reused,
+        stolen: pooled.counts.stolen,
+        handed_over: pooled.counts.handed_over,
+        no_live_peer: sums.no_live_peer,
+        discarded: discarded.into(),
+        retries: RETRY_REASONS.into_iter().zip(sums.retries).collect(),
+        peers: group
+            .peers
+            .iter()
+            .map(|peer| {
+                let none = PeerSnapshot { idle: 0, connections: 0, connecting: 0 };
+                let pooled = peer.id.map_or(none, |id| shared.pool.peer_snapshot(id));
+                peer_status(&peer.label, pooled, &peer.cells.sums(), check(&peer.label))
+            })
+            .collect(),
+    }
+}
+
+fn peer_status(name: &str, pooled: PeerSnapshot, sums: &PeerSums, check: Option<CheckStatus>) -> PeerStatus {
+    PeerStatus {
+        address: name.to_owned(),
+        idle: pooled.idle.into(),
+        leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+        connecting: pooled.connecting.into(),
+        attempts: sums.attempts,
+        failed: sums.failed,
+        opened: sums.opened,
+        reused: sums.reused,
+        responses: CLASSES.into_iter().zip(sums.responses).collect(),
+        check,
+        connect_time: histogram(&sums.connect),
+        response_time: histogram(&sums.response),
+    }
+}
+
+fn histogram(sums: &Durations) -> Histogram {
+    let mut count = 0;
+    let bounds = BOUNDS_MS.into_iter().map(Some).chain([None]);
+    let buckets = bounds.zip(sums.buckets).map(|(at_most_ms, here)| {
+        count += here;
+        Bucket { at_most_ms, count }
+    });
+    Histogram { buckets: buckets.collect(), count: sums.count(), sum_ms: sums.sum_ms }
+}

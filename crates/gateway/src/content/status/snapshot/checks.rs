@@ -1,0 +1,75 @@
+//! How the peers stand that are checked.
+
+use crate::content::status::snapshot::Labelled;
+use crate::registry::checks::Finding;
+use crate::registry::checks::book::{Checks, Standing};
+use crate::registry::status_book::peer_label;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use upstream::Millis;
+use upstream::balance::Checked;
+
+/// The active checks of a peer.
+#[derive(Debug, Serialize)]
+pub(crate) struct CheckStatus {
+    pub(crate) state: &'static str,
+    /// Unix time since which it is in this state.
+    pub(crate) changed_at_s: u64,
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    /// How many of the last results were alike.
+    pub(crate) in_a_row: u32,
+    /// Checks by what they came to.
+    pub(crate) results: Labelled,
+    /// Absent before the first one.
+    pub(crate) last: Option<LastCheck>,
+}
+
+/// The last check of a peer.
+#[derive(Debug, Serialize)]
+pub(crate) struct LastCheck {
+    pub(crate) result: &'static str,
+    /// What was seen, where it did not pass.
+    pub(crate) detail: String,
+    pub(crate) ago_s: f64,
+}
+
+/// States, in the order of their labels.
+pub(crate) const STATES: [&str; 3] = ["healthy", "pending", "unhealthy"];
+
+fn state(checked: Checked) -> &'static str {
+    match checked {
+        Checked::Healthy => "healthy",
+        Checked::Pending => "pending",
+        Checked::Unhealthy => "unhealthy",
+    }
+}
+
+/// Checked peers by their group's name and what they are called there.
+pub(crate) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), Standing> {
+    let standings = checks.standings().into_iter();
+    let name = |standing: &Standing| peer_label(&standing.address.to_string(), standing.ordinal);
+    standings.map(|standing| ((standing.group.to_string(), name(&standing)), standing)).collect()
+}
+
+impl CheckStatus {
+    /// `now` and `now_s` are the same moment, by the process's clock and by the world's.
+    pub(crate) fn new(standing: &Standing, now: Millis, now_s: u64) -> Self {
+        let results: Labelled = Finding::ALL.into_iter().map(Finding::label).zip(standing.counts).collect();
+        let of = |finding: Finding| standing.counts[finding as usize];
+        let made = standing.counts.iter().sum::<u64>() - of(Finding::NotMade);
+        Self {
+            state: state(standing.state),
+            changed_at_s: now_s.saturating_sub(now.since(standing.since) / 1000),
+            passed: of(Finding::Passed),
+            failed: made - of(Finding::Passed),
+            in_a_row: standing.run.0,
+            results,
+            last: standing.last.as_ref().map(|(result, at)| LastCheck {
+                result: result.finding.label(),
+                detail: result.detail.clone(),
+                ago_s: now.since(*at) as f64 / 1000.0,
+            }),
+        }
+    }
+}

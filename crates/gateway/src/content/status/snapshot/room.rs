@@ -1,0 +1,120 @@
+//! What is left: local ports, memory; and what was turned away for want of room.
+
+use crate::content::status::snapshot::Labelled;
+use crate::registry::shared::Shared;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Pairs that are shown, those with the fewest free ports first. Sources times peers may be many, and each is some lines.
+const PAIRS_SHOWN_MAX: usize = 256;
+
+/// The ledger of local ports.
+#[derive(Debug, Serialize)]
+pub(crate) struct PortsStatus {
+    /// Pairs of a source address and a peer that connections were lately opened between.
+    pub(crate) pairs_total: u64,
+    /// The fewest ports that are left in any of them; absent without one.
+    pub(crate) free_least: Option<u32>,
+    /// Those of the peers that the configuration names.
+    pub(crate) pairs: Vec<PairStatus>,
+}
+
+/// The ports of one source address towards one peer.
+#[derive(Debug, Serialize)]
+pub(crate) struct PairStatus {
+    pub(crate) source: String,
+    pub(crate) peer: String,
+    /// Those that the kernel hands out.
+    pub(crate) ports: u32,
+    pub(crate) used: u32,
+    /// As far as we closed first.
+    pub(crate) time_wait: u32,
+    /// Of these the ones that the kernel hands out all the same (`tcp_tw_reuse`).
+    pub(crate) reusable: u32,
+    pub(crate) free: u32,
+    pub(crate) opened_per_second: f64,
+    /// At the rate of the last ten seconds; absent where they do not become fewer.
+    pub(crate) exhausted_in_s: Option<f64>,
+}
+
+/// `memory_budget`.
+#[derive(Debug, Serialize)]
+pub(crate) struct MemoryStatus {
+    /// Absent without a limit.
+    pub(crate) budget_bytes: Option<u64>,
+    pub(crate) held_bytes: u64,
+    /// The same by what it is held for; `kept`: buffers for the next exchange.
+    pub(crate) held_by: Labelled,
+    /// Taken from the budget by workers, spent or not.
+    pub(crate) claimed_bytes: u64,
+    pub(crate) claimed_peak_bytes: u64,
+    /// What is given up at present.
+    pub(crate) pressure: &'static str,
+    /// What was given up since the start, in occurrences.
+    pub(crate) shed: Labelled,
+}
+
+/// What was turned away since the start.
+#[derive(Debug, Serialize)]
+pub(crate) struct OverloadStatus {
+    /// `accept4()` found no descriptor or no memory.
+    pub(crate) accepts_failed: u64,
+    /// `worker_connections` were in use, and none was idle.
+    pub(crate) connections_refused: u64,
+    /// The accept queue of one of our listeners was full.
+    pub(crate) accept_queue_full: u64,
+}
+
+/// The ledger as far as it is about these peers: what only requests have named must not decide how much is shown.
+pub(crate) fn ports(shared: &Shared, peers: &BTreeSet<&str>) -> PortsStatus {
+    let stands = shared.ports();
+    let (pairs_total, free_least) = (stands.len() as u64, stands.iter().map(|stand| stand.free).min());
+    let pairs = stands.into_iter().map(|stand| PairStatus {
+        source: stand.pair.source.to_string(),
+        peer: stand.pair.peer.to_string(),
+        ports: stand.ports,
+        used: stand.used,
+        time_wait: stand.time_wait,
+        reusable: stand.reusable,
+        free: stand.free,
+        opened_per_second: stand.opened_per_second,
+        exhausted_in_s: stand.exhausted_in_s,
+    });
+    let mut pairs: Vec<PairStatus> = pairs.filter(|pair| peers.contains(pair.peer.as_str())).collect();
+    pairs.sort_by_key(|pair| pair.free);
+    pairs.truncate(PAIRS_SHOWN_MAX);
+    PortsStatus { pairs_total, free_least, pairs }
+}
+
+pub(crate) fn memory(shared: &Shared) -> MemoryStatus {
+    let used = shared.memory();
+    let named = used.held_by_connections + used.held_by_exchanges + used.held_by_tunnels;
+    MemoryStatus {
+        budget_bytes: used.budget,
+        held_bytes: used.held,
+        held_by: Labelled::from([
+            ("connections", used.held_by_connections),
+            ("exchanges", used.held_by_exchanges),
+            ("tunnels", used.held_by_tunnels),
+            // Read one after the other, the parts may be more than the whole for a moment.
+            ("kept", used.held.saturating_sub(named)),
+        ]),
+        claimed_bytes: used.claimed,
+        claimed_peak_bytes: used.claimed_most,
+        pressure: shared.memory.pressure().label(),
+        shed: Labelled::from([
+            ("keepalive", used.connections_closed),
+            ("requests", used.requests_refused),
+            ("accepts", used.accept_pauses),
+        ]),
+    }
+}
+
+pub(crate) fn overload(shared: &Shared) -> OverloadStatus {
+    let overload = shared.overload();
+    OverloadStatus {
+        accepts_failed: overload.accepts_failed,
+        connections_refused: overload.connections_refused,
+        accept_queue_full: overload.accept_drops.queue_full,
+    }
+}

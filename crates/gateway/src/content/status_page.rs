@@ -1,0 +1,40 @@
+//! `status_page`: which document is asked for, made on a thread that may wait. The document is `status`'s.
+
+use crate::content::reply::{Reply, ReplyBody};
+use crate::content::status;
+use crate::content::status::StatusFormat;
+use crate::exchange::Exchange;
+use http1::{FieldId, Method};
+use std::sync::Arc;
+
+impl Exchange {
+    /// The status, as the client wants it.
+    pub(crate) async fn status_page(&mut self) -> Reply {
+        if !matches!(self.method, Method::Get | Method::Head) {
+            return Reply { fields: vec![(b"Allow", b"GET, HEAD".to_vec())], ..Reply::error(405) };
+        }
+        let accept = self.request.head.value(FieldId::Accept, &self.request.bytes);
+        let Ok(format) = StatusFormat::of_request(self.uri(), self.args(), accept) else {
+            return Reply {
+                status: 400,
+                content_type: Some(b"text/plain".as_slice().into()),
+                body: ReplyBody::Bytes(b"format= is html, json or prometheus\n".to_vec()),
+                ..Reply::default()
+            };
+        };
+        let (shared, generation) = (self.worker.shared, Arc::clone(&self.generation.0));
+        match self.offload(move || status::render(shared, &generation, format)).await {
+            Ok(document) => Reply {
+                status: 200,
+                // What was true a moment ago is of no use to anybody.
+                fields: vec![(b"Cache-Control", b"no-store".to_vec()), (b"Vary", b"Accept".to_vec())],
+                content_type: Some(format.content_type().as_bytes().into()),
+                body: ReplyBody::Bytes(document),
+            },
+            Err(error) => {
+                self.error_log(&format!("the status page could not be made: {error}"));
+                Reply::error(503)
+            }
+        }
+    }
+}

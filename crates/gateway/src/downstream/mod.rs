@@ -1,0 +1,7 @@
+//! The client's side: its connection, its request, and the response on its way out.
+
+pub(crate) mod body;
+pub(crate) mod connection;
+pub(crate) mod h1;
+pub(crate) mod proxy_header;
+pub(crate) mod request;

@@ -1,0 +1,94 @@
+//! The bytes and the meaning of one request's head, owned and recycled: retries, waits, variables, logs and error pages
+//! need them long after the read.
+
+use crate::base::buffer::{RECYCLED_BYTES_MAX, recycle};
+use http1::outgoing::OutgoingHead;
+use http1::{Limits, Parse, RequestError, RequestHead, ResponseHead, Span};
+
+/// The response head of an upstream. Apart from the request, because it is there much more briefly: most exchanges settle in
+/// the turn in which it comes, and take the same few, warm ones from their worker then.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The head's bytes, the empty line included; before it is complete, as much as there is.
+    pub(crate) bytes: Vec<u8>,
+    /// What they mean; its spans point into `bytes`.
+    pub(crate) head: ResponseHead,
+    /// The lines of its trailers, once its body has ended.
+    pub(crate) trailers: Vec<u8>,
+}
+
+impl Answer {
+    /// Bytes of memory behind its buffers.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.trailers.capacity() + self.head.fields.capacity() * size_of::<http1::Field>()
+    }
+
+    /// Makes it ready for the next exchange.
+    pub(crate) fn clear(&mut self) {
+        recycle(&mut self.bytes);
+        self.trailers.clear();
+    }
+}
+
+/// Buffers of one exchange. Recycled: between two exchanges everything is empty, and nothing is freed.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    /// The head's bytes, the empty line included.
+    pub(crate) bytes: Vec<u8>,
+    /// What they mean; its spans point into `bytes`.
+    pub(crate) head: RequestHead,
+    /// The head that is sent to the upstream.
+    pub(crate) upstream_head: OutgoingHead,
+    /// `$uri`, where it differs from the bytes of the target.
+    pub(crate) uri: Vec<u8>,
+    /// `$args`, after an internal redirect that brought some.
+    pub(crate) args: Vec<u8>,
+    /// For building the path of a file.
+    pub(crate) path: Vec<u8>,
+}
+
+impl Request {
+    /// Parses the head at the start of `bytes` and, when it is complete, keeps a copy.
+    pub(crate) fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Parse, RequestError> {
+        let parsed = http1::request::parse(bytes, limits, &mut self.head)?;
+        if let Parse::Complete { len } = parsed {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(&bytes[..len]);
+        }
+        Ok(parsed)
+    }
+
+    /// Keeps what was refused, for the logs: the spans that were found in it point into these bytes. As much as that was
+    /// read, which the limits of a head bound.
+    pub(crate) fn keep_refused(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Keeps the beginning of a head that never became whole, with what could be understood of it.
+    pub(crate) fn keep_partial(&mut self, bytes: &[u8], limits: &Limits) {
+        // Parsed for its request line alone: what it says about the rest was said before.
+        let _ = http1::request::parse(bytes, limits, &mut self.head);
+        let begin = bytes.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(bytes.len());
+        if self.head.line.is_empty() && !bytes[begin..].contains(&b'\n') {
+            // Nothing but a part of the request line has come: as in nginx it is what the logs show.
+            self.head.line = Span::new(begin, bytes.len());
+        }
+        self.keep_refused(bytes);
+    }
+
+    /// Bytes of memory behind its buffers.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let Self { bytes, head, upstream_head, uri, args, path } = self;
+        let buffers = [bytes, uri, args, path].map(Vec::capacity);
+        buffers.iter().sum::<usize>() + upstream_head.capacity() + head.fields.capacity() * size_of::<http1::Field>()
+    }
+
+    /// Makes it ready for the next exchange.
+    pub(crate) fn clear(&mut self) {
+        self.upstream_head.clear(RECYCLED_BYTES_MAX);
+        for buffer in [&mut self.bytes, &mut self.uri, &mut self.args, &mut self.path] {
+            recycle(buffer);
+        }
+    }
+}

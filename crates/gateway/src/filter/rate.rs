@@ -1,0 +1,75 @@
+//! `limit_rate`: how fast a response goes to the client, and `proxy_limit_rate`: how fast it is taken from the upstream. The
+//! arithmetic is `rules::pace`'s; who holds bytes back is `downstream`, and `relay` reads no more than it may.
+
+use crate::base::logs::error::quoted;
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
+use crate::plan::generation::ProxyPlan;
+use conf::value::size::parse_size_text;
+use http1::FieldId;
+use rules::pace::Pace;
+use rules::template::Template;
+
+/// `limit_rate` and `limit_rate_after`.
+pub(crate) struct RatePlan {
+    /// Bytes per second; 0 for no limit.
+    pub(crate) rate: SizePlan,
+    /// Bytes.
+    pub(crate) after: SizePlan,
+}
+
+/// A size that may depend on the request.
+pub(crate) enum SizePlan {
+    Fixed(u64),
+    Template(Template),
+}
+
+impl Exchange {
+    /// Sets the pace of the response whose head is about to be sent. Once for an exchange; what `X-Accel-Limit-Rate` or
+    /// `set $limit_rate` said goes before the directive.
+    pub(crate) fn begin_pace(&mut self) {
+        if self.limit_rate.is_none() && self.location().rate.is_none() {
+            return;
+        }
+        let (rate, after) = match &self.location().rate {
+            Some(plan) => (self.limit_rate.unwrap_or_else(|| self.size(&plan.rate)), self.size(&plan.after)),
+            None => (self.limit_rate.unwrap_or(0), 0),
+        };
+        self.limit_rate = Some(rate);
+        let reactor = &self.worker.reactor;
+        if rate > 0 {
+            self.down.set_pace(Pace::new(rate, after, self.began_at.0), reactor);
+        }
+    }
+
+    /// `X-Accel-Limit-Rate`: bytes per second, or something that says nothing.
+    pub(crate) fn take_limit_rate(&mut self, plan: &ProxyPlan) {
+        if !plan.obeys_limit_rate {
+            return;
+        }
+        let said = self.answer().filter(|answer| answer.head.seen.contains(FieldId::XAccelLimitRate));
+        let said = said.and_then(|answer| answer.head.value(FieldId::XAccelLimitRate, &answer.bytes));
+        let rate = said.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok());
+        self.limit_rate = rate.or(self.limit_rate);
+    }
+
+    /// The pace at which a response is read; it begins with its head.
+    pub(crate) fn upstream_pace(&self, plan: &ProxyPlan) -> Option<Pace> {
+        let rate = self.size(plan.limit_rate.as_ref()?);
+        (rate > 0).then(|| Pace::new(rate, 0, self.worker.reactor.now().0))
+    }
+
+    /// What is no size counts as none, as in nginx, and is said.
+    fn size(&self, plan: &SizePlan) -> u64 {
+        let template = match plan {
+            SizePlan::Fixed(size) => return *size,
+            SizePlan::Template(template) => template,
+        };
+        let mut text = Vec::new();
+        template.write(&ExchangeView::of(self), &mut text);
+        parse_size_text(&text).unwrap_or_else(|| {
+            self.error_log(&format!("invalid size \"{}\"", quoted(&text)));
+            0
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! The phase before access: `limit_req` and `limit_conn`. As in nginx `limit_req` is asked first, each of the two once for
+//! an exchange, whatever redirects follow; a request that is above the rate and within the burst waits here.
+
+use crate::base::logs::error::Level;
+use crate::content::reply::Reply;
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
+use crate::exchange::waiting::Wants;
+use crate::registry::limit_zones::{ConnectionPermit, LimitPlan, RequestLimit};
+use reactor::Woken;
+use rules::limit::{Admission, RequestRefusal};
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// Longest key of `limit_req`, as in nginx.
+const REQUEST_KEY_BYTES_MAX: usize = 65_535;
+/// Longest key of `limit_conn`, as in nginx.
+const CONNECTION_KEY_BYTES_MAX: usize = 255;
+
+/// What the limits said to an exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Limited {
+    pub(crate) requests: Option<LimitStatus>,
+    pub(crate) connections: Option<LimitStatus>,
+    /// The connection counts as long as these live.
+    pub(crate) permits: Vec<ConnectionPermit>,
+}
+
+/// `$limit_req_status` and `$limit_conn_status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitStatus {
+    Passed,
+    Delayed,
+    Rejected,
+    DelayedDryRun,
+    RejectedDryRun,
+}
+
+impl LimitStatus {
+    pub(crate) fn word(self) -> &'static [u8] {
+        match self {
+            Self::Passed => b"PASSED",
+            Self::Delayed => b"DELAYED",
+            Self::Rejected => b"REJECTED",
+            Self::DelayedDryRun => b"DELAYED_DRY_RUN",
+            Self::RejectedDryRun => b"REJECTED_DRY_RUN",
+        }
+    }
+}
+
+/// What the zones came to for a request.
+enum Outcome {
+    /// No key was there to count by.
+    Uncounted,
+    Passed,
+    Delayed(u64),
+    Refused,
+}
+
+impl Exchange {
+    /// The answer to a request that is one too many.
+    pub(crate) async fn limit(&mut self, plan: &LimitPlan) -> Option<Reply> {
+        if let Some(refusal) = self.limit_requests(plan).await {
+            return Some(refusal);
+        }
+        self.limit_connections(plan)
+    }
+
+    fn limited(&mut self) -> &mut Limited {
+        self.limited.get_or_insert_default()
+    }
+
+    async fn limit_requests(&mut self, plan: &LimitPlan) -> Option<Reply> {
+        if plan.requests.is_empty() || self.limited.as_ref().is_some_and(|limited| limited.requests.is_some()) {
+            return None;
+        }
+        let refusal = plan.request_refusal;
+        let (status, wait) = match self.count_request(plan) {
+            Outcome::Uncounted => return None,
+            Outcome::Passed => (LimitStatus::Passed, None),
+            Outcome::Delayed(_) if refusal.dry_run => (LimitStatus::DelayedDryRun, None),
+            Outcome::Delayed(delay_ms) => (LimitStatus::Delayed, Some(Duration::from_millis(delay_ms))),
+            Outcome::Refused if refusal.dry_run => (LimitStatus::RejectedDryRun, None),
+            Outcome::Refused => (LimitStatus::Rejected, None),
+        };
+        self.limited().requests = Some(status);
+        if status == LimitStatus::Rejected {
+            return Some(Reply::error(refusal.status));
+        }
+        match wait {
+            Some(delay) => self.wait_out(delay).await,
+            None => None,
+        }
+    }
+
+    /// Asks the zones, and says what they refuse or delay.
+    fn count_request(&self, plan: &LimitPlan) -> Outcome {
+        let dry_run = if plan.request_refusal.dry_run { ", dry run" } else { "" };
+        let now_ms = self.worker.reactor.now().0;
+        let counted = self.counted_by(plan);
+        let Some(((last, last_key), others)) = counted.split_last() else { return Outcome::Uncounted };
+        let probe = || {
+            for (limit, key) in others {
+                limit.zone.probe(key, &limit.rule, now_ms).map_err(|refusal| (*limit, refusal))?;
+            }
+            last.zone.take(last_key, &last.rule, now_ms).map_err(|refusal| (*last, refusal))
+        };
+        let excess = match probe() {
+            Ok(excess) => excess,
+            Err((limit, RequestRefusal::TooMany { excess_milli })) => {
+                let (whole, part) = (excess_milli / 1000, excess_milli % 1000);
+                let zone = &limit.zone.name;
+                let message = format!("limiting requests{dry_run}, excess: {whole}.{part:03} by zone \"{zone}\"");
+                self.log_at(plan.request_refusal.level, &message);
+                return Outcome::Refused;
+            }
+            Err((limit, RequestRefusal::Exhausted)) => {
+                let zone = &limit.zone.name;
+                self.log_at(Level::Alert, &format!("could not allocate node in limit_req zone \"{zone}\""));
+                return Outcome::Refused;
+            }
+        };
+        let mut longest = (last.rule.delay_ms(excess), excess, *last);
+        for (limit, key) in others.iter().rev() {
+            let excess = limit.zone.charge(key, &limit.rule, now_ms);
+            let delay_ms = limit.rule.delay_ms(excess);
+            if delay_ms > longest.0 {
+                longest = (delay_ms, excess, limit);
+            }
+        }
+        let (delay_ms, excess, limit) = longest;
+        if delay_ms == 0 {
+            return Outcome::Passed;
+        }
+        let (whole, part, zone) = (excess / 1000, excess % 1000, &limit.zone.name);
+        let message = format!("delaying request{dry_run}, excess: {whole}.{part:03}, by zone \"{zone}\"");
+        self.log_at(plan.delay_level, &message);
+        Outcome::Delayed(delay_ms)
+    }
+
+    /// The limits that have a key for this request; an empty one is not counted.
+    fn counted_by<'p>(&self, plan: &'p LimitPlan) -> SmallVec<[(&'p RequestLimit, Vec<u8>); 2]> {
+        let mut counted = SmallVec::new();
+        for limit in &plan.requests {
+            let mut key = Vec::new();
+            limit.key.write(&ExchangeView::of(self), &mut key);
+            if key.len() > REQUEST_KEY_BYTES_MAX {
+                let name = &limit.zone.key_text;
+                self.error_log(&format!("the value of the \"{name}\" key is more than 65535 bytes"));
+            } else if !key.is_empty() {
+                counted.push((limit, key));
+            }
+        }
+        counted
+    }
+
+    /// Lets the time pass that a request is too early; nobody needs an answer who is gone before.
+    async fn wait_out(&mut self, delay: Duration) -> Option<Reply> {
+        let began = self.worker.reactor.now();
+        loop {
+            let waited = Duration::from_millis(self.worker.reactor.now().since(began));
+            let left = delay.checked_sub(waited).filter(|left| !left.is_zero())?;
+            if self.wait(Wants::NOTHING, left).await == Woken::PeerGone {
+                self.client_log("client prematurely closed connection while its request was delayed");
+                return Some(Reply::to_nobody(499));
+            }
+        }
+    }
+
+    fn limit_connections(&mut self, plan: &LimitPlan) -> Option<Reply> {
+        if plan.connections.is_empty() || self.limited.as_ref().is_some_and(|limited| limited.connections.is_some()) {
+            return None;
+        }
+        let RefusalSaid { dry_run, status } = match self.admit_connection(plan) {
+            Ok(permits) => {
+                if let Some(permits) = permits {
+                    let limited = self.limited();
+                    limited.connections = Some(LimitStatus::Passed);
+                    limited.permits = permits;
+                }
+                return None;
+            }
+            Err(said) => said,
+        };
+        self.limited().connections = Some(if dry_run { LimitStatus::RejectedDryRun } else { LimitStatus::Rejected });
+        (!dry_run).then(|| Reply::error(status))
+    }
+
+    /// The permits of all limits that have a key, or the news that one has none left; then none is taken.
+    fn admit_connection(&self, plan: &LimitPlan) -> Result<Option<Vec<ConnectionPermit>>, RefusalSaid> {
+        let refusal = plan.connection_refusal;
+        let said = RefusalSaid { dry_run: refusal.dry_run, status: refusal.status };
+        let mut permits = Vec::new();
+        for limit in &plan.connections {
+            let mut key = Vec::new();
+            limit.key.write(&ExchangeView::of(self), &mut key);
+            if key.is_empty() {
+                continue;
+            }
+            if key.len() > CONNECTION_KEY_BYTES_MAX {
+                let name = &limit.zone.key_text;
+                self.error_log(&format!("the value of the \"{name}\" key is more than 255 bytes"));
+                continue;
+            }
+            let zone = &limit.zone.name;
+            match limit.zone.admit(&key, limit.most) {
+                Ok(permit) => permits.push(permit),
+                Err(Admission::Exhausted) => {
+                    let message = format!("could not allocate node in limit_conn_zone \"{zone}\": it is exhausted");
+                    self.log_at(Level::Crit, &message);
+                    return Err(said);
+                }
+                Err(_) => {
+                    let dry_run = if refusal.dry_run { ", dry run," } else { "" };
+                    self.log_at(refusal.level, &format!("limiting connections{dry_run} by zone \"{zone}\""));
+                    return Err(said);
+                }
+            }
+        }
+        Ok((!permits.is_empty()).then_some(permits))
+    }
+}
+
+/// A refusal whose line was written.
+#[derive(Clone, Copy)]
+struct RefusalSaid {
+    dry_run: bool,
+    status: u16,
+}

@@ -1,0 +1,90 @@
+//! Who the client is where a trusted proxy says so: `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. As in nginx it
+//! is found once for an exchange: by the server's settings when the server is chosen, else by the location's before its
+//! limits and its access rules, which see the address that was found.
+
+use crate::exchange::Exchange;
+use conf::value::CidrPattern;
+use http1::FieldId;
+use reactor::PeerAddress;
+use rules::forwarded::{Hop, client_behind};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// Whose word is believed, and where it stands.
+pub(crate) struct RealIpPlan {
+    /// Names were looked up when the configuration was loaded.
+    pub(crate) trusted: Vec<CidrPattern>,
+    pub(crate) source: RealIpSource,
+    pub(crate) recursive: bool,
+}
+
+/// Where an address is said.
+pub(crate) enum RealIpSource {
+    /// In the first field of this name.
+    Field(Box<[u8]>),
+    /// In all fields `X-Forwarded-For`, from the last to the first.
+    ForwardedFor,
+    /// In the header of the PROXY protocol.
+    ProxyProtocol,
+}
+
+impl RealIpPlan {
+    fn trusts(&self, hop: Hop) -> bool {
+        self.trusted.iter().any(|one| match (one, hop) {
+            (CidrPattern::All, _) | (CidrPattern::Unix, None) => true,
+            (CidrPattern::Network(network), Some(ip)) => network.contains(ip),
+            (CidrPattern::Unix | CidrPattern::Network(_) | CidrPattern::Name(..), _) => false,
+        })
+    }
+}
+
+impl Exchange {
+    /// The client: who has connected, or whom a trusted proxy has named.
+    pub(crate) fn client(&self) -> &PeerAddress {
+        self.real_client.as_deref().unwrap_or(&self.down.connection.peer)
+    }
+
+    /// The same by the settings of the server that was chosen.
+    pub(crate) fn find_client_of_server(&mut self) {
+        let generation = Rc::clone(&self.generation);
+        let own = generation.server(self.target.server).own;
+        if let Some(plan) = &generation.location(own).real_ip {
+            self.find_client(plan);
+        }
+    }
+
+    /// Looks for the client by these settings, unless it is known.
+    pub(crate) fn find_client(&mut self, plan: &RealIpPlan) {
+        if self.real_client.is_some() {
+            return;
+        }
+        let sender = self.down.connection.peer.ip();
+        let found = match &plan.source {
+            RealIpSource::ProxyProtocol => self.proxied_source().filter(|_| plan.trusts(sender)),
+            RealIpSource::Field(name) => self.client_in(plan, sender, |_, field| field.eq_ignore_ascii_case(name), 1),
+            RealIpSource::ForwardedFor => {
+                self.client_in(plan, sender, |id, _| id == FieldId::XForwardedFor, usize::MAX)
+            }
+        };
+        self.real_client = found.map(|address| Box::new(PeerAddress::Ip(address)));
+    }
+
+    /// What the header of the PROXY protocol says.
+    fn proxied_source(&self) -> Option<SocketAddr> {
+        Some(self.down.connection.proxy_header.as_ref()?.addresses?.source)
+    }
+
+    /// What the first fields that are wanted say, at most so many.
+    fn client_in(
+        &self,
+        plan: &RealIpPlan,
+        sender: Hop,
+        wanted: impl Fn(FieldId, &[u8]) -> bool,
+        most: usize,
+    ) -> Option<SocketAddr> {
+        let bytes = &self.request.bytes;
+        let fields = self.request.head.fields.iter().filter(|field| wanted(field.id, field.name.of(bytes)));
+        let values: Vec<&[u8]> = fields.take(most).map(|field| field.value.of(bytes)).collect();
+        client_behind(sender, values.into_iter().rev(), plan.recursive, |hop| plan.trusts(hop))
+    }
+}

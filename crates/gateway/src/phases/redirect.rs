@@ -1,0 +1,157 @@
+//! Internal redirects: `index`, `error_page`, named locations. The client sees one response; inside, the request is routed
+//! anew. How often is `serve`'s to count.
+
+use crate::base::close::CloseReason;
+use crate::base::logs::error::quoted;
+use crate::content::reply::{Reply, ReplyBody};
+use crate::exchange::view::ExchangeView;
+use crate::exchange::{Exchange, Step};
+use crate::plan::added::{drop_fields, fields};
+use crate::plan::generation::{LocationId, ProxyPlan};
+use http1::encode::encode_field;
+use http1::outgoing::is_field_value;
+use http1::{Field, Method};
+use rules::reply::PageTarget;
+use std::rc::Rc;
+
+/// What a 401 cannot do without (RFC 9110 section 11.6.1).
+const CHALLENGE: &[u8] = b"WWW-Authenticate";
+
+/// Fields that a page has once: its own goes before the one of the reply that it is shown for.
+const SINGLE: [&[u8]; 2] = [b"location", b"content-range"];
+
+/// Where a request goes on.
+#[derive(Debug)]
+pub(crate) enum Redirect {
+    /// At this URI, which is not decoded any more.
+    Uri { uri: Vec<u8>, args: Option<Vec<u8>> },
+    /// In the location of this name (with its `@`); the URI stays.
+    Named(Vec<u8>),
+}
+
+impl Exchange {
+    /// What `error_page` makes of a reply, if it has a say. It has none in bodies that the configuration wrote itself
+    /// (`return 404 "text"`) and, unless `recursive_error_pages` is on, in errors of an error page.
+    pub(crate) fn error_page(&mut self, reply: &Reply) -> Option<Step> {
+        if reply.status < 300 || !matches!(reply.body, ReplyBody::ErrorPage) {
+            return None;
+        }
+        // What went wrong may have left more than this request behind, so nginx closes after these, whatever page is shown.
+        if matches!(reply.status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
+            if self.down.keepalive {
+                self.close.get_or_insert(CloseReason::AfterError);
+            }
+            self.down.keepalive = false;
+        }
+        // An error of an error page is shown as what it is.
+        self.shown_status = None;
+        let gone = matches!(self.close, Some(CloseReason::ClientAborted | CloseReason::SendTimeout));
+        if self.error_pages_done || gone {
+            return None;
+        }
+        let generation = Rc::clone(&self.generation);
+        let id = self.target.location.unwrap_or_else(|| generation.server(self.target.server).own);
+        let location = generation.location(id);
+        self.error_pages_done = !location.recursive_error_pages && !location.error_pages.0.is_empty();
+        let page = location.error_pages.find(reply.status)?;
+        self.carry_reply(reply);
+        let mut target = Vec::new();
+        Some(match page.target(&ExchangeView::of(self), &mut target) {
+            PageTarget::Internal { uri, args } => {
+                self.shown_status = page.shown_status();
+                if self.method != Method::Head {
+                    self.method = Method::Get;
+                }
+                Step::Redirect(Redirect::Uri { uri: uri.to_vec(), args: args.map(<[u8]>::to_vec) })
+            }
+            PageTarget::Named(name) => {
+                self.shown_status = page.shown_status();
+                Step::Redirect(Redirect::Named(name.to_vec()))
+            }
+            PageTarget::Redirect { status, location } => {
+                self.error_pages_done = true;
+                Step::Reply(self.redirect_reply(status, location))
+            }
+        })
+    }
+
+    /// Keeps what an intercepted 401 asks the client for: the page that is shown for it says it too, as in nginx.
+    pub(crate) fn carry_challenges(&mut self) {
+        let mut carried = Vec::new();
+        if let Some(answer) = self.answer().filter(|answer| answer.head.status == 401) {
+            let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(CHALLENGE);
+            for field in answer.head.fields.iter().filter(named) {
+                encode_field(field.name.of(&answer.bytes), field.value.of(&answer.bytes), &mut carried);
+            }
+        }
+        self.carried = carried;
+    }
+
+    /// Keeps fields of the upstream's response for whatever response the client gets instead.
+    pub(crate) fn carry(&mut self, plan: &ProxyPlan, names: &[&[u8]]) {
+        let mut carried = std::mem::take(&mut self.carried);
+        if let Some(answer) = self.answer() {
+            let named =
+                |field: &&Field| names.iter().any(|name| field.name.of(&answer.bytes).eq_ignore_ascii_case(name));
+            for field in answer.head.fields.iter().filter(named) {
+                encode_field(field.name.of(&answer.bytes), &self.rewritten(plan, field, &answer.bytes), &mut carried);
+            }
+        }
+        self.carried = carried;
+    }
+
+    /// Keeps what a reply of ours says besides its status: the page that is shown for a 416 says how long the whole is,
+    /// too, and one for a 301 where it has gone.
+    fn carry_reply(&mut self, reply: &Reply) {
+        for (name, value) in &reply.fields {
+            drop_fields(&mut self.carried, &[name]);
+            encode_field(name, value, &mut self.carried);
+        }
+    }
+
+    /// The fields that were kept. `is_own`: whether the response has a field of this name itself.
+    pub(crate) fn encode_carried(&self, is_own: impl Fn(&[u8]) -> bool, head: &mut Vec<u8>) {
+        for (name, value) in fields(&self.carried) {
+            let is_single = SINGLE.iter().any(|single| single.eq_ignore_ascii_case(name));
+            if !is_single || !is_own(name) {
+                encode_field(name, value, head);
+            }
+        }
+    }
+
+    /// Sends the client elsewhere; a path stays one. A control character in the URL, which a variable may bring, leads
+    /// nowhere.
+    fn redirect_reply(&self, status: u16, location: &[u8]) -> Reply {
+        if !is_field_value(location) {
+            self.error_log("a control character in the URL of an error page; it is not sent");
+            return Reply::error(500);
+        }
+        Reply { fields: vec![(b"Location", location.to_vec())], ..Reply::error(status) }
+    }
+
+    /// Routes the request anew.
+    pub(crate) fn redirect(&mut self, redirect: Redirect) -> Step {
+        self.target.internal = true;
+        self.target.name_is_stale = false;
+        self.target.uri_verbatim = false;
+        self.target.uri_below_alias = false;
+        match redirect {
+            Redirect::Uri { uri, args } => {
+                self.request.uri = uri;
+                self.target.uri_replaced = true;
+                self.target.has_args = args.is_some();
+                self.request.args = args.unwrap_or_default();
+                self.route_uri()
+            }
+            Redirect::Named(name) => {
+                let found = self.generation.server(self.target.server).locations.named(&name);
+                if let Some(id) = found {
+                    self.enter_location(LocationId(id));
+                    return Step::Content;
+                }
+                self.error_log(&format!("could not find named location \"{}\"", quoted(&name)));
+                Step::Reply(Reply::error(500))
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The rewrite phases: a server's program before a location is sought, a location's before its content. The programs are
+//! `rules`'; here they get an exchange to act on, files are looked for, and what they come to is put into steps.
+
+use crate::base::logs::error::{Level, errno, quoted};
+use crate::content::reply::Reply;
+use crate::exchange::view::ExchangeView;
+use crate::exchange::{Exchange, Step};
+use crate::plan::generation::{LocationId, ProgramPlan};
+use conf::value::size::parse_size_text;
+use http1::outgoing::is_field_value;
+use reactor::{FileKind, c_path, open_file_cached};
+use rules::captures::Captures;
+use rules::defined::{Surroundings, Trouble};
+use rules::program::{FileTest, Machine, Place, Stop};
+use rules::slots::VarSlots;
+use rules::template::View;
+use rules::variable::Variable;
+use std::cell::RefCell;
+use std::fs::Metadata;
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::rc::Rc;
+
+/// The permission bit that nginx looks at for `-x`: the owner's.
+const OWNER_EXECUTES: u32 = 0o100;
+
+impl Exchange {
+    /// The server's program, and then a location.
+    pub(crate) async fn server_rules(&mut self) -> Step {
+        let generation = Rc::clone(&self.generation);
+        self.target.location = None;
+        if let Some(plan) = &generation.server(self.target.server).program
+            && let Some(step) = self.run_program(plan).await
+        {
+            return step;
+        }
+        self.route_location()
+    }
+
+    /// A location's program. `None`: the content of the location, which an `if` may have changed, is next.
+    pub(crate) async fn location_rules(&mut self, plan: &ProgramPlan) -> Option<Step> {
+        self.target.moved = false;
+        let step = self.run_program(plan).await;
+        step.or_else(|| self.target.moved.then_some(Step::Moved))
+    }
+
+    async fn run_program(&mut self, plan: &ProgramPlan) -> Option<Step> {
+        let mut place = Place::default();
+        loop {
+            match plan.program.run(place, &mut Rewriting { exchange: self, places: &plan.places }) {
+                Stop::End => return None,
+                Stop::Return(number) => return plan.answers.get(number as usize).map(|plan| self.return_step(plan)),
+                Stop::Redirect(status, url) => return Some(Step::Reply(self.client_redirect(status, url))),
+                Stop::Failed(message) => {
+                    self.error_log(&message);
+                    return Some(Step::Reply(Reply::error(500)));
+                }
+                Stop::Look { test, path, yes, no } => place = if self.look(test, path).await { yes } else { no },
+            }
+        }
+    }
+
+    /// Sends the client to a URL of the configuration's. A control character in it, which a variable may bring, leads
+    /// nowhere.
+    pub(crate) fn client_redirect(&self, status: u16, url: Vec<u8>) -> Reply {
+        if !is_field_value(&url) {
+            self.error_log("a control character in the URL of a redirect; it is not sent");
+            return Reply::error(500);
+        }
+        Reply { fields: vec![(b"Location", self.absolute_location(url))], ..Reply::error(status) }
+    }
+
+    /// `-f`, `-d`, `-e`, `-x`
+    async fn look(&self, test: FileTest, path: Vec<u8>) -> bool {
+        let Some(name) = c_path(path) else { return false };
+        // Names that are looked at for each request are in the kernel's memory, and then nobody waits.
+        match open_file_cached(&name) {
+            Ok(Some(file)) if test != FileTest::Executable => {
+                return match test {
+                    FileTest::Regular => file.status.kind == FileKind::Regular,
+                    FileTest::Directory => file.status.kind == FileKind::Directory,
+                    FileTest::Exists | FileTest::Executable => true,
+                };
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return false,
+            _ => {}
+        }
+        let shown = quoted(name.to_bytes());
+        let status = self.offload(move || metadata(&name)).await.and_then(|status| status);
+        match status {
+            Ok(status) => match test {
+                FileTest::Regular => status.is_file(),
+                FileTest::Directory => status.is_dir(),
+                FileTest::Exists => true,
+                FileTest::Executable => status.mode() & OWNER_EXECUTES != 0,
+            },
+            Err(error) => {
+                let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::InvalidFilename];
+                if !absent.contains(&error.kind()) {
+                    self.log_at(Level::Crit, &format!("stat() \"{shown}\" failed ({})", errno(&error)));
+                }
+                false
+            }
+        }
+    }
+}
+
+fn metadata(path: &std::ffi::CStr) -> io::Result<Metadata> {
+    use std::os::unix::ffi::OsStrExt as _;
+    std::fs::metadata(std::ffi::OsStr::from_bytes(path.to_bytes()))
+}
+
+/// An exchange while a program acts on it.
+struct Rewriting<'a> {
+    exchange: &'a mut Exchange,
+    /// The settings of each `if`.
+    places: &'a [LocationId],
+}
+
+impl View for Rewriting<'_> {
+    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        ExchangeView::of(self.exchange).write(variable, out)
+    }
+}
+
+impl Surroundings for Rewriting<'_> {
+    fn slots(&self) -> &VarSlots {
+        &self.exchange.slots
+    }
+
+    fn captures(&self) -> &RefCell<Captures> {
+        &self.exchange.captures
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.exchange.client().ip()
+    }
+
+    fn forwarded_for<'a>(&'a self, fields: &mut Vec<&'a [u8]>) {
+        self.exchange.forwarded_for(fields);
+    }
+
+    fn trouble(&self, trouble: Trouble<'_>) {
+        self.exchange.variable_trouble(&trouble);
+    }
+}
+
+impl Machine for Rewriting<'_> {
+    fn uri(&self) -> &[u8] {
+        self.exchange.uri()
+    }
+
+    fn args(&self) -> &[u8] {
+        self.exchange.args().unwrap_or_default()
+    }
+
+    fn was_quoted(&self) -> bool {
+        let Some(parsed) = &self.exchange.target.parsed else { return false };
+        let path = self.exchange.raw_target().get(parsed.raw_path_range()).unwrap_or_default();
+        parsed.quoted || path.contains(&b'+')
+    }
+
+    fn set_args(&mut self, args: &[u8]) {
+        let exchange = &mut *self.exchange;
+        if !exchange.target.uri_replaced {
+            let uri = exchange.uri().to_vec();
+            exchange.request.uri = uri;
+            exchange.target.uri_replaced = true;
+            exchange.target.uri_verbatim = true;
+        }
+        exchange.target.has_args = true;
+        exchange.request.args = args.to_vec();
+    }
+
+    fn set_rate(&mut self, size: &[u8]) {
+        match parse_size_text(size) {
+            Some(rate) => self.exchange.limit_rate = Some(rate),
+            None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", quoted(size))),
+        }
+    }
+
+    fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool) {
+        let exchange = &mut *self.exchange;
+        let args = args.or_else(|| exchange.args().map(<[u8]>::to_vec));
+        let target = &mut exchange.target;
+        target.internal = true;
+        target.uri_replaced = true;
+        target.uri_verbatim = false;
+        target.has_args = args.is_some();
+        target.moved = !stays;
+        target.name_is_stale |= stays;
+        exchange.request.uri = uri;
+        exchange.request.args = args.unwrap_or_default();
+    }
+
+    fn stay(&mut self) {
+        // What a rewrite before this has made is sent as it is: it is not what the location matched.
+        let target = &mut self.exchange.target;
+        target.name_is_stale |= target.moved;
+        target.moved = false;
+    }
+
+    fn enter(&mut self, place: u32) {
+        if let Some(id) = self.places.get(place as usize) {
+            self.exchange.target.location = Some(*id);
+        }
+    }
+
+    fn notice(&self, message: &str) {
+        self.exchange.log_at(Level::Notice, message);
+    }
+}

@@ -1,0 +1,377 @@
+//! The end of an exchange: the rest of the response is sent, the line is logged, and the connection is kept, lingered on or
+//! closed.
+
+use crate::base::cells::class_of;
+use crate::base::close::{CloseReason, CloseSide};
+use crate::base::logs::access::{AccessLog, LineName};
+use crate::base::logs::error::{Level, RequestLine, quoted};
+use crate::content::proxy::AttemptRecord;
+use crate::downstream::body::{BodyError, BodyRead};
+use crate::downstream::connection::Connection;
+use crate::downstream::h1::Framing;
+use crate::exchange::patience::Patience;
+use crate::exchange::view::{ExchangeView, TunnelView, separator};
+use crate::exchange::waiting::Wants;
+use crate::exchange::{Exchange, Next, Served};
+use crate::registry::shared::bump;
+use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
+use crate::worker::Worker;
+use crate::worker::linger::LingerPlan;
+use conf::value::words::KeepaliveDisable;
+use http1::{FieldId, Method};
+use reactor::{Interest, Woken};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of an unread request body that are read and dropped to keep a connection, with a length or in chunks: a round trip
+/// or two. For more, closing is cheaper for both.
+const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+
+/// The longest time for that, as nginx's default for `lingering_time`: a byte now and then would hold the connection for days.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
+
+impl Exchange {
+    /// Decides, before a head is encoded, whether the connection goes on after this response.
+    pub(crate) fn settle_keepalive(&mut self) {
+        let plan = self.client_plan();
+        let connection = &self.down.connection;
+        let age = self.worker.reactor.now().since(connection.accepted_at);
+        let within_limits = !plan.keepalive_timeout.is_zero()
+            && connection.requests < plan.keepalive_requests
+            && u128::from(age) < plan.keepalive_time.as_millis();
+        if connection.nodelay != plan.nodelay {
+            let nodelay = plan.nodelay;
+            self.down.connection.nodelay = nodelay;
+            // A Unix socket has no such option, and no small packets either.
+            let _ = self.down.connection.stream.as_socket().set_tcp_nodelay(nodelay);
+        }
+        if self.down.keepalive && self.worker.is_draining() {
+            self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::Shutdown);
+        }
+        if self.down.keepalive && (!within_limits || self.is_browser_without_keepalive()) {
+            self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::KeepaliveLimit);
+        }
+        if self.down.keepalive && self.worker.sheds_keepalive() {
+            self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::MemoryBudget);
+        }
+        if self.down.keepalive && self.body.is_longer_than(DRAIN_BYTES_MAX) {
+            self.down.keepalive = false;
+            self.close.get_or_insert(CloseReason::BodyUnread);
+        }
+    }
+
+    /// `keepalive_disable`: MSIE before 7 mishandles a connection after a POST, old Safari on macOS any.
+    fn is_browser_without_keepalive(&self) -> bool {
+        let disable = self.client_plan().keepalive_disable;
+        if disable.contains(KeepaliveDisable::NONE) {
+            return false;
+        }
+        let post = disable.contains(KeepaliveDisable::MSIE6) && self.down.method == Method::Post;
+        if !post && !disable.contains(KeepaliveDisable::SAFARI) {
+            return false;
+        }
+        let request = &self.request;
+        let Some(agent) = request.head.value(FieldId::UserAgent, &request.bytes) else { return false };
+        let has = |text: &[u8]| agent.windows(text.len()).any(|window| window == text);
+        let msie6 = || (4..=6).any(|version: u8| has(&[b"MSIE ", &[b'0' + version, b'.'][..]].concat()));
+        (post && msie6() && !has(b"Opera"))
+            || (disable.contains(KeepaliveDisable::SAFARI) && has(b"Safari/") && has(b"Mac OS X") && !has(b"Chrom"))
+    }
+
+    /// Waits until the response has been taken, and logs. An error: why it was not.
+    pub(crate) async fn settle(&mut self) -> Result<(), CloseReason> {
+        self.send_trailers();
+        let sent = self.finish_sending().await;
+        if !self.body.is_done()
+            && self.down.keepalive
+            && sent.is_ok()
+            && let Err(reason) = self.drain_body().await
+        {
+            self.down.keepalive = false;
+            self.close.get_or_insert(reason);
+        }
+        self.log();
+        self.count_response();
+        sent
+    }
+
+    /// What becomes of the connection, now that the exchange is settled.
+    pub(crate) fn end(self, sent: Result<(), CloseReason>) -> Next {
+        let plan = self.client_plan();
+        let (timeout, linger) =
+            (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
+        // Who is told to come back sooner than that is not waited for any longer.
+        let (keepalive_min, resets) = (plan.keepalive_min.min(timeout), plan.reset_timed_out);
+        let now = self.worker.reactor.now();
+        let Self { worker, request, answer, down, body, close, .. } = self;
+        worker.recycle(request);
+        worker.recycle_answer(answer);
+        let (complete, keepalive, framing) = (down.is_complete(), down.keepalive, down.framing);
+        let mut connection = down.into_parts().0;
+        connection.idle_since = now;
+        connection.kept_until = now.after(keepalive_min);
+        let unwanted = sent.err().or(close.filter(|reason| *reason == CloseReason::Unanswered));
+        if let Some(reason @ (CloseReason::SendTimeout | CloseReason::Unanswered)) = unwanted.filter(|_| resets) {
+            // `reset_timedout_connection`: no memory of the kernel's waits for a client that is not worth it.
+            let task = connection.task;
+            connection.stream.reset();
+            return Next::Gone(task, reason);
+        }
+        if let Err(reason) = sent {
+            return Next::Close(connection, reason);
+        }
+        match close {
+            // The client must not take a cut response for a whole one: where FIN is the end of the body, only a reset
+            // tells (S15–S18).
+            Some(CloseReason::Truncated) if framing == Framing::UntilClose => {
+                let task = connection.task;
+                connection.stream.reset();
+                Next::Gone(task, CloseReason::Truncated)
+            }
+            Some(reason @ (CloseReason::Truncated | CloseReason::Unanswered)) => Next::Close(connection, reason),
+            _ if !complete => Next::Close(connection, close.unwrap_or(CloseReason::Truncated)),
+            _ if keepalive => Next::KeepAlive(connection, timeout),
+            reason => {
+                let reason = reason.unwrap_or(CloseReason::ClientAsked);
+                let unread = !body.is_done() || !connection.pending.is_empty() || reason == CloseReason::BadRequest;
+                if unread && !linger.total.is_zero() {
+                    Next::Linger { connection, reason, plan: linger }
+                } else {
+                    Next::Close(connection, reason)
+                }
+            }
+        }
+    }
+
+    /// Waits until the client has taken the whole response.
+    async fn finish_sending(&mut self) -> Result<(), CloseReason> {
+        if let Some(reason @ (CloseReason::ClientAborted | CloseReason::SendTimeout)) = self.close {
+            return Err(reason);
+        }
+        let mut patience = Patience::new(0, self.worker.reactor.now());
+        loop {
+            match self.down.flush() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(_) => return Err(CloseReason::ClientAborted),
+            }
+            let timeout = self.client_plan().send_timeout;
+            let left = patience.left(self.down.waiting_bytes(), timeout, self.worker.reactor.now());
+            match self.wait(Wants::of_client(Interest::WRITE), left).await {
+                Woken::Ready => {}
+                Woken::Deadline => {
+                    self.client_log("client timed out (110: Connection timed out) while sending to client");
+                    return Err(CloseReason::SendTimeout);
+                }
+                Woken::PeerGone => return Err(CloseReason::ClientAborted),
+            }
+        }
+    }
+
+    /// Reads and drops what is left of the request body.
+    async fn drain_body(&mut self) -> Result<(), CloseReason> {
+        let timeout = self.client_plan().lingering_timeout;
+        let begun = self.body.received;
+        let began_at = self.worker.reactor.now();
+        loop {
+            if self.worker.reactor.now() > began_at.after(DRAIN_TIME_MAX) {
+                return Err(CloseReason::BodyTimeout);
+            }
+            match self.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
+                Ok(BodyRead::Done) => return Ok(()),
+                Ok(BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
+                    return Err(CloseReason::BodyUnread);
+                }
+                Ok(BodyRead::Data) => {}
+                Ok(BodyRead::NotReady) => {
+                    if self.wait(Wants::of_client(Interest::READ), timeout).await == Woken::Deadline {
+                        return Err(CloseReason::BodyTimeout);
+                    }
+                }
+                Err(BodyError::Malformed(_)) => return Err(CloseReason::BadRequest),
+                Err(_) => return Err(CloseReason::ClientAborted),
+            }
+        }
+    }
+
+    /// `$request_completion`: the client's socket has taken a whole response.
+    pub(crate) fn is_completed(&self) -> bool {
+        let cut =
+            matches!(self.close, Some(CloseReason::Truncated | CloseReason::ClientAborted | CloseReason::SendTimeout));
+        self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
+    }
+
+    /// Counts the response by its status. A client that left before there was one has status 499.
+    fn count_response(&self) {
+        bump(&self.worker.counters().responses[class_of(self.status)], 1);
+    }
+
+    /// Writes the access-log lines.
+    fn log(&mut self) {
+        let generation = Rc::clone(&self.generation);
+        let id = self.target.location.unwrap_or_else(|| generation.server(self.target.server).own);
+        let logs = &generation.location(id).access_logs;
+        if logs.is_empty() {
+            return;
+        }
+        let mut line = self.worker.take_scratch();
+        for log in logs.iter().filter(|log| self.is_logged(log, &ExchangeView::of(self))) {
+            let Ok(name) = self.line_name(log) else { continue };
+            line.clear();
+            log.format.write(&ExchangeView::of(self), &mut line);
+            log.sink.write(self.worker.index, name.as_ref(), &line);
+            if log.awaited {
+                self.down.connection.line_waits.set(true);
+            }
+        }
+        self.worker.put_scratch(line);
+    }
+
+    /// Which file the line is for, where its log's name has variables. The error: no file may be called that.
+    fn line_name(&self, log: &AccessLog) -> Result<Option<LineName>, ()> {
+        let view = ExchangeView::of(self);
+        let root = |out: &mut Vec<u8>| self.location().root.write_root(&view, out);
+        log.line_name(&view, root).map_err(|path| {
+            self.error_log(&format!("\"{}\" leaves the directory of its log: it is not opened", quoted(&path)));
+        })
+    }
+
+    /// The lines of the tunnel that this exchange becomes.
+    fn tunnel_record(&mut self) -> Option<Box<TunnelRecord>> {
+        let logs = &self.location().access_logs;
+        if logs.is_empty() && self.limited.is_none() {
+            return None;
+        }
+        let view = ExchangeView::of(self);
+        let early = |log: &AccessLog| {
+            let name = self.line_name(log).ok()?;
+            Some((Arc::clone(&log.sink), name, log.format.write_early(&view, TunnelView::is_late)))
+        };
+        let mut record = Box::new(TunnelRecord {
+            lines: logs.iter().filter(|log| self.is_logged(log, &view)).filter_map(early).collect(),
+            began_at: self.began_at,
+            accepted_at: self.down.connection.accepted_at,
+            head_bytes: self.down.bytes_sent,
+            attempts: self.tunnel_attempts(),
+            limits: None,
+        });
+        record.limits = self.limited.take();
+        Some(record)
+    }
+
+    fn tunnel_attempts(&self) -> Box<[TunnelAttempt]> {
+        let all = &self.attempts.all;
+        let attempt = |(place, record): (usize, &AttemptRecord)| TunnelAttempt {
+            response_ms: record.response_ms,
+            response_length: record.response_length,
+            bytes_received: record.bytes_received,
+            bytes_sent: record.bytes_sent,
+            separator: all.get(place + 1).map_or(&b""[..], |next| separator(record, next)),
+        };
+        all.iter().enumerate().map(attempt).collect()
+    }
+
+    /// One line of the error log, with what nginx puts behind it.
+    pub(crate) fn error_log(&self, message: &str) {
+        self.log_at(Level::Error, message);
+    }
+
+    /// Whether a log has a line about this exchange. A condition that could not be decided hides nothing.
+    fn is_logged(&self, log: &AccessLog, view: &ExchangeView<'_>) -> bool {
+        log.wants(view) || self.is_undecided()
+    }
+
+    /// The same about what a client did wrong, which nginx logs as `info`: nobody here can mend it, and scanners do little else.
+    pub(crate) fn client_log(&self, message: &str) {
+        self.log_at(Level::Info, message);
+    }
+
+    /// The same at another level. The most specific `error_log` gets it.
+    pub(crate) fn log_at(&self, level: Level, message: &str) {
+        let connection = &self.down.connection;
+        let request = &self.request;
+        let log = self.location().error_log.as_deref().unwrap_or(&self.worker.shared.error_log);
+        let written = log.request_line(
+            self.worker.index,
+            level,
+            &RequestLine {
+                message,
+                serial: connection.serial,
+                client: self.client(),
+                server: &self.generation.server(self.target.server).name,
+                request: request.head.line.of(&request.bytes),
+                upstream: self.upstream_url().as_deref(),
+                host: request.head.host.map(|host| host.raw.of(&request.bytes)),
+                referrer: request.head.value(FieldId::Referer, &request.bytes),
+            },
+        );
+        if written {
+            connection.line_waits.set(true);
+        }
+    }
+
+    /// The URL that the last attempt asked for, as nginx writes it.
+    fn upstream_url(&self) -> Option<Vec<u8>> {
+        let peer = self.attempts.last_peer(&self.generation)?;
+        let separator: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
+        let target = self.request.upstream_head.target();
+        Some([b"http://", peer, separator, target].concat())
+    }
+
+    /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
+    pub(crate) fn hand_to_tunnel(mut self, mut start: TunnelStart) -> Next {
+        start.record = self.tunnel_record();
+        self.count_response();
+        let now = self.worker.reactor.now();
+        let Self { worker, request, answer, down, .. } = self;
+        worker.recycle(request);
+        worker.recycle_answer(answer);
+        let (connection, unsent) = down.into_parts();
+        let Connection { stream, task, pending, .. } = *connection;
+        match Tunnel::start(stream, task, start, unsent, &pending, now) {
+            Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
+            Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
+        }
+    }
+
+    /// The response cannot be completed: the client learns of it by the connection's end.
+    pub(crate) fn truncate(&mut self) -> Served {
+        self.close = Some(CloseReason::Truncated);
+        if self.down.head_begun && self.down.break_off().is_err() {
+            self.close = Some(CloseReason::ClientAborted);
+        }
+        self.down.keepalive = false;
+        Served::Responded
+    }
+}
+
+/// What is logged when a tunnel ends.
+pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) {
+    if reason == CloseReason::TunnelTimeout {
+        let log = tunnel.error_log().unwrap_or(&worker.shared.error_log);
+        let bytes = tunnel.bytes_to_client();
+        let silent = match tunnel.silent_end() {
+            Some(CloseSide::Client) => ", no answer to pings from the client",
+            Some(CloseSide::Upstream) => ", no answer to pings from the upstream",
+            Some(CloseSide::Gateway) | None => "",
+        };
+        log.log(
+            Level::Info,
+            &format!(
+                "upstream timed out (110: Connection timed out) while proxying upgraded connection, {bytes} bytes to the client{silent}"
+            ),
+        );
+    }
+    let Some(record) = tunnel.record() else { return };
+    let view = TunnelView { worker, tunnel, record };
+    let mut line = Vec::new();
+    for (sink, name, early) in &record.lines {
+        line.clear();
+        early.write(&view, &mut line);
+        sink.write(worker.index, name.as_ref(), &line);
+    }
+}

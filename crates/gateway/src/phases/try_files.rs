@@ -1,0 +1,94 @@
+//! `try_files`: the first of several paths that exists becomes the URI; the last one is where the request goes otherwise.
+//! Called before a location's content.
+
+use crate::content::files::Prefetched;
+use crate::content::reply::Reply;
+use crate::exchange::view::ExchangeView;
+use crate::exchange::{Exchange, Step};
+use crate::phases::redirect::Redirect;
+use crate::plan::files::Alias;
+use crate::plan::generation::{TryFallbackPlan, TryFilesPlan};
+use reactor::FileKind;
+use rules::uri::split_args;
+
+impl Exchange {
+    /// Looks for the first path that exists. `None`: it is the URI now, and the location's content is next.
+    pub(crate) async fn try_files(&mut self, plan: &TryFilesPlan) -> Option<Step> {
+        if let Err(reply) = self.check_alias() {
+            return Some(Step::Reply(reply));
+        }
+        for candidate in &plan.tries {
+            let mut uri = Vec::new();
+            candidate.path.write(&ExchangeView::of(self), &mut uri);
+            let is_fixed = candidate.path.as_constant().is_some();
+            self.cut_alias(is_fixed, &mut uri);
+            let mut path = std::mem::take(&mut self.request.path);
+            path.clear();
+            self.location().root.write_tried(&ExchangeView::of(self), &uri, &mut path);
+            let wanted = if candidate.directory { FileKind::Directory } else { FileKind::Regular };
+            let safe = self.location().root.holds(&path);
+            match if safe { self.open(&path).await.ok() } else { None } {
+                Some(file) if file.status.kind == wanted => {
+                    if candidate.directory {
+                        // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, where relative links lead right.
+                        self.request.path = path;
+                    } else {
+                        // The content that is next nearly always comes for it.
+                        self.prefetched = Some(Prefetched { path, file });
+                    }
+                    self.take_found(uri, candidate.directory);
+                    return None;
+                }
+                _ => self.request.path = path,
+            }
+        }
+        Some(match &plan.fallback {
+            TryFallbackPlan::Status(status) => Step::Reply(Reply::error(*status)),
+            TryFallbackPlan::Named(name) => Step::Redirect(Redirect::Named(name.to_vec())),
+            TryFallbackPlan::Uri(template) => {
+                let mut target = Vec::new();
+                template.write(&ExchangeView::of(self), &mut target);
+                self.cut_alias(template.as_constant().is_some(), &mut target);
+                let (uri, args) = split_args(&target);
+                Step::Redirect(Redirect::Uri { uri: uri.to_vec(), args: args.map(<[u8]>::to_vec) })
+            }
+        })
+    }
+
+    /// Below an `alias` what the alias stands for is cut from the beginning of a path with variables, as in nginx: also from
+    /// the one where the request goes at last, which those who know it write `/name//name/page`. A path without variables
+    /// stays as it is.
+    fn cut_alias(&self, is_fixed: bool, path: &mut Vec<u8>) {
+        let Some(Alias::Prefix(length)) = self.location().root.alias else { return };
+        let Some(prefix) = self.uri().get(..length) else { return };
+        if !is_fixed && path.starts_with(prefix) {
+            path.drain(..length);
+        }
+    }
+
+    /// What was found is what the URI stands for from now on.
+    fn take_found(&mut self, mut path: Vec<u8>, is_directory: bool) {
+        match self.location().root.alias {
+            None => self.replace_uri(path),
+            Some(Alias::Prefix(length)) => {
+                path.splice(..0, self.uri().get(..length).unwrap_or_default().iter().copied());
+                self.replace_uri(path);
+            }
+            // The alias stands for the whole URI, and for what is looked for below it from now on.
+            Some(Alias::Whole) if !is_directory => {
+                self.replace_uri(path);
+                self.target.uri_below_alias = true;
+            }
+            Some(Alias::Whole) => {}
+        }
+    }
+
+    /// The URI is this path from now on; the arguments stay.
+    fn replace_uri(&mut self, uri: Vec<u8>) {
+        let args = self.args().map(<[u8]>::to_vec);
+        self.request.uri = uri;
+        self.target.uri_replaced = true;
+        self.target.has_args = args.is_some();
+        self.request.args = args.unwrap_or_default();
+    }
+}

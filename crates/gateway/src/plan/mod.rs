@@ -1,0 +1,6 @@
+//! What one generation of the configuration says. Made by `lower`, and not changed afterwards.
+
+pub(crate) mod added;
+pub(crate) mod computed;
+pub(crate) mod files;
+pub(crate) mod generation;

@@ -1,0 +1,150 @@
+//! An `upstream {}` as exchanges see it: its peers with their keys in the pool, how one is chosen, how sessions stick to
+//! one. The peers stand behind [`Members`], since those of a name may change while the generation lives; who a peer is
+//! across such a change is said by its health in `upstream::balance`. Built by `lower`.
+
+use crate::base::cells::{GroupCells, PeerCells};
+use crate::registry::names::keys::KeyHold;
+use crate::registry::names::moving::MovingGroup;
+use reactor::PeerAddress;
+use rules::template::Template;
+use rules::variable::FieldName;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use upstream::balance::{Group, SessionKey, Sessions};
+use upstream::shared::KeyId;
+
+/// An `upstream {}`, or an implicit one, as one proxy uses it.
+pub(crate) struct GroupPlan {
+    /// `$proxy_host`.
+    pub(crate) host: Box<[u8]>,
+    pub(crate) members: Members,
+    /// The key of `hash`.
+    pub(crate) hash_key: Option<Template>,
+    pub(crate) sticky: Option<StickyPlan>,
+    /// How long a request waits for a connection when all that are permitted are in use.
+    pub(crate) queue_timeout: Duration,
+    /// What is counted about it.
+    pub(crate) cells: Arc<GroupCells>,
+    /// Who makes the peers of names anew.
+    pub(crate) moving: Option<Arc<MovingGroup>>,
+}
+
+/// The peers of a group at one time.
+#[derive(Debug)]
+pub(crate) struct PeerSet {
+    pub(crate) peers: Vec<PeerPlan>,
+    /// Whose turn it is: the same for all proxies that use the group.
+    pub(crate) balance: Arc<Group>,
+    /// On the peers' keys: they are not retired as long as anybody has these peers, a generation or an exchange.
+    pub(crate) _holds: Vec<KeyHold>,
+}
+
+impl PeerSet {
+    /// The peers without those that have the address of one before them, whose connections they share.
+    pub(crate) fn distinct(&self) -> impl Iterator<Item = &PeerPlan> {
+        let is_first = |place: usize| self.balance.health(place).is_none_or(|health| health.ordinal() == 0);
+        self.peers.iter().enumerate().filter(move |(place, _)| is_first(*place)).map(|(_, peer)| peer)
+    }
+}
+
+/// A server of a group.
+#[derive(Debug)]
+pub(crate) struct PeerPlan {
+    pub(crate) address: PeerAddress,
+    /// `$upstream_addr`.
+    pub(crate) name: Box<[u8]>,
+    pub(crate) key: KeyId,
+    /// Its connections are kept for others. Not so where requests have named more addresses than the pool has numbers for:
+    /// these share a key.
+    pub(crate) is_pooled: bool,
+    /// What is counted about it.
+    pub(crate) cells: Arc<PeerCells>,
+}
+
+/// The peers of a group. What is written as an address stays, and is read without touching a counter that workers share;
+/// what comes from a resolver may be replaced, and an exchange holds on to what it began with.
+pub(crate) enum Members {
+    Fixed(PeerSet),
+    Moving(Mutex<Arc<PeerSet>>),
+}
+
+/// An exchange's hold on peers that may be replaced; nothing where they stay.
+pub(crate) type Held = Option<Arc<PeerSet>>;
+
+impl Members {
+    /// Holds the present peers.
+    pub(crate) fn hold(&self) -> Held {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Moving(present) => Some(Arc::clone(&present.lock().unwrap_or_else(PoisonError::into_inner))),
+        }
+    }
+
+    /// The peers that were held. `None` for those of a group that moves and was not held.
+    pub(crate) fn of<'a>(&'a self, held: &'a Held) -> Option<&'a PeerSet> {
+        match (self, held) {
+            (_, Some(held)) => Some(held),
+            (Self::Fixed(peers), None) => Some(peers),
+            (Self::Moving(_), None) => None,
+        }
+    }
+
+    /// Exchanges that begin from now on use these peers. Nothing happens to a group that stays.
+    pub(crate) fn replace(&self, peers: Arc<PeerSet>) {
+        if let Self::Moving(present) = self {
+            // Those before are dropped without the lock: their connections may have to be closed.
+            let before = std::mem::replace(&mut *present.lock().unwrap_or_else(PoisonError::into_inner), peers);
+            drop(before);
+        }
+    }
+}
+
+/// `sticky`.
+pub(crate) enum StickyPlan {
+    Cookie(Box<CookiePlan>),
+    /// The first template that comes to something names the peer.
+    Route(Vec<Template>),
+    Learn(Box<LearnPlan>),
+    /// A response field names the peer, and a request field brings it back.
+    Header {
+        name: FieldName,
+        written: Box<[u8]>,
+    },
+}
+
+/// `sticky cookie`.
+pub(crate) struct CookiePlan {
+    pub(crate) name: Box<[u8]>,
+    /// For how long; `Duration::MAX` for ever.
+    pub(crate) expires: Option<Duration>,
+    pub(crate) domain: Option<Template>,
+    pub(crate) path: Option<Template>,
+    pub(crate) samesite: Option<Template>,
+    pub(crate) httponly: bool,
+    pub(crate) secure: bool,
+}
+
+/// `sticky learn`.
+pub(crate) struct LearnPlan {
+    pub(crate) create: Vec<Template>,
+    pub(crate) lookup: Vec<Template>,
+    pub(crate) sessions: Arc<Sessions>,
+    /// Sessions are learned from the head, not when the response is over.
+    pub(crate) at_header: bool,
+}
+
+/// The digest by which a session is known.
+pub(crate) fn session_key(name: &[u8]) -> SessionKey {
+    use md5::Digest as _;
+    u128::from_be_bytes(md5::Md5::digest(name).into())
+}
+
+/// How a session names a peer: by its `route`, or by a digest of its address.
+pub(crate) fn sid(route: Option<&str>, address: &PeerAddress) -> Vec<u8> {
+    use md5::Digest as _;
+    if let Some(route) = route.filter(|route| !route.is_empty()) {
+        return route.as_bytes().to_vec();
+    }
+    let digest = md5::Md5::digest(address.to_string());
+    format!("{:032x}", u128::from_be_bytes(digest.into())).into_bytes()
+}

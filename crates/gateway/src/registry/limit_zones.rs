@@ -1,0 +1,146 @@
+//! The zones of `limit_req` and `limit_conn` in the whole process: shards, each behind a lock of its own, that all workers
+//! ask. They are the registry's, so reloads keep them. The arithmetic is `rules::limit`'s; asking them is the exchange's.
+
+use conf::value::Part;
+use rules::limit::{Admission, ConnectionStates, RequestRefusal, RequestRule, RequestStates};
+use rules::template::Template;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::base::logs::error::Level;
+
+/// Bytes of a zone for which another shard pays: below it the oldest keys of a shard would be much younger than those of
+/// the zone.
+const SHARD_BYTES: u64 = 256 * 1024;
+
+/// More shards than this win nothing: a shard is locked for less than a microsecond.
+const SHARDS_MAX: u64 = 16;
+
+/// The states of a zone, spread by key. Keys come from clients, so the hash is seeded.
+#[derive(Debug)]
+struct Shards<T> {
+    hasher: RandomState,
+    shards: Box<[Mutex<T>]>,
+}
+
+impl<T> Shards<T> {
+    fn new(bytes: u64, make: impl Fn(u64, RandomState) -> T) -> Self {
+        let count = (bytes / SHARD_BYTES).clamp(1, SHARDS_MAX);
+        let shard = |_| Mutex::new(make(bytes / count, RandomState::new()));
+        Self { hasher: RandomState::new(), shards: (0..count).map(shard).collect() }
+    }
+
+    fn of(&self, key: &[u8]) -> MutexGuard<'_, T> {
+        let at = self.hasher.hash_one(key) % self.shards.len() as u64;
+        // A panic under the lock leaves numbers behind, which are as good as any.
+        self.shards[at as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A `limit_req_zone`.
+#[derive(Debug)]
+pub(crate) struct RequestZone {
+    pub(crate) name: Box<str>,
+    /// The key as it was written: another key under the same name would be compared with this one's states.
+    pub(crate) key_text: Box<str>,
+    shards: Shards<RequestStates<RandomState>>,
+}
+
+impl RequestZone {
+    pub(crate) fn new(name: &str, key_text: &str, bytes: u64) -> Self {
+        Self { name: name.into(), key_text: key_text.into(), shards: Shards::new(bytes, RequestStates::new) }
+    }
+
+    pub(crate) fn probe(&self, key: &[u8], rule: &RequestRule, now_ms: u64) -> Result<u64, RequestRefusal> {
+        self.shards.of(key).probe(key, rule, now_ms)
+    }
+
+    pub(crate) fn take(&self, key: &[u8], rule: &RequestRule, now_ms: u64) -> Result<u64, RequestRefusal> {
+        self.shards.of(key).take(key, rule, now_ms)
+    }
+
+    pub(crate) fn charge(&self, key: &[u8], rule: &RequestRule, now_ms: u64) -> u64 {
+        self.shards.of(key).charge(key, rule, now_ms)
+    }
+}
+
+/// A `limit_conn_zone`.
+#[derive(Debug)]
+pub(crate) struct ConnectionZone {
+    pub(crate) name: Box<str>,
+    /// As that of a [`RequestZone`].
+    pub(crate) key_text: Box<str>,
+    shards: Shards<ConnectionStates<RandomState>>,
+}
+
+impl ConnectionZone {
+    pub(crate) fn new(name: &str, key_text: &str, bytes: u64) -> Self {
+        Self { name: name.into(), key_text: key_text.into(), shards: Shards::new(bytes, ConnectionStates::new) }
+    }
+
+    /// Counts a connection until the permit is dropped; the error says why it is not let in.
+    pub(crate) fn admit(self: &Arc<Self>, key: &[u8], most: u32) -> Result<ConnectionPermit, Admission> {
+        match self.shards.of(key).admit(key, most) {
+            Admission::Admitted => Ok(ConnectionPermit { zone: Arc::clone(self), key: key.into() }),
+            refused => Err(refused),
+        }
+    }
+}
+
+/// A counted connection: it counts as long as this value lives, which is the exchange's, or its tunnel's.
+#[derive(Debug)]
+pub(crate) struct ConnectionPermit {
+    zone: Arc<ConnectionZone>,
+    key: Box<[u8]>,
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        self.zone.shards.of(&self.key).leave(&self.key);
+    }
+}
+
+/// What a location limits.
+pub(crate) struct LimitPlan {
+    /// `limit_req`, in order.
+    pub(crate) requests: Vec<RequestLimit>,
+    pub(crate) request_refusal: RefusalPlan,
+    /// The level of the line about a delay.
+    pub(crate) delay_level: Level,
+    /// `limit_conn`, in order.
+    pub(crate) connections: Vec<ConnectionLimit>,
+    pub(crate) connection_refusal: RefusalPlan,
+}
+
+/// What becomes of a request that is one too many.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusalPlan {
+    pub(crate) status: u16,
+    pub(crate) level: Level,
+    /// It is only said.
+    pub(crate) dry_run: bool,
+}
+
+/// One `limit_req`.
+pub(crate) struct RequestLimit {
+    pub(crate) zone: Arc<RequestZone>,
+    pub(crate) key: Template,
+    pub(crate) rule: RequestRule,
+}
+
+/// One `limit_conn`.
+pub(crate) struct ConnectionLimit {
+    pub(crate) zone: Arc<ConnectionZone>,
+    pub(crate) key: Template,
+    pub(crate) most: u32,
+}
+
+/// A key as it was written.
+pub(crate) fn key_text(key: &conf::value::Template) -> String {
+    let part = |part: &Part| match part {
+        Part::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        Part::Variable(name) => format!("${name}"),
+        Part::Capture(group) => format!("${group}"),
+    };
+    key.parts.iter().map(part).collect()
+}

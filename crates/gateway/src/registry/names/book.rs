@@ -1,0 +1,485 @@
+//! The book of names: answers with the time until which they hold, who waits for one, and which groups follow one. Bounded:
+//! names come out of requests, too.
+
+use crate::registry::names::{Found, NameFailure, Outcome, Question};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// Names kept at a time; beyond it the one that nobody has used for longest goes. A name costs some hundred bytes, and a
+/// process that uses more of them proxies to the whole world.
+const NAMES_MAX: usize = 4096;
+/// Exchanges that wait for one name. They are bounded by the connections of the process anyway; this is against a name
+/// server that is slow for a name that everybody wants.
+const WAITERS_MAX: usize = 16_384;
+/// Lookups under way: as many questions as a small name server answers at once without dropping some. Others wait.
+const LOOKUPS_MAX: usize = 128;
+/// An answer holds at least so long: with a time to live of 0 every request would ask anew.
+const TTL_MS_MIN: u64 = 1000;
+/// An answer holds at most so long: one that says a week would keep a peer that was moved for a week.
+const TTL_MS_MAX: u64 = 3_600_000;
+/// That a name does not exist holds at most so long: it may be created any time.
+const ABSENT_MS_MAX: u64 = 30_000;
+/// After a lookup that failed the next one waits so long, as in nginx: a server in trouble is not helped by more questions.
+const FAILED_MS: u64 = 1000;
+
+/// Somebody who follows a name as it changes. Called on the control plane's thread, without a lock.
+pub(crate) trait Watcher: Send + Sync {
+    /// The addresses have been looked up again; an empty list: the name does not exist any more.
+    fn changed(&self, question: &Question, addresses: &[Found]);
+}
+
+/// Answer of [`Names::ask`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Known(Arc<[Found]>),
+    Failed(NameFailure),
+    /// The token's task is woken when there is something to ask for again.
+    Wait,
+}
+
+/// What the control plane is to do.
+#[derive(Debug, Default)]
+pub struct Due {
+    /// To be looked up now; each must be settled.
+    pub questions: Vec<Arc<Question>>,
+    /// When to come again at the latest, in milliseconds of the process's clock.
+    pub next_ms: Option<u64>,
+}
+
+/// Where a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// In the queue of those to be looked up.
+    Wanted,
+    UnderWay,
+}
+
+/// What is known of a name.
+struct Entry {
+    /// The last good answer.
+    addresses: Option<Arc<[Found]>>,
+    /// What the last lookup came to, where that was nothing.
+    failure: Option<NameFailure>,
+    fresh_until_ms: u64,
+    used_at_ms: u64,
+    stage: Stage,
+    /// Wake tokens.
+    waiters: Vec<u64>,
+    watchers: Vec<Weak<dyn Watcher>>,
+}
+
+/// Lookups that ended, by what they came to, under one `status_zone`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ZoneCounts {
+    pub(crate) found: u64,
+    /// In the order of [`NameFailure::ALL`].
+    pub(crate) failed: [u64; NameFailure::ALL.len()],
+}
+
+#[derive(Default)]
+struct Book {
+    entries: FxHashMap<Arc<Question>, Entry>,
+    wanted: VecDeque<Arc<Question>>,
+    /// Names that somebody follows, or did.
+    followed: Vec<Arc<Question>>,
+    under_way: usize,
+    zones: FxHashMap<Box<str>, ZoneCounts>,
+}
+
+/// Called when there is something for the control plane to do.
+type Notify = Box<dyn Fn() + Send + Sync>;
+
+/// All names of the process.
+pub struct Names {
+    book: Mutex<Book>,
+    control: OnceLock<Notify>,
+    wake: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+impl Entry {
+    fn new(now_ms: u64) -> Self {
+        Self {
+            addresses: None,
+            failure: None,
+            fresh_until_ms: 0,
+            used_at_ms: now_ms,
+            stage: Stage::Idle,
+            waiters: Vec::new(),
+            watchers: Vec::new(),
+        }
+    }
+
+    fn is_followed(&self) -> bool {
+        self.watchers.iter().any(|watcher| watcher.strong_count() > 0)
+    }
+
+    /// What can be said without another lookup.
+    fn known(&self, now_ms: u64) -> Option<Asked> {
+        if self.fresh_until_ms <= now_ms {
+            return None;
+        }
+        match (&self.addresses, self.failure) {
+            // U12: with a failure beside it this is the last good answer.
+            (Some(addresses), _) => Some(Asked::Known(Arc::clone(addresses))),
+            (None, Some(failure)) => Some(Asked::Failed(failure)),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Names {
+    /// An empty book. `wake` wakes the exchange of a token.
+    pub(crate) fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
+        Self { book: Mutex::default(), control: OnceLock::new(), wake }
+    }
+
+    /// Names the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. The first call
+    /// counts.
+    pub fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
+        let _ = self.control.set(Box::new(notify));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The addresses of a name, or a place among those who wait for them.
+    pub(crate) fn ask(&self, question: &Arc<Question>, token: u64, now_ms: u64) -> Asked {
+        let Some(notify) = self.control.get() else { return Asked::Failed(NameFailure::ServerFailure) };
+        let mut book = self.lock();
+        let Some(entry) = book.entry(question, now_ms) else { return Asked::Failed(NameFailure::ServerFailure) };
+        entry.used_at_ms = now_ms;
+        if let Some(known) = entry.known(now_ms) {
+            return known;
+        }
+        if let Some(addresses) = entry.addresses.clone().filter(|_| entry.failure.is_some()) {
+            // U12: in trouble nobody waits for what may not come; the lookup goes on beside.
+            let is_new = entry.stage == Stage::Idle;
+            if is_new {
+                entry.stage = Stage::Wanted;
+                book.wanted.push_back(Arc::clone(question));
+            }
+            drop(book);
+            if is_new {
+                notify();
+            }
+            return Asked::Known(addresses);
+        }
+        if entry.waiters.len() >= WAITERS_MAX {
+            return Asked::Failed(NameFailure::ServerFailure);
+        }
+        if !entry.waiters.contains(&token) {
+            entry.waiters.push(token);
+        }
+        if entry.stage == Stage::Idle {
+            entry.stage = Stage::Wanted;
+            book.wanted.push_back(Arc::clone(question));
+            drop(book);
+            notify();
+        }
+        Asked::Wait
+    }
+
+    /// Follows a name. What is known of it is told at once.
+    pub(crate) fn follow(&self, question: &Arc<Question>, watcher: &Arc<dyn Watcher>, now_ms: u64) {
+        let mut book = self.lock();
+        let Some(entry) = book.entry(question, now_ms) else { return };
+        entry.watchers.retain(|known| known.strong_count() > 0);
+        entry.watchers.push(Arc::downgrade(watcher));
+        let known = entry.addresses.clone();
+        if !book.followed.contains(question) {
+            book.followed.push(Arc::clone(question));
+        }
+        drop(book);
+        if let Some(addresses) = known {
+            watcher.changed(question, &addresses);
+        }
+        if let Some(notify) = self.control.get() {
+            notify();
+        }
+    }
+
+    /// What is to be looked up now, within the limit of lookups under way.
+    pub fn due(&self, now_ms: u64) -> Due {
+        let mut due = Due::default();
+        let book = &mut *self.lock();
+        let Book { entries, followed, wanted, .. } = book;
+        followed.retain(|question| {
+            let Some(entry) = entries.get_mut(question).filter(|entry| entry.is_followed()) else { return false };
+            match entry.stage {
+                Stage::Idle if entry.fresh_until_ms <= now_ms => {
+                    entry.stage = Stage::Wanted;
+                    wanted.push_back(Arc::clone(question));
+                }
+                Stage::Idle => {
+                    due.next_ms = Some(due.next_ms.map_or(entry.fresh_until_ms, |next| next.min(entry.fresh_until_ms)));
+                }
+                Stage::Wanted | Stage::UnderWay => {}
+            }
+            true
+        });
+        while book.under_way < LOOKUPS_MAX
+            && let Some(question) = book.wanted.pop_front()
+        {
+            if let Some(entry) = book.entries.get_mut(&question) {
+                entry.stage = Stage::UnderWay;
+                book.under_way += 1;
+                due.questions.push(question);
+            }
+        }
+        due
+    }
+
+    /// What a lookup came to. Those who wait are woken, those who follow are told.
+    pub fn settle(&self, question: &Arc<Question>, outcome: Outcome, now_ms: u64) {
+        let mut book = self.lock();
+        book.under_way = book.under_way.saturating_sub(1);
+        book.count(question, &outcome);
+        let Some(entry) = book.entries.get_mut(question) else { return };
+        entry.stage = Stage::Idle;
+        let changed = entry.take(outcome, question.resolver.valid_ms, now_ms);
+        let waiters = std::mem::take(&mut entry.waiters);
+        let watchers: Vec<_> = entry.watchers.iter().filter_map(Weak::upgrade).collect();
+        drop(book);
+        // Groups first: who waits for a group's first peers finds them there.
+        if let Some(addresses) = changed {
+            for watcher in watchers {
+                watcher.changed(question, &addresses);
+            }
+        }
+        for token in waiters {
+            (self.wake)(token);
+        }
+        if let Some(notify) = self.control.get() {
+            // Another one may be looked up now, and a followed one has a new time.
+            notify();
+        }
+    }
+
+    /// Lookups by zone.
+    pub(crate) fn zones(&self) -> Vec<(Box<str>, ZoneCounts)> {
+        let mut zones: Vec<_> = self.lock().zones.iter().map(|(zone, counts)| (zone.clone(), *counts)).collect();
+        zones.sort_by(|one, other| one.0.cmp(&other.0));
+        zones
+    }
+}
+
+impl Entry {
+    /// Takes over what a lookup came to; the result is for those who follow, where there is something new.
+    fn take(&mut self, outcome: Outcome, valid_ms: Option<u64>, now_ms: u64) -> Option<Arc<[Found]>> {
+        match outcome {
+            Outcome::Found { addresses, ttl_ms } => {
+                let holds_ms = valid_ms.unwrap_or_else(|| ttl_ms.clamp(TTL_MS_MIN, TTL_MS_MAX));
+                self.fresh_until_ms = now_ms.saturating_add(holds_ms);
+                self.failure = None;
+                let addresses: Arc<[Found]> = addresses.into();
+                self.addresses = Some(Arc::clone(&addresses));
+                Some(addresses)
+            }
+            Outcome::Failed { failure: NameFailure::NotFound, ttl_ms } => {
+                // Not trouble but an answer: the name is gone, and so are its addresses.
+                let holds_ms = ttl_ms.unwrap_or(FAILED_MS).clamp(TTL_MS_MIN, ABSENT_MS_MAX);
+                self.fresh_until_ms = now_ms.saturating_add(holds_ms);
+                self.failure = Some(NameFailure::NotFound);
+                self.addresses = None;
+                Some([].into())
+            }
+            Outcome::Failed { failure, .. } => {
+                self.fresh_until_ms = now_ms.saturating_add(FAILED_MS);
+                self.failure = Some(failure);
+                None
+            }
+        }
+    }
+}
+
+impl Book {
+    /// The entry of a name, made where there is none. `None`: everything that is known is in use.
+    fn entry(&mut self, question: &Arc<Question>, now_ms: u64) -> Option<&mut Entry> {
+        if !self.entries.contains_key(question) && self.entries.len() >= NAMES_MAX {
+            let unused = self.entries.iter().filter(|(_, entry)| entry.stage == Stage::Idle && !entry.is_followed());
+            let oldest = unused.min_by_key(|(_, entry)| entry.used_at_ms).map(|(question, _)| Arc::clone(question))?;
+            self.entries.remove(&oldest);
+        }
+        Some(self.entries.entry(Arc::clone(question)).or_insert_with(|| Entry::new(now_ms)))
+    }
+
+    fn count(&mut self, question: &Question, outcome: &Outcome) {
+        let Some(zone) = &question.resolver.zone else { return };
+        let counts = self.zones.entry(zone.clone()).or_default();
+        match outcome {
+            Outcome::Found { .. } => counts.found += 1,
+            Outcome::Failed { failure, .. } => {
+                let place = NameFailure::ALL.iter().position(|known| known == failure);
+                if let Some(count) = place.and_then(|place| counts.failed.get_mut(place)) {
+                    *count += 1;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::names::ResolverPlan;
+    use std::net::Ipv4Addr;
+
+    fn question(name: &str, valid_ms: Option<u64>) -> Arc<Question> {
+        let zone = Some("dns".into());
+        let resolver = ResolverPlan { servers: vec![], valid_ms, ipv4: true, ipv6: true, timeout_ms: 1000, zone };
+        Arc::new(Question { resolver: Arc::new(resolver), name: name.into(), service: None })
+    }
+
+    fn found(last: u8, ttl_ms: u64) -> Outcome {
+        Outcome::Found { addresses: vec![address(last)], ttl_ms }
+    }
+
+    fn address(last: u8) -> Found {
+        Found { ip: Ipv4Addr::new(192, 0, 2, last).into(), port: None, priority: 0, weight: 0 }
+    }
+
+    fn failed(failure: NameFailure) -> Outcome {
+        Outcome::Failed { failure, ttl_ms: None }
+    }
+
+    /// A book with a control plane, and the tokens that it wakes.
+    fn names() -> (Names, Arc<Mutex<Vec<u64>>>) {
+        let woken = Arc::<Mutex<Vec<u64>>>::default();
+        let names = Names::new({
+            let woken = Arc::clone(&woken);
+            Box::new(move |token| woken.lock().unwrap().push(token))
+        });
+        names.attach(|| {});
+        (names, woken)
+    }
+
+    fn known(last: u8) -> Asked {
+        Asked::Known([address(last)].into())
+    }
+
+    #[test]
+    fn one_lookup_serves_everybody_who_waits() {
+        let (names, woken) = names();
+        let a = question("a", None);
+        assert_eq!(names.ask(&a, 7, 0), Asked::Wait);
+        assert_eq!(names.ask(&a, 8, 0), Asked::Wait);
+        assert_eq!(names.due(0).questions, [Arc::clone(&a)]);
+        assert_eq!(names.ask(&a, 7, 1), Asked::Wait);
+        assert!(names.due(1).questions.is_empty());
+        names.settle(&a, found(1, 5000), 10);
+        assert_eq!(*woken.lock().unwrap(), [7, 8]);
+        assert_eq!(names.ask(&a, 7, 5009), known(1));
+        assert_eq!(names.ask(&a, 7, 5010), Asked::Wait);
+    }
+
+    #[test]
+    fn a_time_to_live_has_a_floor_and_a_ceiling_and_valid_goes_before_it() {
+        let (names, _) = names();
+        for (name, valid_ms, ttl_ms, holds_ms) in [
+            ("zero", None, 0, TTL_MS_MIN),
+            ("week", None, 604_800_000, TTL_MS_MAX),
+            ("plain", None, 30_000, 30_000),
+            ("valid", Some(200), 30_000, 200),
+        ] {
+            let question = question(name, valid_ms);
+            assert_eq!(names.ask(&question, 1, 0), Asked::Wait);
+            names.due(0);
+            names.settle(&question, found(1, ttl_ms), 0);
+            assert_eq!(names.ask(&question, 1, holds_ms - 1), known(1), "{name}");
+            assert_eq!(names.ask(&question, 1, holds_ms), Asked::Wait, "{name}");
+        }
+    }
+
+    #[test]
+    fn u12_the_last_good_answer_outlives_trouble_but_not_a_name_that_is_gone() {
+        let (names, _) = names();
+        let a = question("a", None);
+        let look_up = |at_first, outcome, now_ms| {
+            assert_eq!(names.ask(&a, 1, now_ms), at_first);
+            assert_eq!(names.due(now_ms).questions.len(), 1);
+            names.settle(&a, outcome, now_ms);
+        };
+        look_up(Asked::Wait, failed(NameFailure::TimedOut), 0);
+        assert_eq!(names.ask(&a, 1, 1), Asked::Failed(NameFailure::TimedOut));
+        look_up(Asked::Wait, found(1, 2000), 1000);
+        look_up(Asked::Wait, failed(NameFailure::ServerFailure), 3000);
+        assert_eq!(names.ask(&a, 1, 3001), known(1));
+        // Nobody waits again while there is trouble.
+        look_up(known(1), failed(NameFailure::TimedOut), 4000);
+        assert_eq!(names.ask(&a, 1, 4001), known(1));
+        look_up(known(1), failed(NameFailure::NotFound), 5000);
+        assert_eq!(names.ask(&a, 1, 5001), Asked::Failed(NameFailure::NotFound));
+        let zones = names.zones();
+        assert_eq!(zones[0].1.found, 1);
+        assert_eq!(zones[0].1.failed, [0, 1, 1, 0, 0, 2]);
+    }
+
+    /// Remembers what it was told.
+    #[derive(Default)]
+    struct Follower(Mutex<Vec<usize>>);
+
+    impl Watcher for Follower {
+        fn changed(&self, _: &Question, addresses: &[Found]) {
+            self.0.lock().unwrap().push(addresses.len());
+        }
+    }
+
+    #[test]
+    fn a_followed_name_is_looked_up_again_and_again_as_long_as_somebody_follows_it() {
+        let (names, _) = names();
+        let a = question("a", None);
+        let follower = Arc::new(Follower::default());
+        let watcher: Arc<dyn Watcher> = Arc::clone(&follower) as _;
+        names.follow(&a, &watcher, 0);
+        assert_eq!(names.due(0).questions.len(), 1);
+        names.settle(&a, found(1, 5000), 0);
+        let due = names.due(100);
+        assert_eq!((due.questions.len(), due.next_ms), (0, Some(5000)));
+        assert_eq!(names.due(5000).questions.len(), 1);
+        names.settle(&a, failed(NameFailure::Refused), 5000);
+        assert_eq!(names.due(5000).next_ms, Some(5000 + FAILED_MS));
+        assert_eq!(names.due(6000).questions.len(), 1);
+        names.settle(&a, failed(NameFailure::NotFound), 6000);
+        // One that comes later is told what is known.
+        names.due(7000);
+        names.settle(&a, found(2, 5000), 7000);
+        let late = Arc::new(Follower::default());
+        names.follow(&a, &(Arc::clone(&late) as _), 7001);
+        assert_eq!((&*follower.0.lock().unwrap(), &*late.0.lock().unwrap()), (&vec![1, 0, 1], &vec![1]));
+        drop((watcher, follower, late));
+        let due = names.due(100_000);
+        assert_eq!((due.questions.len(), due.next_ms), (0, None));
+    }
+
+    #[test]
+    fn names_from_requests_do_not_fill_the_memory() {
+        let (names, _) = names();
+        let kept = question("kept", None);
+        names.ask(&kept, 1, 1);
+        for number in 0..NAMES_MAX as u64 + 50 {
+            let one = question(&number.to_string(), None);
+            names.ask(&one, 1, number + 2);
+            for question in names.due(number + 2).questions {
+                names.settle(&question, failed(NameFailure::NotFound), number + 2);
+            }
+        }
+        assert_eq!(names.lock().entries.len(), NAMES_MAX);
+        assert!(!names.lock().entries.contains_key(&kept));
+    }
+
+    #[test]
+    fn only_so_many_lookups_are_under_way() {
+        let (names, _) = names();
+        let all: Vec<_> = (0..=LOOKUPS_MAX).map(|number| question(&number.to_string(), None)).collect();
+        for question in &all {
+            names.ask(question, 1, 0);
+        }
+        assert_eq!(names.due(0).questions.len(), LOOKUPS_MAX);
+        assert!(names.due(0).questions.is_empty());
+        names.settle(&all[0], found(1, 5000), 0);
+        assert_eq!(names.due(0).questions, all[LOOKUPS_MAX..]);
+    }
+}

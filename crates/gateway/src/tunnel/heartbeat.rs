@@ -1,0 +1,152 @@
+//! `tunnel_ping`: pings of the gateway's own in a silent WebSocket tunnel, so that what stands between its ends sees traffic, and
+//! an end that is gone is noticed. Only between frames, and only as long as nobody says goodbye: what the two ends say to each
+//! other is never changed, and their pongs go on to the other end, which has no use for them (RFC 6455 §5.5.3). The tunnel owns
+//! one where pings are wanted and sound; another tunnel costs a null pointer.
+
+use crate::base::close::CloseSide;
+use reactor::Millis;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+use websocket::{Boundary, Opcode, encode_frame};
+
+/// What our pings carry: a capture then shows whose they are.
+const PAYLOAD: &[u8] = b"holdfast";
+
+/// The one extension that is known to leave frames as they are. Others could put something between them.
+const KNOWN_EXTENSION: &[u8] = b"permessage-deflate";
+
+/// What a tunnel keeps for its pings. Index 0 is the client, 1 the upstream: what it sends, and what is sent to it.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    /// How far what each end sends has come.
+    sent: [Boundary; 2],
+    /// Since when a ping waits for any sign of life.
+    waiting_since: [Option<Millis>; 2],
+    pinged_at: Millis,
+}
+
+impl Heartbeat {
+    pub(crate) fn new(now: Millis) -> Self {
+        Self { sent: Default::default(), waiting_since: [None; 2], pinged_at: now }
+    }
+
+    /// What is followed of what an end sends.
+    pub(crate) fn boundary(&mut self, end: usize) -> &mut Boundary {
+        &mut self.sent[end]
+    }
+
+    /// Something came from an end.
+    pub(crate) fn heard(&mut self, end: usize) {
+        self.waiting_since[end] = None;
+    }
+
+    /// When the next pings are due in a tunnel in which something moved last at this time.
+    pub(crate) fn due(&self, moved_at: Millis, interval: Duration) -> Millis {
+        moved_at.max(self.pinged_at).after(interval)
+    }
+
+    /// When an end has not answered for too long; `None`: nobody is waited for.
+    pub(crate) fn given_up_at(&self, idle_max: Duration) -> Option<Millis> {
+        self.waiting_since.iter().flatten().min().map(|since| since.after(idle_max))
+    }
+
+    /// Who has not answered.
+    pub(crate) fn silent_end(&self) -> Option<CloseSide> {
+        match self.waiting_since {
+            [Some(client), Some(upstream)] if upstream < client => Some(CloseSide::Upstream),
+            [Some(_), _] => Some(CloseSide::Client),
+            [None, Some(_)] => Some(CloseSide::Upstream),
+            [None, None] => None,
+        }
+    }
+
+    /// Begins a round of pings.
+    pub(crate) fn begin_round(&mut self, now: Millis) {
+        self.pinged_at = now;
+    }
+
+    /// A ping for an end, if one may stand where the stream to it is now.
+    pub(crate) fn ping(&mut self, end: usize, now: Millis) -> Option<Vec<u8>> {
+        if self.sent.iter().any(Boundary::is_closing) || !self.sent[1 - end].is_between() {
+            return None;
+        }
+        self.waiting_since[end].get_or_insert(now);
+        // To the upstream we are the client, and those mask what they send. The payload is ours, so that the mask hides
+        // nothing; it differs each time all the same, as RFC 6455 §10.3 wants it.
+        let key = (end == 1).then(|| (RandomState::new().hash_one(now.0) as u32).to_ne_bytes());
+        let mut frame = Vec::new();
+        encode_frame(true, Opcode::Ping, key, PAYLOAD, &mut frame);
+        Some(frame)
+    }
+}
+
+/// Whether an upgrade leads to frames between which ours may stand: a WebSocket, and no extension that is not known.
+pub(crate) fn is_pingable(upgrade: &[u8], extensions: &[&[u8]]) -> bool {
+    upgrade.eq_ignore_ascii_case(b"websocket")
+        && extensions.iter().flat_map(|field| field.split(|&byte| byte == b',')).all(|extension| {
+            let name = extension.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+            name.is_empty() || name.eq_ignore_ascii_case(KNOWN_EXTENSION)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(10);
+
+    fn beat() -> Heartbeat {
+        Heartbeat::new(Millis(0))
+    }
+
+    #[test]
+    fn pings_are_due_when_nothing_has_moved_for_so_long() {
+        let mut beat = beat();
+        assert_eq!(beat.due(Millis(0), INTERVAL), Millis(10_000));
+        assert_eq!(beat.due(Millis(4_000), INTERVAL), Millis(14_000));
+        beat.begin_round(Millis(14_000));
+        assert_eq!(beat.due(Millis(4_000), INTERVAL), Millis(24_000));
+    }
+
+    #[test]
+    fn the_client_gets_a_plain_ping_and_the_upstream_a_masked_one() {
+        let mut beat = beat();
+        assert_eq!(beat.ping(0, Millis(1)).unwrap(), b"\x89\x08holdfast");
+        let ping = beat.ping(1, Millis(1)).unwrap();
+        assert_eq!((&ping[..2], ping.len()), (&b"\x89\x88"[..], 2 + 4 + 8));
+    }
+
+    #[test]
+    fn no_ping_stands_inside_of_a_frame_or_behind_a_close() {
+        let mut beat = beat();
+        beat.boundary(1).advance(b"\x81\x05hel");
+        assert_eq!(beat.ping(0, Millis(1)), None, "the upstream is in the middle of a frame to the client");
+        assert!(beat.ping(1, Millis(1)).is_some());
+        beat.boundary(1).advance(b"lo");
+        assert!(beat.ping(0, Millis(1)).is_some());
+        beat.boundary(0).advance(b"\x88\x80\0\0\0\0");
+        assert_eq!((beat.ping(0, Millis(1)), beat.ping(1, Millis(1))), (None, None));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_given_up_from_the_first_ping_on() {
+        let mut beat = beat();
+        assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (None, None));
+        beat.ping(0, Millis(1_000));
+        beat.ping(1, Millis(1_000));
+        beat.heard(1);
+        beat.ping(0, Millis(2_000));
+        beat.ping(1, Millis(2_000));
+        assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (Some(Millis(11_000)), Some(CloseSide::Client)));
+        beat.heard(0);
+        assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (Some(Millis(12_000)), Some(CloseSide::Upstream)));
+    }
+
+    #[test]
+    fn only_what_is_known_to_have_frames_is_pinged() {
+        assert!(is_pingable(b"WebSocket", &[]));
+        assert!(is_pingable(b"websocket", &[b"permessage-deflate; client_max_window_bits", b""]));
+        assert!(!is_pingable(b"websocket", &[b"permessage-deflate, x-mux"]));
+        assert!(!is_pingable(b"h2c", &[]));
+    }
+}
