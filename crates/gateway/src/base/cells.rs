@@ -2,7 +2,7 @@
 //! of their own, so counting contends with nobody; the sums are made when somebody looks (`snapshot`). The pool counts its
 //! own events; these are the ones that only an exchange knows.
 
-use crate::registry::shared::bump;
+use crate::base::counters::bump;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use upstream::balance::SeatLine;

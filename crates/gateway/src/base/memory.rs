@@ -7,7 +7,7 @@
 //! touched once for many requests. Exchanges say what they hold whenever they wait; between two waits it is the same.
 
 use crate::base::alarm::Alarm;
-use crate::registry::shared::bump;
+use crate::base::counters::bump;
 use conf::model::{MemoryBudget, Shed};
 use reactor::TaskId;
 use std::cell::{Cell, RefCell};

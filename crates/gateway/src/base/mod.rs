@@ -5,6 +5,7 @@ pub(crate) mod body_file;
 pub(crate) mod buffer;
 pub(crate) mod cells;
 pub(crate) mod close;
+pub(crate) mod counters;
 pub(crate) mod fault;
 pub(crate) mod logs;
 pub(crate) mod memory;

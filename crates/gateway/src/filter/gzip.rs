@@ -6,9 +6,8 @@ use crate::downstream::h1::Framing;
 use crate::exchange::Exchange;
 use crate::filter::compress::{GZIP_BYTES, Gzip};
 use crate::plan::added::{drop_fields, fields};
-use conf::model::{HttpVersion, MediaTypes};
-use conf::value::Regex;
-use conf::value::words::GzipProxied;
+use crate::plan::filters::GzipPlan;
+use conf::model::HttpVersion;
 use http1::encode::encode_field;
 use http1::{FieldId, Method, Version};
 use rules::gzip::{ProxiedFacts, accepts_gzip, is_msie6, is_proxied_allowed, weak_tag};
@@ -16,46 +15,6 @@ use rules::precondition::parse_date;
 
 /// A response of our own that is larger is not compressed: it is in memory as a whole, and would hold the worker.
 pub(crate) const OWN_BYTES_MAX: usize = 256 * 1024;
-
-/// `gzip on` and its conditions.
-pub(crate) struct GzipPlan {
-    pub(crate) types: MediaTypes,
-    /// A response that says a shorter length is left alone.
-    pub(crate) length_min: u64,
-    pub(crate) level: u8,
-    pub(crate) vary: bool,
-    pub(crate) proxied: GzipProxied,
-    pub(crate) http_version: HttpVersion,
-    pub(crate) msie6: bool,
-    /// `gzip_disable`
-    pub(crate) agents: Vec<Regex>,
-}
-
-impl GzipPlan {
-    /// Whether a response of this status and with these fields is one to compress.
-    fn wants(&self, status: u16, head: &[u8]) -> bool {
-        if !matches!(status, 200 | 403 | 404) {
-            return false;
-        }
-        let (mut media, mut length, mut encoded) = (None, None, false);
-        for (name, value) in fields(head) {
-            match FieldId::of_name(name) {
-                FieldId::ContentType => media = media.or(Some(value)),
-                FieldId::ContentLength => length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()),
-                FieldId::ContentEncoding => encoded |= !value.is_empty(),
-                _ => {}
-            }
-        }
-        !encoded && length.is_none_or(|length: u64| length >= self.length_min) && self.covers(media)
-    }
-
-    fn covers(&self, media: Option<&[u8]>) -> bool {
-        let MediaTypes::Some(types) = &self.types else { return true };
-        let media = media.unwrap_or_default();
-        let media = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end();
-        !media.is_empty() && types.iter().any(|known| known.eq_ignore_ascii_case(media))
-    }
-}
 
 impl Exchange {
     /// Makes a head, which is encoded but for its end, that of a compressed response where the location wants it, and says

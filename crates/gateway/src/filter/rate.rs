@@ -4,25 +4,11 @@
 use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
+use crate::plan::filters::SizePlan;
 use crate::plan::generation::ProxyPlan;
 use conf::value::size::parse_size_text;
 use http1::FieldId;
 use rules::pace::Pace;
-use rules::template::Template;
-
-/// `limit_rate` and `limit_rate_after`.
-pub(crate) struct RatePlan {
-    /// Bytes per second; 0 for no limit.
-    pub(crate) rate: SizePlan,
-    /// Bytes.
-    pub(crate) after: SizePlan,
-}
-
-/// A size that may depend on the request.
-pub(crate) enum SizePlan {
-    Fixed(u64),
-    Template(Template),
-}
 
 impl Exchange {
     /// Sets the pace of the response whose head is about to be sent. Once for an exchange; what `X-Accel-Limit-Rate` or

@@ -1,8 +1,9 @@
 //! Files and error pages of a location.
 
+use crate::base::logs::place::parent_segments;
 use crate::lower::Lowering;
 use crate::plan::added::{AddedField, AddedPlan, ExpiresPlan};
-use crate::plan::files::{Alias, FilesPlan, RootPlan, parent_segments};
+use crate::plan::files::{Alias, FilesPlan, RootPlan};
 use conf::model::{
     AddHeader, ErrorStatus, ErrorTarget, Expires, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings,
     Root, Types,

@@ -1,10 +1,10 @@
 //! Upstream groups: addresses, balance, and the keys under which the pool knows them.
 
-use crate::content::proxy::sticky::is_same_site;
 use crate::lower::{Lowering, Registry};
+use crate::plan::sticky::{CookiePlan, LearnPlan, StickyPlan, is_same_site, sid};
 use crate::registry::checks::CheckPlan;
 use crate::registry::checks::book::{CheckedPeer, CheckedPeers, GroupChecks};
-use crate::registry::group::{CookiePlan, GroupPlan, LearnPlan, Members, PeerPlan, PeerSet, StickyPlan, sid};
+use crate::registry::group::{GroupPlan, Members, PeerPlan, PeerSet};
 use crate::registry::names::keys::KeyHold;
 use crate::registry::names::moving::{MovingGroup, pool_address};
 use conf::diagnostic::Diagnostic;

@@ -1,10 +1,10 @@
 //! Locations, flattened: each gets a number and a plan with everything inherited.
 
 use crate::base::body_file::BodyFiles;
-use crate::filter::gzip::GzipPlan;
 use crate::lower::Lowering;
-use crate::phases::access::AccessPlan;
+use crate::plan::access::AccessPlan;
 use crate::plan::files::Alias;
+use crate::plan::filters::GzipPlan;
 use crate::plan::generation::{
     ClientPlan, Content, LimitExceptPlan, LocationId, LocationPlan, RedirectPlan, ReturnPlan, TryFallbackPlan,
     TryFilePlan, TryFilesPlan,

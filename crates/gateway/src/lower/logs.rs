@@ -3,9 +3,8 @@
 
 use crate::base::logs::access::{AccessLog, AccessOutput, Buffering, LogSink, NamePlan};
 use crate::base::logs::error::{ErrorLog, ErrorTarget};
-use crate::base::logs::place::{LogPlace, syslog_place};
+use crate::base::logs::place::{LogPlace, parent_segments, syslog_place};
 use crate::lower::{Lowering, Registry};
-use crate::plan::files::parent_segments;
 use conf::diagnostic::Diagnostic;
 use conf::model::{self, LocationSettings, LogTarget};
 use conf::source::Span;

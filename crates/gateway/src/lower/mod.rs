@@ -35,7 +35,7 @@ pub(crate) mod real_ip;
 
 use crate::base::logs::access::{AccessOutput, LogSink};
 use crate::base::logs::error::{ErrorLog, ErrorTarget};
-use crate::base::logs::place::LogPlace;
+use crate::base::logs::place::{LogPlace, Resolve};
 use crate::lower::files::KnownTypes;
 use crate::lower::group::Groups;
 use crate::plan::files::Alias;
@@ -51,14 +51,9 @@ use rules::defined::Definitions;
 use rules::log_format::LogFormat;
 use rules::variable::{Idle, UserVariables, Variable};
 use std::collections::HashMap;
-use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use upstream::balance::{HealthRegistry, SeatLine, Sessions};
-
-/// Turns a name into addresses; at start and reload only, where waiting for DNS is allowed.
-pub type Resolve<'a> = &'a dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
 /// What outlives generations: numbers of listening addresses, logs, the health of peers and the sessions
 /// bound to them, keyed by identity.

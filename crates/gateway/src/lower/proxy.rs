@@ -3,8 +3,8 @@
 use crate::lower::Lowering;
 use crate::lower::group::GroupUse;
 use crate::plan::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
+use crate::plan::tunnel::TunnelPlan;
 use crate::registry::group::GroupPlan;
-use crate::tunnel::TunnelPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,

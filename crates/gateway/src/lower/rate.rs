@@ -1,7 +1,7 @@
 //! `limit_rate`, `limit_rate_after`, `proxy_limit_rate`.
 
-use crate::filter::rate::{RatePlan, SizePlan};
 use crate::lower::Lowering;
+use crate::plan::filters::{RatePlan, SizePlan};
 use conf::model::{Amount, ClientSettings, TransportSettings};
 
 impl Lowering<'_> {

@@ -1,7 +1,7 @@
 //! `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`.
 
 use crate::lower::Lowering;
-use crate::phases::real_client::{RealIpPlan, RealIpSource};
+use crate::plan::access::{RealIpPlan, RealIpSource};
 use conf::diagnostic::Diagnostic;
 use conf::model::{RealIpHeader, RealIpSettings};
 use conf::source::Span;

@@ -7,14 +7,6 @@ use conf::model::{AccessRule, Satisfy};
 use conf::value::CidrPattern;
 use reactor::PeerAddress;
 
-/// What a location checks.
-pub(crate) struct AccessPlan {
-    /// Whether one check that agrees is enough.
-    pub(crate) satisfy: Satisfy,
-    /// `allow` and `deny`, in order.
-    pub(crate) rules: Vec<AccessRule>,
-}
-
 /// What a check says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {

@@ -3,40 +3,12 @@
 //! limits and its access rules, which see the address that was found.
 
 use crate::exchange::Exchange;
-use conf::value::CidrPattern;
+use crate::plan::access::{RealIpPlan, RealIpSource};
 use http1::FieldId;
 use reactor::PeerAddress;
 use rules::forwarded::{Hop, client_behind};
 use std::net::SocketAddr;
 use std::rc::Rc;
-
-/// Whose word is believed, and where it stands.
-pub(crate) struct RealIpPlan {
-    /// Names were looked up when the configuration was loaded.
-    pub(crate) trusted: Vec<CidrPattern>,
-    pub(crate) source: RealIpSource,
-    pub(crate) recursive: bool,
-}
-
-/// Where an address is said.
-pub(crate) enum RealIpSource {
-    /// In the first field of this name.
-    Field(Box<[u8]>),
-    /// In all fields `X-Forwarded-For`, from the last to the first.
-    ForwardedFor,
-    /// In the header of the PROXY protocol.
-    ProxyProtocol,
-}
-
-impl RealIpPlan {
-    fn trusts(&self, hop: Hop) -> bool {
-        self.trusted.iter().any(|one| match (one, hop) {
-            (CidrPattern::All, _) | (CidrPattern::Unix, None) => true,
-            (CidrPattern::Network(network), Some(ip)) => network.contains(ip),
-            (CidrPattern::Unix | CidrPattern::Network(_) | CidrPattern::Name(..), _) => false,
-        })
-    }
-}
 
 impl Exchange {
     /// The client: who has connected, or whom a trusted proxy has named.

@@ -3,6 +3,7 @@
 
 use crate::base::cells::class_of;
 use crate::base::close::{CloseReason, CloseSide};
+use crate::base::counters::bump;
 use crate::base::logs::access::{AccessLog, LineName};
 use crate::base::logs::error::{Level, RequestLine, quoted};
 use crate::content::proxy::AttemptRecord;
@@ -13,7 +14,6 @@ use crate::exchange::patience::Patience;
 use crate::exchange::view::{ExchangeView, TunnelView, separator};
 use crate::exchange::waiting::Wants;
 use crate::exchange::{Exchange, Next, Served};
-use crate::registry::shared::bump;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
 use crate::worker::Worker;
 use crate::worker::linger::LingerPlan;

@@ -1,6 +1,7 @@
 //! What a location knows of files: where a URI leads, which type and validators a file has. Pure: it opens nothing. The
 //! exchange asks; `lower` builds it.
 
+use crate::base::logs::place::parent_segments;
 use rules::mime::MimeTypes;
 use rules::precondition::ModifiedSince;
 use rules::template::{Template, View};
@@ -85,11 +86,6 @@ pub(crate) fn entity_tag(modified: i64, size: u64) -> String {
     // Writing to a string cannot fail.
     let _ = write!(tag, "\"{modified:x}-{size:x}\"");
     tag
-}
-
-/// How many segments of a path lead to its parent.
-pub(crate) fn parent_segments(path: &[u8]) -> usize {
-    path.split(|&byte| byte == b'/').filter(|segment| *segment == b"..").count()
 }
 
 #[cfg(test)]

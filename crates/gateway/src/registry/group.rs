@@ -3,14 +3,14 @@
 //! across such a change is said by its health in `upstream::balance`. Built by `lower`.
 
 use crate::base::cells::{GroupCells, PeerCells};
+use crate::plan::sticky::StickyPlan;
 use crate::registry::names::keys::KeyHold;
 use crate::registry::names::moving::MovingGroup;
 use reactor::PeerAddress;
 use rules::template::Template;
-use rules::variable::FieldName;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use upstream::balance::{Group, SessionKey, Sessions};
+use upstream::balance::Group;
 use upstream::shared::KeyId;
 
 /// An `upstream {}`, or an implicit one, as one proxy uses it.
@@ -97,54 +97,4 @@ impl Members {
             drop(before);
         }
     }
-}
-
-/// `sticky`.
-pub(crate) enum StickyPlan {
-    Cookie(Box<CookiePlan>),
-    /// The first template that comes to something names the peer.
-    Route(Vec<Template>),
-    Learn(Box<LearnPlan>),
-    /// A response field names the peer, and a request field brings it back.
-    Header {
-        name: FieldName,
-        written: Box<[u8]>,
-    },
-}
-
-/// `sticky cookie`.
-pub(crate) struct CookiePlan {
-    pub(crate) name: Box<[u8]>,
-    /// For how long; `Duration::MAX` for ever.
-    pub(crate) expires: Option<Duration>,
-    pub(crate) domain: Option<Template>,
-    pub(crate) path: Option<Template>,
-    pub(crate) samesite: Option<Template>,
-    pub(crate) httponly: bool,
-    pub(crate) secure: bool,
-}
-
-/// `sticky learn`.
-pub(crate) struct LearnPlan {
-    pub(crate) create: Vec<Template>,
-    pub(crate) lookup: Vec<Template>,
-    pub(crate) sessions: Arc<Sessions>,
-    /// Sessions are learned from the head, not when the response is over.
-    pub(crate) at_header: bool,
-}
-
-/// The digest by which a session is known.
-pub(crate) fn session_key(name: &[u8]) -> SessionKey {
-    use md5::Digest as _;
-    u128::from_be_bytes(md5::Md5::digest(name).into())
-}
-
-/// How a session names a peer: by its `route`, or by a digest of its address.
-pub(crate) fn sid(route: Option<&str>, address: &PeerAddress) -> Vec<u8> {
-    use md5::Digest as _;
-    if let Some(route) = route.filter(|route| !route.is_empty()) {
-        return route.as_bytes().to_vec();
-    }
-    let digest = md5::Md5::digest(address.to_string());
-    format!("{:032x}", u128::from_be_bytes(digest.into())).into_bytes()
 }

@@ -2,11 +2,11 @@
 //! workers start, and never freed: workers and leases borrow it for ever.
 
 use crate::base::alarm::Alarm;
-use crate::base::cells::CLASSES;
+use crate::base::counters::Counters;
 use crate::base::fault::Faults;
 use crate::base::logs::bell::LogBell;
 use crate::base::logs::error::ErrorLog;
-use crate::base::memory::{Held, Memory, MemoryUse};
+use crate::base::memory::{Memory, MemoryUse};
 use crate::plan::generation::{Generation, ListenerId};
 use crate::registry::checks::book::Checks;
 use crate::registry::names::book::Names;
@@ -67,32 +67,6 @@ impl WorkerLink {
     pub(crate) fn end_without_connections(&self) -> bool {
         self.connections.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
-}
-
-/// Counters of one worker, written by it alone.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) accepted: AtomicU64,
-    pub(crate) handled: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    /// Responses, by class of their status.
-    pub(crate) responses: [AtomicU64; CLASSES.len()],
-    /// Exchanges under way.
-    pub(crate) exchanges: AtomicU64,
-    /// Connections with a part of a head.
-    pub(crate) reading: AtomicU64,
-    pub(crate) tunnels: AtomicU64,
-    /// Connections closed, by [`crate::base::close::CloseReason`].
-    pub(crate) closed: [AtomicU64; crate::base::close::CloseReason::COUNT],
-    /// Panics caught: bugs of ours.
-    pub(crate) bugs: AtomicU64,
-    /// Bytes that connections hold, or that are kept for the next.
-    pub(crate) held: Held,
-}
-
-/// Adds to a counter that only the calling thread writes: no locked instruction is needed.
-pub(crate) fn bump(counter: &AtomicU64, by: i64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
 }
 
 /// Threads that may wait for a disk: a disk serves few requests at once, and more threads would only queue there.

@@ -7,13 +7,13 @@ use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::access::{LineName, LogSink};
 use crate::base::logs::error::ErrorLog;
 use crate::phases::limits::Limited;
+use crate::plan::tunnel::TunnelPlan;
 use crate::registry::pool::{Bound, IdleSocket};
 use crate::tunnel::heartbeat::Heartbeat;
 use reactor::{Millis, Read, Stream, TaskId};
 use rules::log_format::EarlyLine;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use upstream::balance::Counted;
 use upstream::shared::TunnelPermit;
 use websocket::Boundary;
@@ -21,19 +21,6 @@ use websocket::Boundary;
 /// Bytes read from one side before the other tunnels of the worker get their turn: four scratch reads of 16 KB keep a bulk
 /// transfer near line rate, and a thousand tunnels wait no longer than a thousand times that.
 const TURN_BYTES_MAX: usize = 64 * 1024;
-
-/// What a tunnel keeps of the exchange that opened it. Interned per location, so that a tunnel costs a pointer.
-#[derive(Debug)]
-pub(crate) struct TunnelPlan {
-    /// `proxy_read_timeout` (or `tunnel_timeout`): silence on both sides for this long ends the tunnel.
-    pub(crate) idle_max: Duration,
-    /// `tunnel_ping`: after so long a silence both ends are pinged.
-    pub(crate) ping: Option<Duration>,
-    /// `proxy_buffer_size`: bytes held for a side that does not take them, per direction.
-    pub(crate) buffer_bytes: usize,
-    /// The location's own error log.
-    pub(crate) error_log: Option<Arc<ErrorLog>>,
-}
 
 /// One direction of a tunnel.
 #[derive(Debug, Default)]

@@ -2,10 +2,11 @@
 
 use crate::base::alarm::and_more;
 use crate::base::close::CloseReason;
+use crate::base::counters::bump;
 use crate::base::logs::error::{Level, errno};
 use crate::downstream::connection::Connection;
 use crate::plan::generation::ListenerId;
-use crate::registry::shared::{Message, bump};
+use crate::registry::shared::Message;
 use crate::worker::housekeeping::Chore;
 use crate::worker::{Body, Worker};
 use reactor::{Accepted, Listener, SourceId};

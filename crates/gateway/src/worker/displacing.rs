@@ -2,8 +2,8 @@
 //! the oldest ahead; then those that are idle between two requests. It decides and takes them out; `accept` and `shedding` ask.
 
 use crate::base::close::CloseReason;
+use crate::base::counters::bump;
 use crate::downstream::connection::Connection;
-use crate::registry::shared::bump;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, Peeked};
 

@@ -20,6 +20,7 @@ pub(crate) mod warm;
 
 use crate::base::buffer::recycle;
 use crate::base::close::CloseReason;
+use crate::base::counters::bump;
 use crate::base::fault::Fault;
 use crate::base::memory::{CONNECTION_BYTES, HeldFor, Ledger, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
 use crate::downstream::connection::{Connection, HeadRead};
@@ -27,7 +28,7 @@ use crate::downstream::request::{Answer, Request};
 use crate::exchange;
 use crate::exchange::{Begin, Next, Refusal};
 use crate::plan::generation::{Generation, ListenerId, Pinned};
-use crate::registry::shared::{Message, Shared, bump};
+use crate::registry::shared::{Message, Shared};
 use crate::tunnel::{Step, Tunnel};
 use crate::worker::accept::Listeners;
 
@@ -474,7 +475,7 @@ impl Worker {
         self.scratch.set(scratch);
     }
 
-    pub(crate) fn counters(&self) -> &'static crate::registry::shared::Counters {
+    pub(crate) fn counters(&self) -> &'static crate::base::counters::Counters {
         &self.shared.workers[self.index as usize].counters
     }
 

@@ -2,8 +2,7 @@
 //! the buffers. A full disk costs lines, which are counted, and never a request.
 
 use crate::base::logs::bell::LogBell;
-use crate::base::logs::place::LogPlace;
-use crate::plan::files::parent_segments;
+use crate::base::logs::place::{LogPlace, parent_segments};
 use rules::log_format::LogFormat;
 use rules::template::{Template, View};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,10 +8,11 @@ use conf::source::Span;
 use conf::value::Host;
 use reactor::PeerAddress;
 use rules::time_format::Moment;
-use std::fmt;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, io};
 
 /// Where lines go.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -84,7 +85,7 @@ impl SyslogPlace {
 pub fn syslog_place(
     written: &Syslog,
     hostname: &str,
-    resolve: crate::lower::Resolve<'_>,
+    resolve: Resolve<'_>,
     span: Span,
 ) -> Result<SyslogPlace, Diagnostic> {
     let server = match &written.server.host {
@@ -118,6 +119,14 @@ impl From<Option<LogFileCache>> for NamedFiles {
         })
     }
 }
+
+/// How many segments of a path lead to its parent.
+pub(crate) fn parent_segments(path: &[u8]) -> usize {
+    path.split(|&byte| byte == b'/').filter(|segment| *segment == b"..").count()
+}
+
+/// Turns a name into addresses; at start and reload only, where waiting for DNS is allowed.
+pub type Resolve<'a> = &'a dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use crate::content::proxy::Tries;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::ProxyPlan;
-use crate::registry::group::{CookiePlan, LearnPlan, StickyPlan, session_key};
+use crate::plan::sticky::{CookiePlan, LearnPlan, StickyPlan, is_same_site, session_key};
 use http1::FieldId;
 use http1::encode::encode_field;
 use rules::template::Template;
@@ -130,11 +130,6 @@ impl Exchange {
         };
         sessions.learn(session_key(&session), set.balance.sid(index), is_new, self.worker.pool_now());
     }
-}
-
-/// Whether browsers know this value of `SameSite`.
-pub(crate) fn is_same_site(value: &[u8]) -> bool {
-    [&b"strict"[..], b"lax", b"none"].iter().any(|known| value.eq_ignore_ascii_case(known))
 }
 
 /// `expires` in the form that cookies began with, and `max-age`.

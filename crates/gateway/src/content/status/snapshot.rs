@@ -199,7 +199,7 @@ impl Snapshot {
     }
 }
 
-fn sum(shared: &Shared, counter: impl Fn(&crate::registry::shared::Counters) -> &AtomicU64) -> u64 {
+fn sum(shared: &Shared, counter: impl Fn(&crate::base::counters::Counters) -> &AtomicU64) -> u64 {
     shared.workers.iter().map(|link| counter(&link.counters).load(Ordering::Relaxed)).sum()
 }
 

@@ -3,8 +3,9 @@
 
 use crate::base::cells::PeerCells;
 use crate::base::logs::error::Level;
+use crate::plan::sticky::sid;
 use crate::registry::checks::book::CheckedPeer;
-use crate::registry::group::{GroupPlan, PeerPlan, PeerSet, sid};
+use crate::registry::group::{GroupPlan, PeerPlan, PeerSet};
 use crate::registry::names::book::Watcher;
 use crate::registry::names::keys::KeyHold;
 use crate::registry::names::{Found, Question};

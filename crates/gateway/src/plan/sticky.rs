@@ -1,0 +1,63 @@
+//! `sticky`: what a group says about sessions.
+
+use reactor::PeerAddress;
+use rules::template::Template;
+use rules::variable::FieldName;
+use std::sync::Arc;
+use std::time::Duration;
+use upstream::balance::{SessionKey, Sessions};
+
+/// Whether browsers know this value of `SameSite`.
+pub(crate) fn is_same_site(value: &[u8]) -> bool {
+    [&b"strict"[..], b"lax", b"none"].iter().any(|known| value.eq_ignore_ascii_case(known))
+}
+
+/// `sticky`.
+pub(crate) enum StickyPlan {
+    Cookie(Box<CookiePlan>),
+    /// The first template that comes to something names the peer.
+    Route(Vec<Template>),
+    Learn(Box<LearnPlan>),
+    /// A response field names the peer, and a request field brings it back.
+    Header {
+        name: FieldName,
+        written: Box<[u8]>,
+    },
+}
+
+/// `sticky cookie`.
+pub(crate) struct CookiePlan {
+    pub(crate) name: Box<[u8]>,
+    /// For how long; `Duration::MAX` for ever.
+    pub(crate) expires: Option<Duration>,
+    pub(crate) domain: Option<Template>,
+    pub(crate) path: Option<Template>,
+    pub(crate) samesite: Option<Template>,
+    pub(crate) httponly: bool,
+    pub(crate) secure: bool,
+}
+
+/// `sticky learn`.
+pub(crate) struct LearnPlan {
+    pub(crate) create: Vec<Template>,
+    pub(crate) lookup: Vec<Template>,
+    pub(crate) sessions: Arc<Sessions>,
+    /// Sessions are learned from the head, not when the response is over.
+    pub(crate) at_header: bool,
+}
+
+/// The digest by which a session is known.
+pub(crate) fn session_key(name: &[u8]) -> SessionKey {
+    use md5::Digest as _;
+    u128::from_be_bytes(md5::Md5::digest(name).into())
+}
+
+/// How a session names a peer: by its `route`, or by a digest of its address.
+pub(crate) fn sid(route: Option<&str>, address: &PeerAddress) -> Vec<u8> {
+    use md5::Digest as _;
+    if let Some(route) = route.filter(|route| !route.is_empty()) {
+        return route.as_bytes().to_vec();
+    }
+    let digest = md5::Md5::digest(address.to_string());
+    format!("{:032x}", u128::from_be_bytes(digest.into())).into_bytes()
+}

@@ -1,0 +1,18 @@
+//! What a location says about tunnels.
+
+use crate::base::logs::error::ErrorLog;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a tunnel keeps of the exchange that opened it. Interned per location, so that a tunnel costs a pointer.
+#[derive(Debug)]
+pub(crate) struct TunnelPlan {
+    /// `proxy_read_timeout` (or `tunnel_timeout`): silence on both sides for this long ends the tunnel.
+    pub(crate) idle_max: Duration,
+    /// `tunnel_ping`: after so long a silence both ends are pinged.
+    pub(crate) ping: Option<Duration>,
+    /// `proxy_buffer_size`: bytes held for a side that does not take them, per direction.
+    pub(crate) buffer_bytes: usize,
+    /// The location's own error log.
+    pub(crate) error_log: Option<Arc<ErrorLog>>,
+}
