@@ -2,14 +2,15 @@
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::connector::lease::Aim;
-use crate::connector::opening::{OpenedFor, Pending};
+use crate::connector::leased::Leased;
+use crate::connector::opening::{OpenedFor, Pending, open_for_pool};
 use crate::exchange::Exchange;
 use crate::exchange::patience::Patience;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::plan::generation::{ProxyPlan, SourcePlan};
 use crate::registry::group::PeerPlan;
-use crate::registry::pool::{IdleSocket, Leased};
+use crate::registry::pool::IdleSocket;
 use crate::registry::ports::PortUse;
 use reactor::{ConnectOptions, Interest, Millis, PeerAddress, Stream, Woken};
 use smallvec::SmallVec;
@@ -30,13 +31,13 @@ impl Exchange {
         permit: Connecting<'static, IdleSocket>,
         mut seeker: Option<Seeker<'static, IdleSocket>>,
     ) -> Result<Leased, Failure> {
-        let began = self.worker.reactor.now();
+        let began = self.thread.reactor.now();
         let (stream, port) = self.open_socket(to.plan, to.peer)?;
         let mut patience = Patience::new((), began);
         let mut end = Ok(());
         let mut taken = None;
         while end.is_ok() && taken.is_none() && !stream.is_writable() && !stream.is_failed() {
-            let left = patience.left((), to.plan.connect_timeout, self.worker.reactor.now());
+            let left = patience.left((), to.plan.connect_timeout, self.thread.reactor.now());
             match self.wait(Wants::of_upstream(&stream, Interest::WRITE), left).await {
                 Woken::Ready => {}
                 Woken::Deadline => end = Err(Failure::ConnectTimeout),
@@ -62,23 +63,23 @@ impl Exchange {
                 return Err(Failure::ConnectFailed);
             }
         }
-        let now = self.worker.reactor.now();
+        let now = self.thread.reactor.now();
         if let Some(record) = self.attempts.last_mut() {
             record.connect_ms = Some(now.since(began));
         }
-        Ok(Leased::fresh(permit, stream, port, to.is_own(), self.worker.pool_now()))
+        Ok(Leased::fresh(permit, stream, port, to.is_own(), self.thread.pool_now()))
     }
 
     /// The exchange needs its own connection no more: whoever comes next may.
     fn leave_to_pool(&self, to: Aim<'_>, pending: Pending, deadline: Millis) {
         let Some(set) = to.tries.set(to.plan) else { return };
         let (group, address) = (Arc::clone(&set.balance), to.peer.address.clone());
-        self.worker.open_for_pool(pending, OpenedFor::Exchange { group, index: to.index, address }, deadline);
+        open_for_pool(&self.thread, pending, OpenedFor::Exchange { group, index: to.index, address }, deadline);
     }
 
     /// A socket that is connecting, from the first source that has a port left.
     fn open_socket(&self, plan: &ProxyPlan, peer: &PeerPlan) -> Result<(Stream, Option<PortUse>), Failure> {
-        let reactor = &self.worker.reactor;
+        let reactor = &self.thread.reactor;
         for source in self.sources(plan, peer) {
             let options = ConnectOptions {
                 source: source.map(|(ip, _)| ip),
@@ -87,7 +88,7 @@ impl Exchange {
             };
             match reactor.connect(&peer.address, &options, self.task()) {
                 Ok(stream) => {
-                    let port = self.worker.shared.ports.opened(&stream, &peer.address);
+                    let port = self.thread.shared.ports.opened(&stream, &peer.address);
                     return Ok((stream, port));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
@@ -136,7 +137,7 @@ impl Exchange {
                 sources.push(source);
             }
             (SourcePlan::Pool(pool), PeerAddress::Ip(to)) => {
-                let ordered = self.worker.shared.ports.by_free_ports(pool, *to);
+                let ordered = self.thread.shared.ports.by_free_ports(pool, *to);
                 sources.extend(ordered.into_iter().map(|ip| Some((ip, None))));
             }
             _ => {}
@@ -159,7 +160,7 @@ impl Exchange {
             }
             _ => {
                 let from = ip.map_or_else(|| "any address".to_owned(), |ip| ip.to_string());
-                let count = self.worker.shared.ports.stand(ip, *peer).map_or_else(String::new, |stand| {
+                let count = self.thread.shared.ports.stand(ip, *peer).map_or_else(String::new, |stand| {
                     format!(
                         " (of {} ports {} are in use and {} in TIME_WAIT)",
                         stand.ports, stand.used, stand.time_wait

@@ -1,11 +1,12 @@
 //! Which connection an attempt gets: an idle one, one that comes free while its own is being opened, or its own.
 
 use crate::base::logs::error::errno;
+use crate::connector::leased::Leased;
 use crate::content::proxy::Tries;
 use crate::exchange::Exchange;
 use crate::plan::generation::{ProxyPlan, SourcePlan};
 use crate::registry::group::PeerPlan;
-use crate::registry::pool::{IdleSocket, Leased, UpstreamPool};
+use crate::registry::pool::{IdleSocket, UpstreamPool};
 use crate::registry::shared::wake_token;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
@@ -50,7 +51,7 @@ impl Aim<'_> {
 impl Exchange {
     /// A connection to the peer: an idle one, or a new one.
     pub(crate) async fn lease(&mut self, to: Aim<'_>) -> Result<Leased, Failure> {
-        let pool: &'static UpstreamPool = &self.worker.shared.pool;
+        let pool: &'static UpstreamPool = &self.thread.shared.pool;
         let mut seeker = None;
         if to.may_reuse() {
             if let Some(up) = self.lease_idle(to) {
@@ -68,7 +69,7 @@ impl Exchange {
             }
         }
         for _ in 0..LINE_ROUNDS_MAX {
-            let permit = match pool.open(self.worker.id(), to.peer.key) {
+            let permit = match pool.open(self.thread.id(), to.peer.key) {
                 Open::Connect { permit, evicted } => {
                     drop(evicted);
                     permit
@@ -97,9 +98,9 @@ impl Exchange {
 
     /// The most recently used idle connection that has not been heard of since.
     fn lease_idle(&self, to: Aim<'_>) -> Option<Leased> {
-        let pool = &self.worker.shared.pool;
+        let pool = &self.thread.shared.pool;
         loop {
-            let checkout = pool.checkout(self.worker.id(), to.peer.key, self.worker.pool_now())?;
+            let checkout = pool.checkout(self.thread.id(), to.peer.key, self.thread.pool_now())?;
             if let Some(up) = self.take_over(to, checkout) {
                 return Some(up);
             }
@@ -107,21 +108,21 @@ impl Exchange {
     }
 
     fn seek(&self, to: Aim<'_>) -> Option<Seeker<'static, IdleSocket>> {
-        let token = wake_token(self.worker.index, self.task());
-        self.worker.shared.pool.seek(self.worker.id(), to.peer.key, token)
+        let token = wake_token(self.thread.index, self.task());
+        self.thread.shared.pool.seek(self.thread.id(), to.peer.key, token)
     }
 
     /// A connection that has come free since this exchange seeks one. Seeking ends with the first, even if that one has
     /// been closed meanwhile: the exchange's own is on its way.
     pub(crate) fn take_free(&self, to: Aim<'_>, seeker: &mut Option<Seeker<'static, IdleSocket>>) -> Option<Leased> {
-        let checkout = seeker.as_mut()?.poll(self.worker.pool_now())?;
+        let checkout = seeker.as_mut()?.poll(self.thread.pool_now())?;
         *seeker = None;
         self.take_over(to, checkout)
     }
 
     /// A pooled connection for this exchange, unless its end is known already.
     pub(crate) fn take_over(&self, to: Aim<'_>, checkout: Checkout<'static, IdleSocket>) -> Option<Leased> {
-        let mut up = match Leased::reuse(checkout, &self.worker, self.task()) {
+        let mut up = match Leased::reuse(checkout, &self.thread, self.task()) {
             Ok(up) => up,
             Err(error) => {
                 self.error_log(&format!("epoll_ctl() failed ({}) while connecting to upstream", errno(&error)));
@@ -131,7 +132,7 @@ impl Exchange {
         // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
         // the kernel has learned since.
         if up.stream().is_readable() || (to.must_prove() && !up.note_progress()) {
-            up.note_end(&self.worker);
+            up.note_end(&self.thread);
             up.discard(DiscardReason::PeerClosedIdle);
             return None;
         }

@@ -33,7 +33,7 @@ impl Exchange {
         let before = tries.selection.clone();
         if line.waiting() == 0
             && let Pick::Peer { index, seat } =
-                balance.pick(&mut tries.selection, &asked.inputs(&tries.bound), self.worker.pool_now())
+                balance.pick(&mut tries.selection, &asked.inputs(&tries.bound), self.thread.pool_now())
         {
             self.seat = Some(seat);
             return Ok(index);
@@ -41,19 +41,19 @@ impl Exchange {
         if !balance.may_come(&before, &tries.bound) {
             return Err(NoPeer::NoLive);
         }
-        let token = wake_token(self.worker.index, self.task());
+        let token = wake_token(self.thread.index, self.task());
         let place = line.stand(&balance, before, &asked.inputs(&tries.bound), token);
         let Ok(mut waiter) = place else { return Err(NoPeer::QueueFull { length: line.waiting_max() }) };
-        let began = self.worker.reactor.now();
+        let began = self.thread.reactor.now();
         loop {
-            if let Some(granted) = waiter.poll(self.worker.pool_now()) {
+            if let Some(granted) = waiter.poll(self.thread.pool_now()) {
                 self.seat = Some(granted.seat);
                 tries.selection = granted.selection;
-                tries.queue_ms = Some(self.worker.reactor.now().since(began));
+                tries.queue_ms = Some(self.thread.reactor.now().since(began));
                 return Ok(granted.index);
             }
             let Some(left) = self.left_in_line(plan, began) else {
-                tries.queue_ms = Some(self.worker.reactor.now().since(began));
+                tries.queue_ms = Some(self.thread.reactor.now().since(began));
                 return Err(NoPeer::QueueTimeout);
             };
             if self.wait(Wants::NOTHING, left.min(LOOK_AGAIN)).await == Woken::PeerGone {
@@ -76,12 +76,12 @@ impl Exchange {
         peer: &PeerPlan,
         limit: Full,
     ) -> Result<Grant<'static, IdleSocket>, Failure> {
-        let token = wake_token(self.worker.index, self.task());
-        let Ok(mut waiter) = self.worker.shared.pool.wait(self.worker.id(), peer.key, token) else {
+        let token = wake_token(self.thread.index, self.task());
+        let Ok(mut waiter) = self.thread.shared.pool.wait(self.thread.id(), peer.key, token) else {
             self.error_log(&format!("upstream connection limit reached ({limit:?}) while connecting to upstream"));
             return Err(Failure::NotAdmitted);
         };
-        let began = self.worker.reactor.now();
+        let began = self.thread.reactor.now();
         let end = loop {
             if let Some(grant) = waiter.poll() {
                 break Ok(grant);
@@ -94,7 +94,7 @@ impl Exchange {
                 break Err(Failure::ClientGone);
             }
         };
-        let waited_ms = self.worker.reactor.now().since(began);
+        let waited_ms = self.thread.reactor.now().since(began);
         if let Some(record) = self.attempts.last_mut() {
             *record.queue_ms.get_or_insert(0) += waited_ms;
             // Counted anew where there is a connection at the end of it.
@@ -105,7 +105,7 @@ impl Exchange {
 
     /// What is left of the time in line; `None` where it is over.
     fn left_in_line(&self, plan: &ProxyPlan, began: Millis) -> Option<Duration> {
-        let waited = Duration::from_millis(self.worker.reactor.now().since(began));
+        let waited = Duration::from_millis(self.thread.reactor.now().since(began));
         plan.group.queue_timeout.checked_sub(waited).filter(|left| !left.is_zero())
     }
 }

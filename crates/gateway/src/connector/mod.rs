@@ -2,5 +2,6 @@
 
 pub(crate) mod connect;
 pub(crate) mod lease;
+pub(crate) mod leased;
 pub(crate) mod line;
 pub(crate) mod opening;

@@ -2,9 +2,11 @@
 //! another one that came free meanwhile. Each is a task without an exchange.
 
 use crate::base::logs::error::{Level, errno};
-use crate::registry::pool::{IdleSocket, pool_before_use};
+use crate::connector::leased::pool_before_use;
+use crate::registry::pool::IdleSocket;
 use crate::registry::ports::PortUse;
-use crate::worker::{Body, Worker};
+use crate::thread::WorkerThread;
+use crate::thread::job::Job;
 use reactor::{Millis, PeerAddress, Stream, TaskId};
 use std::io;
 use std::rc::Rc;
@@ -34,23 +36,26 @@ pub(crate) struct Opening {
     reason: OpenedFor,
 }
 
-impl Worker {
-    /// Opens the connection for the pool from now on, for at most until the deadline.
-    pub(crate) fn open_for_pool(self: &Rc<Self>, pending: Pending, reason: OpenedFor, deadline: Millis) {
-        let task = self.reactor.create_task();
-        pending.stream.attach(task);
-        self.reactor.set_deadline(task, Some(deadline));
-        // Its event may have come while it was an exchange's.
-        self.step_opening(Box::new(Opening { task, pending, reason }));
+/// Opens the connection for the pool from now on, for at most until the deadline.
+pub(crate) fn open_for_pool(thread: &WorkerThread, pending: Pending, reason: OpenedFor, deadline: Millis) {
+    let task = thread.reactor.create_task();
+    pending.stream.attach(task);
+    thread.reactor.set_deadline(task, Some(deadline));
+    thread.spawn(Box::new(Opening { task, pending, reason }));
+}
+
+impl Job for Opening {
+    fn task(&self) -> TaskId {
+        self.task
     }
 
-    pub(crate) fn step_opening(self: &Rc<Self>, opening: Box<Opening>) {
-        let stream = &opening.pending.stream;
-        let fired = self.reactor.take_deadline_fired(opening.task);
+    fn step(self: Box<Self>, thread: &Rc<WorkerThread>) -> Option<Box<dyn Job>> {
+        let stream = &self.pending.stream;
+        let fired = thread.reactor.take_deadline_fired(self.task);
         if !stream.is_writable() && !stream.is_failed() && !fired {
-            return self.put(opening.task, Body::Opening(opening));
+            return Some(self);
         }
-        let Opening { task, pending, reason } = *opening;
+        let Self { task, pending, reason } = *self;
         let Pending { stream, port, permit } = pending;
         let failure = match stream.take_error() {
             Ok(None) if stream.is_writable() => None,
@@ -58,26 +63,29 @@ impl Worker {
             Ok(Some(error)) | Err(error) => Some(error),
         };
         match failure {
-            None => pool_before_use(permit, stream, port, self),
+            None => pool_before_use(permit, stream, port, thread),
             Some(error) => {
                 drop((stream, port, permit));
-                self.opening_failed(&reason, &error);
+                reason.fail(&error, thread);
             }
         }
-        self.reactor.end_task(task);
+        thread.reactor.end_task(task);
+        None
     }
+}
 
-    fn opening_failed(&self, reason: &OpenedFor, error: &io::Error) {
-        match reason {
-            OpenedFor::Floor(key) => self.pauses.refused(*key, self.reactor.now()),
-            OpenedFor::Exchange { group, index, address } => {
-                let log = &self.shared.error_log;
+impl OpenedFor {
+    fn fail(&self, error: &io::Error, thread: &WorkerThread) {
+        match self {
+            Self::Floor(key) => thread.pauses.refused(*key, thread.reactor.now()),
+            Self::Exchange { group, index, address } => {
+                let log = &thread.shared.error_log;
                 let error = errno(error);
                 log.log(
                     Level::Error,
                     &format!("connect() to {address} failed ({error}) for a request served otherwise"),
                 );
-                if group.report(*index, Outcome::Failed, self.pool_now()) == Standing::Disabled {
+                if group.report(*index, Outcome::Failed, thread.pool_now()) == Standing::Disabled {
                     log.log(Level::Warn, &format!("upstream server {address} temporarily disabled"));
                 }
             }

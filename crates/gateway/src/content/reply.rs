@@ -101,7 +101,7 @@ impl Exchange {
         if !matches!(self.method, Method::Get | Method::Head) {
             return Reply::error(405);
         }
-        let totals = self.worker.shared.totals();
+        let totals = self.thread.shared.totals();
         let text = format!(
             "Active connections: {} \nserver accepts handled requests\n {} {} {} \nReading: {} Writing: {} Waiting: {} \n",
             totals.active,
@@ -177,7 +177,7 @@ impl Exchange {
         self.status = status;
         self.settle_keepalive();
         self.begin_pace();
-        let mut head = self.worker.take_scratch();
+        let mut head = self.thread.take_scratch();
         head.clear();
         let (body, content_type) = self.render(reply);
         let bodiless = is_bodiless(status);
@@ -190,7 +190,7 @@ impl Exchange {
         self.down.with_trailers = framing == Framing::Chunked;
         self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
         if let Some(refusal) = self.refuse_undecided() {
-            self.worker.put_scratch(head);
+            self.thread.put_scratch(head);
             return self.respond(&refusal);
         }
         let framing = if body.len() > OWN_BYTES_MAX { framing } else { self.compress(framing, false, &mut head) };
@@ -199,7 +199,7 @@ impl Exchange {
         if self.down.send_head(&head, framing, body, true).is_err() {
             self.close = Some(CloseReason::ClientAborted);
         }
-        self.worker.put_scratch(head);
+        self.thread.put_scratch(head);
         Served::Responded
     }
 
@@ -248,7 +248,7 @@ impl Exchange {
     pub(crate) fn encode_server_and_date(&self, head: &mut Vec<u8>) {
         encode_field(b"Server", &self.location().server_token, head);
         head.extend_from_slice(b"Date: ");
-        self.worker.clock.write_date(head);
+        self.thread.clock.write_date(head);
         head.extend_from_slice(b"\r\n");
     }
 

@@ -22,7 +22,7 @@ impl Exchange {
                 ..Reply::default()
             };
         };
-        let (shared, generation) = (self.worker.shared, Arc::clone(&self.generation.0));
+        let (shared, generation) = (self.thread.shared, Arc::clone(&self.generation.0));
         match self.offload(move || status::render(shared, &generation, format)).await {
             Ok(document) => Reply {
                 status: 200,

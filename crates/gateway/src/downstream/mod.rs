@@ -3,5 +3,6 @@
 pub(crate) mod body;
 pub(crate) mod connection;
 pub(crate) mod h1;
+pub(crate) mod linger;
 pub(crate) mod proxy_header;
 pub(crate) mod request;

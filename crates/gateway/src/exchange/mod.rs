@@ -8,6 +8,7 @@ pub(crate) mod offload;
 pub(crate) mod one_line;
 
 pub(crate) mod patience;
+pub(crate) mod spares;
 
 pub(crate) mod proxied_by;
 
@@ -29,18 +30,18 @@ use crate::content::reply::{Reply, ReplyBody};
 use crate::downstream::body::RequestBody;
 use crate::downstream::connection::Connection;
 use crate::downstream::h1::Downstream;
+use crate::downstream::linger::LingerPlan;
 use crate::downstream::request::{Answer, Request};
+use crate::exchange::spares::Spares;
 use crate::exchange::target::Target;
 use crate::exchange::undecided::Undecided;
 use crate::phases::limits::Limited;
 use crate::phases::redirect::Redirect;
 use crate::plan::computed::ComputedTarget;
 use crate::plan::generation::{ClientPlan, Content, LocationId, LocationPlan, Pinned};
-use crate::thread::executor;
 use crate::thread::executor::Desk;
+use crate::thread::{WorkerThread, executor};
 use crate::tunnel::{Tunnel, TunnelStart};
-use crate::worker::Worker;
-use crate::worker::linger::LingerPlan;
 use http1::{BodyFraming, Method, RequestError};
 use reactor::{Millis, PeerAddress, TaskId};
 use rules::captures::Captures;
@@ -60,7 +61,8 @@ const REDIRECTS_MAX: u32 = 10;
 
 /// What an exchange begins with.
 pub(crate) struct Begin {
-    pub(crate) worker: Rc<Worker>,
+    pub(crate) thread: Rc<WorkerThread>,
+    pub(crate) spares: Rc<Spares>,
     pub(crate) generation: Rc<Pinned>,
     pub(crate) connection: Box<Connection>,
     pub(crate) request: Box<Request>,
@@ -96,7 +98,8 @@ pub(crate) enum Next {
 
 /// One exchange.
 pub(crate) struct Exchange {
-    pub(crate) worker: Rc<Worker>,
+    pub(crate) thread: Rc<WorkerThread>,
+    pub(crate) spares: Rc<Spares>,
     pub(crate) generation: Rc<Pinned>,
     pub(crate) request: Box<Request>,
     /// The response head of the upstream that was tried last, once something of it is there.
@@ -201,12 +204,12 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
 
 impl Exchange {
     fn new(begin: Begin) -> Self {
-        let Begin { worker, generation, mut connection, request, refusal } = begin;
+        let Begin { thread, spares, generation, mut connection, request, refusal } = begin;
         connection.requests = connection.requests.saturating_add(1);
         let head = &request.head;
         let framing = if refusal.is_some() { BodyFraming::None } else { head.framing };
         let keepalive = refusal.is_none() && head.keepalive;
-        let began_at = worker.reactor.now();
+        let began_at = thread.reactor.now();
         Self {
             down: Downstream::new(connection, head.method, head.version, keepalive, generation.keeps_sent),
             body: RequestBody::new(framing),
@@ -236,7 +239,8 @@ impl Exchange {
             limit_rate: None,
             seat: None,
             undecided: Cell::default(),
-            worker,
+            thread,
+            spares,
             generation,
             request,
         }

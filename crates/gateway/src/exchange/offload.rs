@@ -8,10 +8,10 @@ use std::io;
 impl Exchange {
     /// Runs a job that may block on another thread. The error: too much waits already, or the job panicked.
     pub(crate) async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-        let (shared, worker, task) = (self.worker.shared, usize::from(self.worker.index), self.task());
+        let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), self.task());
         let pending = shared.offload.submit(job, move || shared.send(worker, Message::Wake(task)))?;
         // The job ends by itself: no deadline of an earlier wait may be taken for its end.
-        self.worker.reactor.set_deadline(task, None);
+        self.thread.reactor.set_deadline(task, None);
         loop {
             if let Some(result) = pending.take() {
                 return result;

@@ -8,9 +8,9 @@ use crate::phases::limits::{LimitStatus, Limited};
 use crate::plan::added;
 use crate::plan::computed::PORT_DEFAULT;
 use crate::plan::generation::Content;
+use crate::thread::WorkerThread;
 use crate::thread::clock::Clock;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
-use crate::worker::Worker;
 use base64::Engine as _;
 use conf::value::Host;
 use http1::{Field, FieldId, Version};
@@ -145,12 +145,12 @@ impl ExchangeView<'_> {
             Variable::BodyBytesSent => number(exchange.down.body_bytes_sent(), out),
             Variable::Connection => number(connection.serial, out),
             Variable::ConnectionRequests => number(u64::from(connection.requests), out),
-            Variable::ConnectionTime => seconds(exchange.worker.reactor.now().since(connection.accepted_at), out),
-            Variable::RequestTime => seconds(exchange.worker.reactor.now().since(exchange.began_at), out),
+            Variable::ConnectionTime => seconds(exchange.thread.reactor.now().since(connection.accepted_at), out),
+            Variable::RequestTime => seconds(exchange.thread.reactor.now().since(exchange.began_at), out),
             Variable::RequestCompletion => !exchange.is_completed() || bytes(b"OK", out),
-            Variable::Msec => seconds(exchange.worker.clock.now().as_millis() as u64, out),
-            Variable::TimeLocal => bytes(&moment(&exchange.worker.clock).local(), out),
-            Variable::TimeIso8601 => bytes(&moment(&exchange.worker.clock).iso8601(), out),
+            Variable::Msec => seconds(exchange.thread.clock.now().as_millis() as u64, out),
+            Variable::TimeLocal => bytes(&moment(&exchange.thread.clock).local(), out),
+            Variable::TimeIso8601 => bytes(&moment(&exchange.thread.clock).iso8601(), out),
             Variable::Pid => number(u64::from(std::process::id()), out),
             Variable::Pipe => bytes(if connection.is_pipelined { b"p" } else { b"." }, out),
             Variable::NginxVersion => bytes(crate::NGINX_VERSION.as_bytes(), out),
@@ -166,10 +166,10 @@ impl ExchangeView<'_> {
                 true
             }
             Variable::Capture(group) => optional(exchange.captures.borrow().group(usize::from(*group)), out),
-            Variable::ConnectionsActive => number(exchange.worker.shared.totals().active, out),
-            Variable::ConnectionsReading => number(exchange.worker.shared.totals().reading, out),
-            Variable::ConnectionsWriting => number(exchange.worker.shared.totals().writing, out),
-            Variable::ConnectionsWaiting => number(exchange.worker.shared.totals().waiting, out),
+            Variable::ConnectionsActive => number(exchange.thread.shared.totals().active, out),
+            Variable::ConnectionsReading => number(exchange.thread.shared.totals().reading, out),
+            Variable::ConnectionsWriting => number(exchange.thread.shared.totals().writing, out),
+            Variable::ConnectionsWaiting => number(exchange.thread.shared.totals().waiting, out),
             Variable::TcpinfoRtt => self.tcp_info(0, out),
             Variable::TcpinfoRttvar => self.tcp_info(1, out),
             Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
@@ -420,7 +420,7 @@ impl ExchangeView<'_> {
 
 /// A tunnel as the gaps of its log lines see it when it ends.
 pub(crate) struct TunnelView<'a> {
-    pub(crate) worker: &'a Worker,
+    pub(crate) thread: &'a WorkerThread,
     pub(crate) tunnel: &'a Tunnel,
     pub(crate) record: &'a TunnelRecord,
 }
@@ -448,7 +448,7 @@ impl TunnelView<'_> {
 
 impl View for TunnelView<'_> {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        let now = self.worker.reactor.now();
+        let now = self.thread.reactor.now();
         let body = self.tunnel.bytes_to_client();
         match variable {
             Variable::BytesSent => number(self.record.head_bytes + body, out),
@@ -459,9 +459,9 @@ impl View for TunnelView<'_> {
             | Variable::UpstreamBytesReceived
             | Variable::UpstreamBytesSent => self.upstream(variable, now, out),
             Variable::ConnectionTime => seconds(now.since(self.record.accepted_at), out),
-            Variable::Msec => seconds(self.worker.clock.now().as_millis() as u64, out),
-            Variable::TimeLocal => bytes(&moment(&self.worker.clock).local(), out),
-            Variable::TimeIso8601 => bytes(&moment(&self.worker.clock).iso8601(), out),
+            Variable::Msec => seconds(self.thread.clock.now().as_millis() as u64, out),
+            Variable::TimeLocal => bytes(&moment(&self.thread.clock).local(), out),
+            Variable::TimeIso8601 => bytes(&moment(&self.thread.clock).iso8601(), out),
             Variable::CloseSide => bytes(side(self.tunnel.ended_by()), out),
             _ => false,
         }

@@ -49,7 +49,7 @@ impl Exchange {
     /// that are ready have had their turn.
     pub(crate) async fn wait(&self, wants: Wants<'_>, at_most: Duration) -> Woken {
         self.account(wants.besides);
-        let reactor = &self.worker.reactor;
+        let reactor = &self.thread.reactor;
         // While the response is held back it is not the client that makes no progress.
         let pause = self.down.pause().filter(|_| self.down.waiting_bytes() > 0);
         let deadline = reactor.now().after(pause.unwrap_or(at_most));
@@ -86,7 +86,7 @@ impl Exchange {
         let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
         let buffers = answer + self.down.held_bytes() + self.replay.held_bytes() + besides;
         let held = EXCHANGE_BYTES + self.request.held_bytes() + buffers.max(BUFFERS_BYTES_MIN);
-        self.worker.memory.hold(self.task(), HeldFor::Exchange, held);
+        self.thread.memory.hold(self.task(), HeldFor::Exchange, held);
     }
 
     /// Lets other tasks run before this one goes on.
@@ -97,7 +97,7 @@ impl Exchange {
     /// As [`Self::yield_now`], where the caller holds so many bytes besides what the exchange itself holds.
     pub(crate) async fn yield_holding(&self, bytes: usize) {
         self.account(bytes);
-        self.worker.reactor.wake(self.task());
+        self.thread.reactor.wake(self.task());
         executor::suspend().await;
     }
 }

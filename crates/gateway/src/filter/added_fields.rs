@@ -43,7 +43,7 @@ impl Exchange {
                 &evaluated
             }
         };
-        let clock = &self.worker.clock;
+        let clock = &self.thread.clock;
         let modified = fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"last-modified"));
         let modified = modified.and_then(|(_, value)| parse_date(value));
         let said = expiry(expires, clock.now().as_secs() as i64, modified, clock.utc_offset_minutes());

@@ -30,7 +30,7 @@ impl Exchange {
         if vary {
             encode_field(b"Vary", b"Accept-Encoding", head);
         }
-        if !is_for_client || self.worker.memory.room(GZIP_BYTES, 0) < GZIP_BYTES {
+        if !is_for_client || self.thread.memory.room(GZIP_BYTES, 0) < GZIP_BYTES {
             return framing;
         }
         let tag = fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"etag")).map(|(_, tag)| weak_tag(tag));
@@ -90,7 +90,7 @@ impl Exchange {
     fn proxied_facts<'h>(&self, head: &'h [u8]) -> ProxiedFacts<'h> {
         let value = |wanted: &[u8]| fields(head).find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|it| it.1);
         let date = value(b"date").and_then(parse_date);
-        let now = date.unwrap_or_else(|| self.worker.clock.now().as_secs() as i64);
+        let now = date.unwrap_or_else(|| self.thread.clock.now().as_secs() as i64);
         ProxiedFacts {
             authorized: self.request.head.seen.contains(FieldId::Authorization),
             expired: value(b"expires").map(|expires| parse_date(expires).is_some_and(|expires| expires < now)),

@@ -22,7 +22,7 @@ impl Exchange {
             None => (self.limit_rate.unwrap_or(0), 0),
         };
         self.limit_rate = Some(rate);
-        let reactor = &self.worker.reactor;
+        let reactor = &self.thread.reactor;
         if rate > 0 {
             self.down.set_pace(Pace::new(rate, after, self.began_at.0), reactor);
         }
@@ -42,7 +42,7 @@ impl Exchange {
     /// The pace at which a response is read; it begins with its head.
     pub(crate) fn upstream_pace(&self, plan: &ProxyPlan) -> Option<Pace> {
         let rate = self.size(plan.limit_rate.as_ref()?);
-        (rate > 0).then(|| Pace::new(rate, 0, self.worker.reactor.now().0))
+        (rate > 0).then(|| Pace::new(rate, 0, self.thread.reactor.now().0))
     }
 
     /// What is no size counts as none, as in nginx, and is said.

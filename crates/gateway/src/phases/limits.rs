@@ -96,7 +96,7 @@ impl Exchange {
     /// Asks the zones, and says what they refuse or delay.
     fn count_request(&self, plan: &LimitPlan) -> Outcome {
         let dry_run = if plan.request_refusal.dry_run { ", dry run" } else { "" };
-        let now_ms = self.worker.reactor.now().0;
+        let now_ms = self.thread.reactor.now().0;
         let counted = self.counted_by(plan);
         let Some(((last, last_key), others)) = counted.split_last() else { return Outcome::Uncounted };
         let probe = || {
@@ -156,9 +156,9 @@ impl Exchange {
 
     /// Lets the time pass that a request is too early; nobody needs an answer who is gone before.
     async fn wait_out(&mut self, delay: Duration) -> Option<Reply> {
-        let began = self.worker.reactor.now();
+        let began = self.thread.reactor.now();
         loop {
-            let waited = Duration::from_millis(self.worker.reactor.now().since(began));
+            let waited = Duration::from_millis(self.thread.reactor.now().since(began));
             let left = delay.checked_sub(waited).filter(|left| !left.is_zero())?;
             if self.wait(Wants::NOTHING, left).await == Woken::PeerGone {
                 self.client_log("client prematurely closed connection while its request was delayed");

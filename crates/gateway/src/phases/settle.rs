@@ -10,13 +10,13 @@ use crate::content::proxy::AttemptRecord;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::connection::Connection;
 use crate::downstream::h1::Framing;
+use crate::downstream::linger::LingerPlan;
 use crate::exchange::patience::Patience;
 use crate::exchange::view::{ExchangeView, TunnelView, separator};
 use crate::exchange::waiting::Wants;
 use crate::exchange::{Exchange, Next, Served};
+use crate::thread::WorkerThread;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
-use crate::worker::Worker;
-use crate::worker::linger::LingerPlan;
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Method};
 use reactor::{Interest, Woken};
@@ -36,7 +36,7 @@ impl Exchange {
     pub(crate) fn settle_keepalive(&mut self) {
         let plan = self.client_plan();
         let connection = &self.down.connection;
-        let age = self.worker.reactor.now().since(connection.accepted_at);
+        let age = self.thread.reactor.now().since(connection.accepted_at);
         let within_limits = !plan.keepalive_timeout.is_zero()
             && connection.requests < plan.keepalive_requests
             && u128::from(age) < plan.keepalive_time.as_millis();
@@ -46,7 +46,7 @@ impl Exchange {
             // A Unix socket has no such option, and no small packets either.
             let _ = self.down.connection.stream.as_socket().set_tcp_nodelay(nodelay);
         }
-        if self.down.keepalive && self.worker.is_draining() {
+        if self.down.keepalive && self.thread.is_draining() {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::Shutdown);
         }
@@ -54,7 +54,7 @@ impl Exchange {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::KeepaliveLimit);
         }
-        if self.down.keepalive && self.worker.sheds_keepalive() {
+        if self.down.keepalive && self.thread.sheds_keepalive() {
             self.down.keepalive = false;
             self.close.get_or_insert(CloseReason::MemoryBudget);
         }
@@ -106,10 +106,10 @@ impl Exchange {
             (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
         // Who is told to come back sooner than that is not waited for any longer.
         let (keepalive_min, resets) = (plan.keepalive_min.min(timeout), plan.reset_timed_out);
-        let now = self.worker.reactor.now();
-        let Self { worker, request, answer, down, body, close, .. } = self;
-        worker.recycle(request);
-        worker.recycle_answer(answer);
+        let now = self.thread.reactor.now();
+        let Self { spares, thread, request, answer, down, body, close, .. } = self;
+        spares.recycle(request, &thread.memory);
+        spares.recycle_answer(answer, &thread.memory);
         let (complete, keepalive, framing) = (down.is_complete(), down.keepalive, down.framing);
         let mut connection = down.into_parts().0;
         connection.idle_since = now;
@@ -152,7 +152,7 @@ impl Exchange {
         if let Some(reason @ (CloseReason::ClientAborted | CloseReason::SendTimeout)) = self.close {
             return Err(reason);
         }
-        let mut patience = Patience::new(0, self.worker.reactor.now());
+        let mut patience = Patience::new(0, self.thread.reactor.now());
         loop {
             match self.down.flush() {
                 Ok(true) => return Ok(()),
@@ -160,7 +160,7 @@ impl Exchange {
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
             let timeout = self.client_plan().send_timeout;
-            let left = patience.left(self.down.waiting_bytes(), timeout, self.worker.reactor.now());
+            let left = patience.left(self.down.waiting_bytes(), timeout, self.thread.reactor.now());
             match self.wait(Wants::of_client(Interest::WRITE), left).await {
                 Woken::Ready => {}
                 Woken::Deadline => {
@@ -176,9 +176,9 @@ impl Exchange {
     async fn drain_body(&mut self) -> Result<(), CloseReason> {
         let timeout = self.client_plan().lingering_timeout;
         let begun = self.body.received;
-        let began_at = self.worker.reactor.now();
+        let began_at = self.thread.reactor.now();
         loop {
-            if self.worker.reactor.now() > began_at.after(DRAIN_TIME_MAX) {
+            if self.thread.reactor.now() > began_at.after(DRAIN_TIME_MAX) {
                 return Err(CloseReason::BodyTimeout);
             }
             match self.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
@@ -207,7 +207,7 @@ impl Exchange {
 
     /// Counts the response by its status. A client that left before there was one has status 499.
     fn count_response(&self) {
-        bump(&self.worker.counters().responses[class_of(self.status)], 1);
+        bump(&self.thread.counters().responses[class_of(self.status)], 1);
     }
 
     /// Writes the access-log lines.
@@ -218,17 +218,17 @@ impl Exchange {
         if logs.is_empty() {
             return;
         }
-        let mut line = self.worker.take_scratch();
+        let mut line = self.thread.take_scratch();
         for log in logs.iter().filter(|log| self.is_logged(log, &ExchangeView::of(self))) {
             let Ok(name) = self.line_name(log) else { continue };
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
-            log.sink.write(self.worker.index, name.as_ref(), &line);
+            log.sink.write(self.thread.index, name.as_ref(), &line);
             if log.awaited {
                 self.down.connection.line_waits.set(true);
             }
         }
-        self.worker.put_scratch(line);
+        self.thread.put_scratch(line);
     }
 
     /// Which file the line is for, where its log's name has variables. The error: no file may be called that.
@@ -294,9 +294,9 @@ impl Exchange {
     pub(crate) fn log_at(&self, level: Level, message: &str) {
         let connection = &self.down.connection;
         let request = &self.request;
-        let log = self.location().error_log.as_deref().unwrap_or(&self.worker.shared.error_log);
+        let log = self.location().error_log.as_deref().unwrap_or(&self.thread.shared.error_log);
         let written = log.request_line(
-            self.worker.index,
+            self.thread.index,
             level,
             &RequestLine {
                 message,
@@ -326,10 +326,10 @@ impl Exchange {
     pub(crate) fn hand_to_tunnel(mut self, mut start: TunnelStart) -> Next {
         start.record = self.tunnel_record();
         self.count_response();
-        let now = self.worker.reactor.now();
-        let Self { worker, request, answer, down, .. } = self;
-        worker.recycle(request);
-        worker.recycle_answer(answer);
+        let now = self.thread.reactor.now();
+        let Self { spares, thread, request, answer, down, .. } = self;
+        spares.recycle(request, &thread.memory);
+        spares.recycle_answer(answer, &thread.memory);
         let (connection, unsent) = down.into_parts();
         let Connection { stream, task, pending, .. } = *connection;
         match Tunnel::start(stream, task, start, unsent, &pending, now) {
@@ -350,9 +350,9 @@ impl Exchange {
 }
 
 /// What is logged when a tunnel ends.
-pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) {
+pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseReason) {
     if reason == CloseReason::TunnelTimeout {
-        let log = tunnel.error_log().unwrap_or(&worker.shared.error_log);
+        let log = tunnel.error_log().unwrap_or(&thread.shared.error_log);
         let bytes = tunnel.bytes_to_client();
         let silent = match tunnel.silent_end() {
             Some(CloseSide::Client) => ", no answer to pings from the client",
@@ -367,11 +367,11 @@ pub(crate) fn log_tunnel(worker: &Worker, tunnel: &Tunnel, reason: CloseReason) 
         );
     }
     let Some(record) = tunnel.record() else { return };
-    let view = TunnelView { worker, tunnel, record };
+    let view = TunnelView { thread, tunnel, record };
     let mut line = Vec::new();
     for (sink, name, early) in &record.lines {
         line.clear();
         early.write(&view, &mut line);
-        sink.write(worker.index, name.as_ref(), &line);
+        sink.write(thread.index, name.as_ref(), &line);
     }
 }

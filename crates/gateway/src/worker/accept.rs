@@ -7,7 +7,7 @@ use crate::base::logs::error::{Level, errno};
 use crate::downstream::connection::Connection;
 use crate::plan::generation::ListenerId;
 use crate::registry::shared::Message;
-use crate::worker::housekeeping::Chore;
+use crate::thread::chores::Chore;
 use crate::worker::{Body, Worker};
 use reactor::{Accepted, Listener, SourceId};
 use std::cell::Cell;
@@ -46,11 +46,11 @@ impl Listeners {
 impl Worker {
     /// Starts to accept from a listener.
     pub(crate) fn listen(&self, id: ListenerId, listener: Arc<Listener>) -> io::Result<()> {
-        self.shared.status.listens(&listener);
+        self.thread.shared.status.listens(&listener);
         let mut listeners = self.listeners.borrow_mut();
         if listeners.is_watched() {
             // Several workers may watch the same socket: one of them is woken for a connection.
-            self.reactor.watch(listener.descriptor(), SourceId(id.0), true)?;
+            self.thread.reactor.watch(listener.descriptor(), SourceId(id.0), true)?;
         }
         listeners.all.push((id, listener));
         Ok(())
@@ -62,7 +62,7 @@ impl Worker {
         let watched = listeners.is_watched();
         listeners.all.retain(|(present, listener)| {
             if *present == id && watched {
-                let _ = self.reactor.unwatch(listener.descriptor());
+                let _ = self.thread.reactor.unwatch(listener.descriptor());
             }
             *present != id
         });
@@ -96,7 +96,7 @@ impl Worker {
                 break;
             }
             let Some(accepted) = listener.accept()? else { break };
-            bump(&self.counters().accepted, 1);
+            bump(&self.thread.counters().accepted, 1);
             self.place(accepted, id);
         }
         Ok(())
@@ -105,21 +105,21 @@ impl Worker {
     /// EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Connections that wait for a request make
     /// room; where there are none, the next one that closes does, or the end of the pause.
     fn accept_failed(&self, error: &io::Error) {
-        if let Some(kept_back) = self.shared.shortages.accept.ring(self.reactor.now()) {
-            self.shared.error_log.crit(&format!(
+        if let Some(kept_back) = self.thread.shared.shortages.accept.ring(self.thread.reactor.now()) {
+            self.thread.shared.error_log.crit(&format!(
                 "accept4() failed ({}); accepting pauses until a descriptor is free{}",
                 errno(error),
                 and_more(kept_back)
             ));
         }
         self.pause_accept();
-        self.plan_chore(Chore::AcceptAgain, self.reactor.now().after(PAUSE));
+        self.thread.chores.plan(Chore::AcceptAgain, self.thread.reactor.now().after(PAUSE));
         self.displace();
     }
 
     /// Gives a connection to the least loaded worker.
     fn place(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
-        let links = &self.shared.workers;
+        let links = &self.thread.shared.workers;
         let own = self.connections();
         let least = links.iter().map(|link| link.connections.load(Ordering::Relaxed)).enumerate().min_by_key(|it| it.1);
         match least {
@@ -129,7 +129,7 @@ impl Worker {
                 links[worker].mailbox.send(Message::Adopt(accepted, id));
             }
             _ => {
-                links[self.index as usize].connections.fetch_add(1, Ordering::Relaxed);
+                links[self.thread.index as usize].connections.fetch_add(1, Ordering::Relaxed);
                 self.adopt(accepted, id);
             }
         }
@@ -137,30 +137,31 @@ impl Worker {
 
     /// Takes over a new connection, which is counted already.
     pub(crate) fn adopt(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
-        let task = self.reactor.create_task();
-        let now = self.reactor.now();
+        let task = self.thread.reactor.create_task();
+        let now = self.thread.reactor.now();
         let generation = self.generation();
-        let serial = self.shared.next_serial();
-        self.memory.name(task, serial);
+        let serial = self.thread.shared.next_serial();
+        self.thread.memory.name(task, serial);
         if !self.has_room(generation.worker_connections) {
-            if let Some(kept_back) = self.shared.shortages.room.ring(now) {
+            if let Some(kept_back) = self.thread.shared.shortages.room.ring(now) {
                 let (limit, more) = (generation.worker_connections, and_more(kept_back));
-                self.shared
+                self.thread
+                    .shared
                     .error_log
                     .alert(&format!("{limit} worker_connections are not enough; a new connection is closed{more}"));
             }
             return self.forget_connection(task, CloseReason::NoRoom);
         }
-        let stream = match self.reactor.register(accepted.socket, task) {
+        let stream = match self.thread.reactor.register(accepted.socket, task) {
             Ok(stream) => stream,
             Err(error) => {
-                self.shared.error_log.alert(&format!("epoll_ctl() failed ({})", errno(&error)));
+                self.thread.shared.error_log.alert(&format!("epoll_ctl() failed ({})", errno(&error)));
                 return self.forget_connection(task, CloseReason::Unwatched);
             }
         };
-        bump(&self.counters().handled, 1);
+        bump(&self.thread.counters().handled, 1);
         if let Some(listener) = generation.listener(id) {
-            self.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
+            self.thread.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
         }
         let connection = Box::new(Connection {
             stream,
@@ -190,11 +191,11 @@ impl Worker {
             return true;
         }
         let displaced = self.displace();
-        if displaced && let Some(kept_back) = self.shared.shortages.displaced.ring(self.reactor.now()) {
+        if displaced && let Some(kept_back) = self.thread.shared.shortages.displaced.ring(self.thread.reactor.now()) {
             let more = and_more(kept_back);
             let message =
                 format!("{most} worker_connections are not enough; connections without a request are closed{more}");
-            self.shared.error_log.log(Level::Warn, &message);
+            self.thread.shared.error_log.log(Level::Warn, &message);
         }
         displaced
     }
@@ -233,9 +234,9 @@ impl Worker {
         for (id, listener) in &listeners.all {
             // An error means that it is as wanted already.
             let _ = if after {
-                self.reactor.watch(listener.descriptor(), SourceId(id.0), true)
+                self.thread.reactor.watch(listener.descriptor(), SourceId(id.0), true)
             } else {
-                self.reactor.unwatch(listener.descriptor())
+                self.thread.reactor.unwatch(listener.descriptor())
             };
         }
     }

@@ -3,8 +3,8 @@
 
 use crate::base::logs::error::Level;
 use crate::registry::shared::Shared;
+use crate::thread::chores::Chore;
 use crate::worker::Worker;
-use crate::worker::housekeeping::Chore;
 use reactor::Millis;
 use upstream::churn::Minute;
 use upstream::shared::{GroupCounts, GroupId};
@@ -69,13 +69,13 @@ impl ChurnWatch {
 impl Worker {
     /// Begins to look, if this is the worker that does.
     pub(crate) fn begin_watching(&self) {
-        if self.index == 0 {
-            self.plan_chore(Chore::WatchChurn, Millis(self.reactor.now().0 + LOOK_MS));
+        if self.thread.index == 0 {
+            self.thread.chores.plan(Chore::WatchChurn, Millis(self.thread.reactor.now().0 + LOOK_MS));
         }
     }
 
     pub(crate) fn watch_churn(&self) {
-        self.churn.borrow_mut().look(self.shared);
+        self.churn.borrow_mut().look(self.thread.shared);
         self.begin_watching();
     }
 }

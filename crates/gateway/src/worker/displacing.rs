@@ -63,7 +63,7 @@ impl Worker {
                 }
                 Body::Waiting(connection, false) => (Class::Idle, connection.idle_since),
                 Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at()),
-                Body::Free | Body::Exchange(_) | Body::Tunnel(_) | Body::HeldBack(_) | Body::Opening(_) => return None,
+                Body::Free | Body::Exchange(_) | Body::Tunnel(_) | Body::HeldBack(_) | Body::Job(_) => return None,
             };
             let is_partial = matches!(body, Body::Waiting(_, true));
             (class <= last).then_some(Candidate { class, since, index, is_partial })
@@ -84,7 +84,7 @@ impl Worker {
         match std::mem::replace(body, Body::Free) {
             Body::Waiting(connection, partial) => {
                 if partial {
-                    bump(&self.counters().reading, -1);
+                    bump(&self.thread.counters().reading, -1);
                 }
                 Some(connection)
             }

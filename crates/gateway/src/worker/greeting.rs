@@ -21,9 +21,9 @@ impl Worker {
         fired: bool,
     ) -> Option<Box<Connection>> {
         let task = connection.task;
-        match connection.read_proxy_header(self.reactor.now()) {
+        match connection.read_proxy_header(self.thread.reactor.now()) {
             HeaderRead::Complete => {
-                self.reactor.set_deadline(task, Some(self.reactor.now().after(listener.header_timeout)));
+                self.thread.reactor.set_deadline(task, Some(self.thread.reactor.now().after(listener.header_timeout)));
                 return Some(connection);
             }
             HeaderRead::Waiting if fired => {
@@ -56,7 +56,7 @@ impl Worker {
             host: None,
             referrer: None,
         };
-        if self.shared.error_log.request_line(self.index, level, &line) {
+        if self.thread.shared.error_log.request_line(self.thread.index, level, &line) {
             connection.line_waits.set(true);
         }
     }

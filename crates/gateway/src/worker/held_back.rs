@@ -4,7 +4,7 @@
 
 use crate::base::close::CloseReason;
 use crate::downstream::connection::Connection;
-use crate::worker::linger::LingerPlan;
+use crate::downstream::linger::LingerPlan;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, TaskId};
 use std::rc::Rc;
@@ -35,19 +35,19 @@ impl Worker {
         reason: CloseReason,
         linger: Option<LingerPlan>,
     ) {
-        let bell = &self.shared.log_bell;
+        let bell = &self.thread.shared.log_bell;
         let gone = matches!(reason, CloseReason::ClientAborted | CloseReason::ClientClosed);
-        let now = self.reactor.now();
+        let now = self.thread.reactor.now();
         let is_load = now.since(self.held_back_at.get()) < APART_MS;
         if gone || is_load || !connection.line_waits.get() || !bell.is_attended() {
             return self.close_or_linger(connection, reason, linger);
         }
         self.held_back_at.set(now);
         let task = connection.task;
-        self.reactor.set_deadline(task, Some(Millis(now.0 + HELD_MAX_MS)));
+        self.thread.reactor.set_deadline(task, Some(Millis(now.0 + HELD_MAX_MS)));
         self.held_back.borrow_mut().push(task);
         // The flag first: a collection that ends after it tells us.
-        self.shared.workers[self.index as usize].awaits_lines.store(true, Ordering::SeqCst);
+        self.thread.shared.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
         let collection = bell.hurry();
         self.put(task, Body::HeldBack(Box::new(HeldBack { connection, reason, linger, collection })));
     }
@@ -56,8 +56,8 @@ impl Worker {
     /// heard of, which changes nothing.
     pub(crate) fn step_held_back(self: &Rc<Self>, held: Box<HeldBack>) {
         let task = held.connection.task;
-        let over = self.reactor.take_deadline_fired(task);
-        if !over && !self.shared.log_bell.is_done(held.collection) {
+        let over = self.thread.reactor.take_deadline_fired(task);
+        if !over && !self.thread.shared.log_bell.is_done(held.collection) {
             return self.put(task, Body::HeldBack(held));
         }
         self.held_back.borrow_mut().retain(|other| *other != task);
@@ -74,7 +74,7 @@ impl Worker {
             let Some(body) = bodies.get_mut(task.index as usize) else { continue };
             match std::mem::replace(body, Body::Free) {
                 Body::HeldBack(held) if held.connection.task == task => {
-                    if !self.shared.log_bell.is_done(held.collection) {
+                    if !self.thread.shared.log_bell.is_done(held.collection) {
                         *body = Body::HeldBack(held);
                         left.push(task);
                         continue;
@@ -88,8 +88,8 @@ impl Worker {
         }
         if !left.is_empty() {
             self.held_back.borrow_mut().append(&mut left);
-            self.shared.workers[self.index as usize].awaits_lines.store(true, Ordering::SeqCst);
-            self.shared.log_bell.hurry();
+            self.thread.shared.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
+            self.thread.shared.log_bell.hurry();
         }
     }
 }

@@ -4,10 +4,10 @@
 use crate::base::alarm::and_more;
 use crate::base::close::CloseReason;
 use crate::base::memory::Pressure;
-use crate::downstream::request::{Answer, Request};
+use crate::thread::Relief;
+use crate::thread::chores::Chore;
+use crate::worker::Worker;
 use crate::worker::displacing::{Candidate, Class};
-use crate::worker::housekeeping::Chore;
-use crate::worker::{SPARES_MAX, Worker};
 use reactor::Millis;
 
 /// Between two looks: pressure goes within two seconds of its cause, and four wake-ups a second cost nothing.
@@ -28,30 +28,27 @@ const FALL_BYTES: u64 = 8 << 20;
 /// Connections named in an alert.
 const NAMED_MAX: usize = 3;
 
-impl Worker {
+impl Relief for Worker {
     /// Whether new requests are answered 503; says so from time to time.
-    pub(crate) fn refuses_requests(&self) -> bool {
+    fn refuses_requests(&self) -> bool {
         if self.relieved_pressure() < Pressure::Requests {
             return false;
         }
-        if let Some(kept_back) = self.shared.memory.refused.ring(self.reactor.now()) {
+        if let Some(kept_back) = self.thread.shared.memory.refused.ring(self.thread.reactor.now()) {
             self.alert("new requests are answered 503", kept_back);
         }
         true
     }
+}
 
-    /// Whether not even the rest of a head is waited for.
-    pub(crate) fn refuses_growth(&self) -> bool {
-        self.memory.pressure() == Pressure::Accepts && self.refuses_requests()
-    }
-
+impl Worker {
     /// Whether nothing is accepted any more, which is seen to.
     pub(crate) fn refuses_connections(&self) -> bool {
         if self.relieved_pressure() < Pressure::Accepts {
             return false;
         }
         if self.pause_accept_for_memory()
-            && let Some(kept_back) = self.shared.memory.paused.ring(self.reactor.now())
+            && let Some(kept_back) = self.thread.shared.memory.paused.ring(self.thread.reactor.now())
         {
             self.alert("nothing is accepted", kept_back);
         }
@@ -60,53 +57,48 @@ impl Worker {
 
     /// Whether connections without a complete request are closed.
     fn sheds_waiting(&self) -> bool {
-        self.memory.pressure() >= Pressure::Keepalive
-    }
-
-    /// Whether connections are closed rather than kept for another request.
-    pub(crate) fn sheds_keepalive(&self) -> bool {
-        self.memory.pressure() >= Pressure::Keepalive && !self.shared.memory.spares_keepalive()
+        self.thread.memory.pressure() >= Pressure::Keepalive
     }
 
     /// The chore: as long as there is a budget.
     pub(crate) fn look_at_memory(&self) {
-        let Some(_) = self.shared.memory.budget() else {
+        let Some(_) = self.thread.shared.memory.budget() else {
             return self.resume_accept_after_memory();
         };
-        self.memory.trim();
+        self.thread.memory.trim();
         if self.sheds_waiting() {
             self.drop_spares();
             self.close_waiting(false);
         }
-        match self.memory.pressure() {
+        match self.thread.memory.pressure() {
             // Accepting does not begin again at once, where a single closed connection would be enough.
             Pressure::Accepts | Pressure::Requests => _ = self.refuses_connections(),
             Pressure::Keepalive | Pressure::None => self.resume_accept_after_memory(),
         }
-        self.plan_chore(Chore::LookAtMemory, Millis(self.reactor.now().0 + LOOK_PERIOD_MS));
+        self.thread.chores.plan(Chore::LookAtMemory, Millis(self.thread.reactor.now().0 + LOOK_PERIOD_MS));
     }
 
     /// How short memory is, once those that wait for a request have given way: before a request is refused.
     fn relieved_pressure(&self) -> Pressure {
-        let pressure = self.memory.pressure();
-        let (now, period) = (self.reactor.now(), RELIEF_PERIOD_MS + self.connections() as u64 / RELIEF_WALK);
+        let pressure = self.thread.memory.pressure();
+        let (now, period) = (self.thread.reactor.now(), RELIEF_PERIOD_MS + self.connections() as u64 / RELIEF_WALK);
         if pressure < Pressure::Requests || now.since(self.relieved_at.get()) < period {
             return pressure;
         }
         self.relieved_at.set(now);
         self.close_waiting(true);
-        self.memory.trim();
-        self.memory.pressure()
+        self.thread.memory.trim();
+        self.thread.memory.pressure()
     }
 
     /// Closes connections that wait for a request: those without one first, then the idle ones, each class from the oldest on.
     /// Who has come since the last look may still be about to send, and is passed over; `urgent`: unless it has sent a part of
     /// a head.
     fn close_waiting(&self, urgent: bool) {
-        let last = if self.shared.memory.spares_keepalive() { Class::WithoutRequest } else { Class::Idle };
+        let last = if self.thread.shared.memory.spares_keepalive() { Class::WithoutRequest } else { Class::Idle };
         let mut waiting = self.candidates(last);
         waiting.sort_unstable();
-        let now = self.reactor.now();
+        let now = self.thread.reactor.now();
         let mut passed_over = false;
         for Candidate { class, since, index, is_partial } in waiting.into_iter().take(CLOSES_MAX) {
             if !self.sheds_waiting() {
@@ -120,7 +112,7 @@ impl Worker {
                 return;
             }
             if let Some(connection) = self.take_waiting(index) {
-                if let Some(kept_back) = self.shared.memory.closed.ring(now) {
+                if let Some(kept_back) = self.thread.shared.memory.closed.ring(now) {
                     self.alert("connections without a request are closed", kept_back);
                 }
                 self.close(connection, CloseReason::MemoryBudget);
@@ -129,15 +121,16 @@ impl Worker {
     }
 
     fn alert(&self, what: &str, kept_back: u64) {
-        let used = self.shared.memory();
+        let used = self.thread.shared.memory();
         let names: Vec<String> = self
+            .thread
             .memory
             .largest(NAMED_MAX)
             .into_iter()
             .filter(|(_, bytes)| *bytes > 0)
             .map(|(serial, bytes)| format!("*{serial} {bytes}"))
             .collect();
-        self.shared.error_log.alert(&format!(
+        self.thread.shared.error_log.alert(&format!(
             "memory_budget of {} bytes: {} are held, {what}; most by connections {}{}",
             used.budget.unwrap_or_default(),
             used.held,
@@ -146,59 +139,13 @@ impl Worker {
         ));
     }
 
-    /// Buffers for an exchange.
-    pub(crate) fn take_request(&self) -> Box<Request> {
-        let Some(request) = self.requests.borrow_mut().pop() else { return Box::default() };
-        self.memory.regain(request.held_bytes() as u64);
-        request
-    }
-
-    /// Gives exchange buffers back.
-    pub(crate) fn recycle(&self, mut request: Box<Request>) {
-        let mut requests = self.requests.borrow_mut();
-        if requests.len() < SPARES_MAX && self.memory.pressure() == Pressure::None {
-            request.clear();
-            self.memory.spend(request.held_bytes() as u64);
-            requests.push(request);
-        }
-    }
-
-    /// A buffer for the response head of an upstream.
-    pub(crate) fn spare_answer(&self) -> Box<Answer> {
-        let Some(answer) = self.answers.borrow_mut().pop() else { return Box::default() };
-        self.memory.regain(answer.held_bytes() as u64);
-        answer
-    }
-
-    /// Gives it back.
-    pub(crate) fn recycle_answer(&self, answer: Option<Box<Answer>>) {
-        let mut answers = self.answers.borrow_mut();
-        if let Some(mut answer) = answer
-            && answers.len() < SPARES_MAX
-            && self.memory.pressure() == Pressure::None
-        {
-            answer.clear();
-            self.memory.spend(answer.held_bytes() as u64);
-            answers.push(answer);
-        }
-    }
-
     fn drop_spares(&self) {
         self.keep_spares(|_| 0);
     }
 
     /// Frees spare buffers and futures down to as many as the closure says for each kind.
     fn keep_spares(&self, kept: impl Fn(usize) -> usize) {
-        let mut answers = self.answers.borrow_mut();
-        let count = kept(answers.len());
-        for answer in answers.drain(count..) {
-            self.memory.regain(answer.held_bytes() as u64);
-        }
-        let mut requests = self.requests.borrow_mut();
-        let count = kept(requests.len());
-        for request in requests.drain(count..) {
-            self.memory.regain(request.held_bytes() as u64);
-        }
+        self.spares.keep(&kept, &self.thread.memory);
         let mut slots = self.slots.borrow_mut();
         let count = kept(slots.len());
         slots.truncate(count);
@@ -206,17 +153,17 @@ impl Worker {
 
     /// Begins to look after what bursts leave behind.
     pub(crate) fn begin_returning(&self) {
-        self.plan_chore(Chore::ReturnMemory, Millis(self.reactor.now().0 + RETURN_PERIOD_MS));
+        self.thread.chores.plan(Chore::ReturnMemory, Millis(self.thread.reactor.now().0 + RETURN_PERIOD_MS));
     }
 
     /// The chore: most of the spares are freed again and again. Who goes on needing them makes them anew, a few allocations
     /// each time; what a burst has left is gone after some times. One worker returns what the allocator has kept of it.
     pub(crate) fn return_memory(&self) {
         self.keep_spares(|count| count / SPARES_KEPT);
-        self.memory.trim();
-        if self.index == 0 && self.shared.memory.take_fall(FALL_BYTES).is_some() {
+        self.thread.memory.trim();
+        if self.thread.index == 0 && self.thread.shared.memory.take_fall(FALL_BYTES).is_some() {
             // Without room in the line of jobs the next look does it.
-            let _ = self.shared.offload.submit(reactor::return_free_memory, || ());
+            let _ = self.thread.shared.offload.submit(reactor::return_free_memory, || ());
         }
         self.begin_returning();
     }

@@ -62,11 +62,11 @@ impl Exchange {
         self.settle_keepalive();
         self.begin_pace();
         self.down.with_trailers = self.wants_trailers(reply.status, false);
-        let mut head = self.worker.take_scratch();
+        let mut head = self.thread.take_scratch();
         head.clear();
         self.encode_file_head(reply, &file, &mut head);
         if let Some(refusal) = self.refuse_undecided() {
-            self.worker.put_scratch(head);
+            self.thread.put_scratch(head);
             return self.respond(&refusal);
         }
         let length = file.parts.length();
@@ -78,7 +78,7 @@ impl Exchange {
         let framing = self.compress(framing, false, &mut head);
         encode_head_end(&mut head);
         let sent = self.send_file_with_head(&head, framing, file).await;
-        self.worker.put_scratch(head);
+        self.thread.put_scratch(head);
         match sent {
             Ok(()) if self.down.is_complete() => Served::Responded,
             Ok(()) => {
@@ -227,9 +227,9 @@ impl Exchange {
             self.yield_now().await;
         }
         let timeout = self.client_plan().send_timeout;
-        let began = self.worker.reactor.now();
+        let began = self.thread.reactor.now();
         while !stream.is_writable() && !stream.is_failed() {
-            let waited = Duration::from_millis(self.worker.reactor.now().since(began));
+            let waited = Duration::from_millis(self.thread.reactor.now().since(began));
             let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 return Err(CloseReason::SendTimeout);
             };

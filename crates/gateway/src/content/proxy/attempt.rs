@@ -5,6 +5,7 @@ use crate::base::buffer::Spill;
 use crate::base::close::CloseReason;
 use crate::base::memory::FLOOR_BYTES;
 use crate::connector::lease::Aim;
+use crate::connector::leased::Leased;
 use crate::content::proxy::Tries;
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::relay::{Relay, RelayEnd, RelayPlan, Source};
@@ -18,7 +19,6 @@ use crate::exchange::waiting::Wants;
 use crate::exchange::{Exchange, Step};
 use crate::filter::forced_range::{Portion, unsatisfiable};
 use crate::plan::generation::ProxyPlan;
-use crate::registry::pool::Leased;
 use crate::tunnel::TunnelStart;
 use http1::FieldId;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
@@ -121,7 +121,7 @@ impl Exchange {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
-        let (now, local) = (self.worker.reactor.now(), self.generation.wants_upstream_local);
+        let (now, local) = (self.thread.reactor.now(), self.generation.wants_upstream_local);
         if let Some(record) = self.attempts.last_mut() {
             record.reused = up.is_reused();
             let waited_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
@@ -157,7 +157,7 @@ impl Exchange {
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let mut sending = self.begin_sending(&up, body);
         let mut interims = Interims::default();
-        let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
+        let mut patience = Patience::new(Default::default(), self.thread.reactor.now());
         loop {
             let more = self.send_more(&mut sending, &up, body);
             if let Some(record) = self.attempts.last_mut() {
@@ -185,7 +185,7 @@ impl Exchange {
                     let proved_unsent = lost_race && self.is_proved_unsent(&up, sending.error, discard).await;
                     let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
                     if lost_race && discard == DiscardReason::PeerClosedIdle {
-                        up.note_end(&self.worker);
+                        up.note_end(&self.thread);
                     }
                     if !reason.is_empty() {
                         let place = if up.is_reused() { ", reused connection" } else { "" };
@@ -204,7 +204,7 @@ impl Exchange {
                 (false, false) => plan.send_timeout,
             };
             let mark = (unsent, self.body.received, self.answer_bytes().len(), interims, awaiting_client);
-            let left = patience.left(mark, timeout, self.worker.reactor.now());
+            let left = patience.left(mark, timeout, self.thread.reactor.now());
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
             let wants = Wants::of_upstream(up.stream(), Interest::READ.or(room))
                 .or_of_client(Interest::READ.only_if(awaiting_client))
@@ -262,7 +262,7 @@ impl Exchange {
                 0 => u64::MAX,
                 limit => limit.saturating_sub(self.body.received),
             };
-            let most = self.worker.memory.room(STREAM_BYTES, FLOOR_BYTES);
+            let most = self.thread.memory.room(STREAM_BYTES, FLOOR_BYTES);
             let read = self.body.read(&mut self.down.connection, most, |data| {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
@@ -318,7 +318,7 @@ impl Exchange {
             send_timeout: self.client_plan().send_timeout,
         };
         let end = if relay.is_done() { RelayEnd::Complete } else { self.relay(&mut relay, &up, &relay_plan).await };
-        let now = self.worker.reactor.now();
+        let now = self.thread.reactor.now();
         if let Some(record) = self.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
             record.response_length = relay.received;
@@ -355,7 +355,7 @@ impl Exchange {
     /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: what is not read of the response costs its connection, which no later
     /// response may follow.
     fn intercept(&mut self, plan: &ProxyPlan, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
-        let now = self.worker.reactor.now();
+        let now = self.thread.reactor.now();
         if let Some(record) = self.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
         }
@@ -400,11 +400,11 @@ impl Exchange {
             None
         };
         if let Some(value) = self.answer().and_then(|answer| answer.head.value(FieldId::KeepAlive, &answer.bytes)) {
-            up.note_keep_alive(value, &self.worker);
+            up.note_keep_alive(value, &self.thread);
         }
         match reason {
             Some(reason) => up.discard(reason),
-            None => up.check_in(&self.worker),
+            None => up.check_in(&self.thread),
         }
         if let Some(record) = self.attempts.last_mut() {
             record.close_reason = reason;

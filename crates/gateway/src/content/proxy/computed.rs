@@ -71,7 +71,7 @@ impl Exchange {
                 let only = Found { ip: *ip, port: None, priority: 0, weight: 0 };
                 (ip.to_string(), [only].into())
             }
-            Host::Unix(path) => return Ok(plan.unix_peer(path, self.worker.reactor.now().0)),
+            Host::Unix(path) => return Ok(plan.unix_peer(path, self.thread.reactor.now().0)),
             Host::Name(name) => {
                 let Some(resolver) = &plan.resolver else {
                     self.error_log(&format!("no resolver defined to resolve {name}"));
@@ -89,18 +89,18 @@ impl Exchange {
                 }
             }
         };
-        Ok(plan.peers(&name, port, &found, self.worker.reactor.now().0))
+        Ok(plan.peers(&name, port, &found, self.thread.reactor.now().0))
     }
 
     /// The addresses of a name: those that are known, or those that the control plane finds within the resolver's time.
     async fn look_up(&self, question: &Arc<Question>) -> Result<Arc<[Found]>, NoAddress> {
-        let names = &self.worker.shared.names;
-        let token = wake_token(self.worker.index, self.task());
+        let names = &self.thread.shared.names;
+        let token = wake_token(self.thread.index, self.task());
         // The control plane ends a lookup in time, with whatever has come by then: that is to be seen here, too.
         let at_most = Duration::from_millis(question.resolver.timeout_ms).saturating_add(SETTLING);
-        let began = self.worker.reactor.now();
+        let began = self.thread.reactor.now();
         loop {
-            let now = self.worker.reactor.now();
+            let now = self.thread.reactor.now();
             match names.ask(question, token, now.0) {
                 Asked::Known(found) => return Ok(found),
                 Asked::Failed(failure) => return Err(NoAddress::Failed(failure)),

@@ -39,13 +39,13 @@ impl Exchange {
         if fields.peek().is_none() {
             return;
         }
-        let mut out = self.worker.take_scratch();
+        let mut out = self.thread.take_scratch();
         encode_status_line(Version::Http11, 103, None, &mut out);
         encode_fields(head, fields, &mut out);
         encode_head_end(&mut out);
         // A client that is gone is noticed by whoever waits next.
         let _ = self.down.send_interim(&out);
-        self.worker.put_scratch(out);
+        self.thread.put_scratch(out);
     }
 
     /// Whether one of the location's values is neither empty nor `0`.

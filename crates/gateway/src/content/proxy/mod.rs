@@ -84,7 +84,7 @@ impl AttemptRecord {
             held: None,
             place: exchange.proxy_place,
             proxy: exchange.attempts.proxies,
-            began_at: exchange.worker.reactor.now(),
+            began_at: exchange.thread.reactor.now(),
             pool_wait_ms: 0,
             queue_ms: None,
             local_address: None,
@@ -213,7 +213,7 @@ impl Exchange {
             selection: Selection::default(),
             bound: self.bound_to(plan),
             queue_ms: None,
-            first_at: self.worker.reactor.now(),
+            first_at: self.thread.reactor.now(),
             made: 0,
             fresh_on: None,
             fresh_used: false,
@@ -289,7 +289,7 @@ impl Exchange {
             let line = Arc::clone(line);
             return self.pick_in_turn(plan, tries, &asked, &line).await;
         }
-        match set.balance.pick(&mut tries.selection, &asked.inputs(&tries.bound), self.worker.pool_now()) {
+        match set.balance.pick(&mut tries.selection, &asked.inputs(&tries.bound), self.thread.pool_now()) {
             Pick::Peer { index, seat } => {
                 self.seat = Some(seat);
                 Ok(index)
@@ -311,7 +311,7 @@ impl Exchange {
             }
             NoPeer::ClientGone => return self.client_left(),
         };
-        plan.group.cells.count_no_live_peer(self.worker.index);
+        plan.group.cells.count_no_live_peer(self.thread.index);
         let record = self.begin_attempt(NO_PEER);
         record.held.clone_from(&tries.held);
         record.status = 502;
@@ -359,7 +359,7 @@ impl Exchange {
         // What the application says is worth more than the news that nobody else can be asked.
         if matches!(failure, Failure::Status(_))
             && balance
-                .is_some_and(|balance| !balance.has_another(&tries.selection, &tries.bound, self.worker.pool_now()))
+                .is_some_and(|balance| !balance.has_another(&tries.selection, &tries.bound, self.thread.pool_now()))
         {
             tries_max = tries.made;
         }
@@ -372,7 +372,7 @@ impl Exchange {
             proved_unsent: sent.proved_unsent,
             fresh_retry_used: tries.fresh_used,
             attempts_left: tries_max.saturating_sub(tries.made),
-            elapsed_ms: self.worker.reactor.now().since(tries.first_at),
+            elapsed_ms: self.thread.reactor.now().since(tries.first_at),
         };
         let policy =
             Policy { conditions: plan.conditions, timeout_ms: plan.tries_timeout_ms, retry_unsent: plan.retry_unsent };
@@ -392,11 +392,11 @@ impl Exchange {
         self.report(plan, tries, index, outcome);
         match verdict.decision {
             Decision::NextPeer | Decision::Serve => {
-                plan.group.cells.count_retry(self.worker.index, verdict.reason);
+                plan.group.cells.count_retry(self.thread.index, verdict.reason);
                 None
             }
             Decision::RetrySamePeerFresh => {
-                plan.group.cells.count_retry(self.worker.index, verdict.reason);
+                plan.group.cells.count_retry(self.thread.index, verdict.reason);
                 tries.fresh_on = Some(index);
                 tries.fresh_used = true;
                 None
@@ -421,7 +421,7 @@ impl Exchange {
 
     /// An attempt that brought no whole response has taken its time all the same.
     fn end_attempt(&mut self) {
-        let now = self.worker.reactor.now();
+        let now = self.thread.reactor.now();
         if let Some(record) = self.attempts.last_mut() {
             record.response_ms.get_or_insert(now.since(record.began_at));
         }
@@ -437,11 +437,11 @@ impl Exchange {
             response_ms: record.response_ms,
             failed,
         };
-        peer.cells.count(self.worker.index, counted);
+        peer.cells.count(self.thread.index, counted);
     }
 
     fn report(&self, plan: &ProxyPlan, tries: &Tries, index: usize, outcome: Outcome) {
-        let standing = tries.set(plan).map(|set| set.balance.report(index, outcome, self.worker.pool_now()));
+        let standing = tries.set(plan).map(|set| set.balance.report(index, outcome, self.thread.pool_now()));
         if standing == Some(Standing::Disabled) {
             self.log_at(Level::Warn, "upstream server temporarily disabled");
         }

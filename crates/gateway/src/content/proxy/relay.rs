@@ -5,12 +5,12 @@ use crate::base::close::CloseReason;
 use crate::base::fault::Fault;
 use crate::base::logs::error::errno;
 use crate::base::memory::FLOOR_BYTES;
+use crate::connector::leased::Leased;
 use crate::downstream::h1::{Downstream, Framing};
 use crate::exchange::Exchange;
 use crate::exchange::patience::Patience;
 use crate::exchange::waiting::Wants;
 use crate::filter::compress::GZIP_TURN_BYTES;
-use crate::registry::pool::Leased;
 use http1::ChunkError;
 use http1::chunked::Decoder;
 use reactor::{Interest, Millis, Read, SCRATCH_BYTES, Woken};
@@ -181,18 +181,18 @@ struct Bounds {
 impl Exchange {
     /// Moves the body until it is complete on the client's side of the socket, or cannot be completed.
     pub(crate) async fn relay(&mut self, relay: &mut Relay, up: &Leased, plan: &RelayPlan) -> RelayEnd {
-        self.worker.shared.faults.pass(Fault::Relay);
+        self.thread.shared.faults.pass(Fault::Relay);
         let mut ask = plan.buffer_bytes;
-        let mut patience = Patience::new(Default::default(), self.worker.reactor.now());
+        let mut patience = Patience::new(Default::default(), self.thread.reactor.now());
         loop {
             // Taking a coding off needs as much again.
             let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
-            let most = self.worker.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
+            let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
             // Compressing takes longer than passing on: others get their turn in between.
             let most = if self.down.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
             ask = ask.min(most);
             let bounds =
-                Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.worker.reactor.now() };
+                Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() };
             let held = relay.decoded.capacity();
             let (timeout, wants) = match step(&mut self.down, relay, up, &bounds, &mut ask) {
                 Step::End(end) => return end,
@@ -215,7 +215,7 @@ impl Exchange {
             };
             let client_full = wants.is_of_client();
             let mark = (relay.received, self.down.bytes_sent, client_full);
-            let left = patience.left(mark, timeout, self.worker.reactor.now());
+            let left = patience.left(mark, timeout, self.thread.reactor.now());
             match self.wait(wants.holding(held), left).await {
                 Woken::Ready => {}
                 Woken::Deadline if client_full => return RelayEnd::ClientGone(CloseReason::SendTimeout),

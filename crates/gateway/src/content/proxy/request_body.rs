@@ -169,7 +169,7 @@ impl Exchange {
         let limit = self.client_plan().body_buffer_bytes;
         // Where memory is short the disk takes what would fit the buffer otherwise.
         let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
-        let limit = self.worker.memory.room_for_body(wanted);
+        let limit = self.thread.memory.room_for_body(wanted);
         let to_file = self.client_plan().body_files.always || length.is_some_and(|length| length > limit as u64);
         // In one piece from the beginning: a buffer that doubles would hold twice as much for a moment.
         let expected = length.filter(|_| !to_file).and_then(|length| usize::try_from(length).ok());
@@ -192,7 +192,7 @@ impl Exchange {
     fn begin_streaming(&mut self, mut bytes: Vec<u8>, length: Option<u64>) -> Result<OutgoingBody, Reply> {
         let limit = self.client_plan().body_buffer_bytes;
         let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
-        let limit = self.worker.memory.room_for_body(wanted);
+        let limit = self.thread.memory.room_for_body(wanted);
         if length.is_none_or(|length| length <= limit as u64) {
             while !self.body.is_done() && bytes.len() < limit {
                 let room = (limit - bytes.len()).min(READ_BYTES);
@@ -251,7 +251,7 @@ impl Exchange {
                 BodyFraming::Length(all) => usize::try_from(all - length).unwrap_or(usize::MAX),
                 BodyFraming::None | BodyFraming::Chunked => usize::MAX,
             };
-            let most = self.worker.memory.room_for_body(left.min(PIECE_BYTES));
+            let most = self.thread.memory.room_for_body(left.min(PIECE_BYTES));
             piece.reserve_exact(most.saturating_sub(piece.len()));
             self.collect_body(&mut piece, most).await?;
             self.account(piece.capacity());

@@ -3,6 +3,7 @@
 use crate::base::close::CloseReason;
 use crate::base::logs::error::{Level, errno};
 use crate::base::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
+use crate::connector::leased::Leased;
 use crate::content::proxy::Tries;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::early_hints::Interims;
@@ -14,7 +15,6 @@ use crate::exchange::Exchange;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::plan::generation::ProxyPlan;
-use crate::registry::pool::Leased;
 use crate::tunnel::TunnelStart;
 use crate::tunnel::heartbeat::is_pingable;
 use http1::chunked::Decoder;
@@ -56,7 +56,7 @@ impl Exchange {
         interims: &mut Interims,
     ) -> HeadStep {
         loop {
-            let most = self.worker.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
+            let most = self.thread.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
             // What comes with the head has come before any pace, so there it is no more than nginx would read.
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
             let most = self.location().gzip.as_ref().map_or(most, |_| most.min(GZIP_TURN_BYTES));
@@ -106,7 +106,7 @@ impl Exchange {
         loop {
             let len = match http1::response::parse(bytes, &plan.limits, request, &mut self.answer_mut().head) {
                 Ok(Parse::Complete { len }) => len,
-                Ok(Parse::Partial) if bytes.len() > HEAD_BYTES_USUAL && self.worker.refuses_growth() => {
+                Ok(Parse::Partial) if bytes.len() > HEAD_BYTES_USUAL && self.thread.refuses_growth() => {
                     let reason = "memory_budget has no room for the rest of a large response head".into();
                     return HeadStep::Failed(Failure::NoSocket, reason, DiscardReason::ResponseBodyUnread);
                 }
@@ -153,7 +153,7 @@ impl Exchange {
     }
 
     fn answer_mut(&mut self) -> &mut Answer {
-        self.answer.get_or_insert_with(|| self.worker.spare_answer())
+        self.answer.get_or_insert_with(|| self.spares.answer(&self.thread.memory))
     }
 
     fn keep_answer_bytes(&mut self, bytes: &[u8]) {
@@ -172,7 +172,7 @@ impl Exchange {
 
     fn keep_response_head(&mut self, head: &[u8]) {
         self.keep_answer_bytes(head);
-        let now = self.worker.reactor.now();
+        let now = self.thread.reactor.now();
         let status = self.answer_mut().head.status;
         if let Some(record) = self.attempts.last_mut() {
             record.header_ms = Some(now.since(record.began_at));
@@ -242,10 +242,10 @@ impl Exchange {
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.begin_pace();
-        let mut out = self.worker.take_scratch();
+        let mut out = self.thread.take_scratch();
         self.encode_proxied_head(plan, framing, &portion, &mut out);
         if self.must_refuse_undecided() {
-            self.worker.put_scratch(out);
+            self.thread.put_scratch(out);
             return HeadStep::Intercepted(is_whole(received.0, received.1));
         }
         if let Some(range) = part {
@@ -255,7 +255,7 @@ impl Exchange {
         encode_head_end(&mut out);
         let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
         relay.preread = relay.received;
-        self.worker.put_scratch(out);
+        self.thread.put_scratch(out);
         match fed {
             Ok(()) => HeadStep::Relaying(relay),
             Err(FeedError::Coding(error)) => {
@@ -304,7 +304,7 @@ impl Exchange {
         }
         if plan.hidden.contains(FieldId::Date, b"") {
             out.extend_from_slice(b"Date: ");
-            self.worker.clock.write_date(out);
+            self.thread.clock.write_date(out);
             out.extend_from_slice(b"\r\n");
         }
         self.encode_sticky(plan, out);
@@ -392,14 +392,14 @@ impl Exchange {
     pub(crate) fn open_tunnel(&mut self, plan: &ProxyPlan, up: Leased, early: Vec<u8>) -> AttemptEnd {
         self.status = 101;
         self.settle_keepalive();
-        let mut out = self.worker.take_scratch();
+        let mut out = self.thread.take_scratch();
         let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
         };
         encode_status_line(Version::Http11, 101, Some(response.reason.of(bytes)), &mut out);
         encode_field(b"Server", &self.location().server_token, &mut out);
         out.extend_from_slice(b"Date: ");
-        self.worker.clock.write_date(&mut out);
+        self.thread.clock.write_date(&mut out);
         out.extend_from_slice(b"\r\nConnection: upgrade\r\n");
         if let Some(upgrade) = response.upgrade {
             encode_field(b"Upgrade", upgrade.of(bytes), &mut out);
@@ -408,14 +408,14 @@ impl Exchange {
         self.encode_passed_fields(plan, &mut out);
         self.encode_added(101, &mut out);
         if let Some(refusal) = self.refuse_undecided() {
-            self.worker.put_scratch(out);
+            self.thread.put_scratch(out);
             up.discard(DiscardReason::Cancelled);
             return AttemptEnd::Reply(refusal);
         }
         encode_head_end(&mut out);
         let pings = plan.tunnel.ping.is_some() && self.is_pingable();
         let sent = self.down.send_head(&out, Framing::Empty, &[], true);
-        self.worker.put_scratch(out);
+        self.thread.put_scratch(out);
         match (sent, up.into_tunnel()) {
             (Ok(()), Some((upstream, permit))) => AttemptEnd::Tunnel(Box::new(TunnelStart {
                 upstream,

@@ -36,7 +36,7 @@ impl Exchange {
             }
             Some(StickyPlan::Route(templates)) => self.first_of(templates),
             Some(StickyPlan::Learn(plan)) => self.first_of(&plan.lookup).and_then(|session| {
-                let sid = plan.sessions.lookup(session_key(&session), self.worker.pool_now())?;
+                let sid = plan.sessions.lookup(session_key(&session), self.thread.pool_now())?;
                 Some(sid.to_vec())
             }),
             Some(StickyPlan::Header { name, .. }) => {
@@ -92,7 +92,7 @@ impl Exchange {
         match plan.expires {
             None => {}
             Some(Duration::MAX) => out.extend_from_slice(FOREVER.as_bytes()),
-            Some(expires) => write_expiry(self.worker.clock.now(), expires, out),
+            Some(expires) => write_expiry(self.thread.clock.now(), expires, out),
         }
         attribute(b"; domain=", &plan.domain, out);
         if plan.httponly {
@@ -128,7 +128,7 @@ impl Exchange {
                 None => return,
             },
         };
-        sessions.learn(session_key(&session), set.balance.sid(index), is_new, self.worker.pool_now());
+        sessions.learn(session_key(&session), set.balance.sid(index), is_new, self.thread.pool_now());
     }
 }
 

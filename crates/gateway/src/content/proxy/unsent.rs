@@ -2,9 +2,9 @@
 //! prove is decided by `upstream::unsent`; ADR 18 has the reasons. `attempt` calls it, on reused connections only.
 
 use crate::base::buffer::Spill;
+use crate::connector::leased::Leased;
 use crate::exchange::Exchange;
 use crate::exchange::waiting::Wants;
-use crate::registry::pool::Leased;
 use reactor::{Stream, TcpState, Woken};
 use std::io;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Exchange {
         let Some(acked_before) = up.acked_before().filter(|_| ended == DiscardReason::PeerClosedIdle) else {
             return false;
         };
-        let began = self.worker.reactor.now();
+        let began = self.thread.reactor.now();
         loop {
             let Some(progress) = up.stream().progress() else { return false };
             let ending = match progress.state {
@@ -41,7 +41,7 @@ impl Exchange {
                 Finding::Unproved => return false,
                 Finding::Pending => {}
             }
-            let waited = self.worker.reactor.now().since(began);
+            let waited = self.thread.reactor.now().since(began);
             if waited >= PROOF_WAIT_MS || self.wait(Wants::NOTHING, PROOF_STEP).await == Woken::PeerGone {
                 return false;
             }

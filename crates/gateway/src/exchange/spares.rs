@@ -1,0 +1,71 @@
+//! Buffers of exchanges that are over, kept for the next ones.
+
+use crate::base::memory::{Ledger, Pressure};
+use crate::downstream::request::{Answer, Request};
+use std::cell::RefCell;
+
+/// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that are usually under way at the same
+/// time; a burst beyond it allocates.
+pub(crate) const SPARES_MAX: usize = 256;
+
+/// The spare buffers of one worker. What they hold counts as held.
+#[derive(Default)]
+pub(crate) struct Spares {
+    #[allow(clippy::vec_box)] // what is recycled is the box: an exchange owns it
+    requests: RefCell<Vec<Box<Request>>>,
+    #[allow(clippy::vec_box)] // as above
+    answers: RefCell<Vec<Box<Answer>>>,
+}
+
+impl Spares {
+    /// Buffers for an exchange.
+    pub(crate) fn request(&self, memory: &Ledger) -> Box<Request> {
+        let Some(request) = self.requests.borrow_mut().pop() else { return Box::default() };
+        memory.regain(request.held_bytes() as u64);
+        request
+    }
+
+    /// Gives exchange buffers back.
+    pub(crate) fn recycle(&self, mut request: Box<Request>, memory: &Ledger) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() < SPARES_MAX && memory.pressure() == Pressure::None {
+            request.clear();
+            memory.spend(request.held_bytes() as u64);
+            requests.push(request);
+        }
+    }
+
+    /// A buffer for the response head of an upstream.
+    pub(crate) fn answer(&self, memory: &Ledger) -> Box<Answer> {
+        let Some(answer) = self.answers.borrow_mut().pop() else { return Box::default() };
+        memory.regain(answer.held_bytes() as u64);
+        answer
+    }
+
+    /// Gives it back.
+    pub(crate) fn recycle_answer(&self, answer: Option<Box<Answer>>, memory: &Ledger) {
+        let mut answers = self.answers.borrow_mut();
+        if let Some(mut answer) = answer
+            && answers.len() < SPARES_MAX
+            && memory.pressure() == Pressure::None
+        {
+            answer.clear();
+            memory.spend(answer.held_bytes() as u64);
+            answers.push(answer);
+        }
+    }
+
+    /// Frees buffers down to as many as the closure says for each kind.
+    pub(crate) fn keep(&self, kept: impl Fn(usize) -> usize, memory: &Ledger) {
+        let mut answers = self.answers.borrow_mut();
+        let count = kept(answers.len());
+        for answer in answers.drain(count..) {
+            memory.regain(answer.held_bytes() as u64);
+        }
+        let mut requests = self.requests.borrow_mut();
+        let count = kept(requests.len());
+        for request in requests.drain(count..) {
+            memory.regain(request.held_bytes() as u64);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Work that belongs to no client connection, such as opening a connection for the pool. Each job is a task of its own.
+
+use crate::thread::WorkerThread;
+use reactor::TaskId;
+use std::rc::Rc;
+
+/// A job.
+pub(crate) trait Job {
+    /// The task whose events step it.
+    fn task(&self) -> TaskId;
+
+    /// Does what can be done now. `None`: it is over, and so is its task.
+    fn step(self: Box<Self>, thread: &Rc<WorkerThread>) -> Option<Box<dyn Job>>;
+}
