@@ -33,15 +33,10 @@ const KNOWN: &[(&str, &str)] = &[
     ("connector/lease.rs", "exchange"),
     ("connector/line.rs", "content"),
     ("connector/line.rs", "exchange"),
-    ("content/files/mod.rs", "phases"),
-    ("content/proxy/accel.rs", "phases"),
     ("downstream/h1.rs", "filter"),
-    ("exchange/mod.rs", "content"),
-    ("exchange/mod.rs", "phases"),
+    ("exchange/step.rs", "content"),
     ("exchange/target.rs", "content"),
     ("exchange/undecided.rs", "content"),
-    ("exchange/view.rs", "content"),
-    ("exchange/view.rs", "phases"),
     ("filter/added_fields.rs", "content"),
     ("filter/forced_range.rs", "content"),
     ("lower/computed.rs", "registry"),
@@ -52,7 +47,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("lower/proxy.rs", "registry"),
     ("plan/computed.rs", "registry"),
     ("plan/generation.rs", "registry"),
-    ("tunnel/mod.rs", "phases"),
 ];
 
 /// The place of a layer in the order; higher layers have lower numbers.

@@ -163,7 +163,7 @@ impl Leased {
     /// Turns it into one side of a tunnel.
     pub(crate) fn into_tunnel(mut self) -> Option<(Bound, TunnelPermit<'static, IdleSocket>)> {
         let (mut connection, permit) = self.lease.take()?.into_tunnel();
-        let bound = Bound { stream: Some(self.stream.take()?), port: connection.port.take() };
+        let bound = Bound::new(self.stream.take()?, connection.port.take());
         Some((bound, permit))
     }
 }

@@ -3,8 +3,9 @@
 use crate::base::close::CloseReason;
 use crate::content::files::send::FileReply;
 use crate::downstream::h1::Framing;
+use crate::exchange::Exchange;
+use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
-use crate::exchange::{Exchange, Served, Step};
 use crate::filter::gzip::OWN_BYTES_MAX;
 use crate::plan::generation::ReturnPlan;
 use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};

@@ -5,4 +5,5 @@ pub(crate) mod connection;
 pub(crate) mod h1;
 pub(crate) mod linger;
 pub(crate) mod proxy_header;
+pub(crate) mod replay_body;
 pub(crate) mod request;

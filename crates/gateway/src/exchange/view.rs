@@ -2,12 +2,12 @@
 
 use crate::base::close::CloseSide;
 use crate::base::logs::error::{Level, errno, quoted};
-use crate::content::proxy::AttemptRecord;
 use crate::exchange::Exchange;
-use crate::phases::limits::{LimitStatus, Limited};
+use crate::exchange::attempts::AttemptRecord;
 use crate::plan::added;
 use crate::plan::computed::PORT_DEFAULT;
 use crate::plan::generation::Content;
+use crate::registry::limit_zones::{LimitStatus, Limited};
 use crate::thread::WorkerThread;
 use crate::thread::clock::Clock;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};

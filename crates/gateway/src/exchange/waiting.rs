@@ -101,3 +101,6 @@ impl Exchange {
         executor::suspend().await;
     }
 }
+
+/// The client has left while names were looked up for it.
+pub(crate) struct ClientLeft;

@@ -2,35 +2,20 @@
 //! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
 
 pub(crate) mod computed;
-
 pub(crate) mod cookies;
-
 pub(crate) mod defined;
-
 pub(crate) mod files;
-
 pub(crate) mod floor;
-
 pub(crate) mod group;
-
 pub(crate) mod idle;
-
 pub(crate) mod limit_zones;
-
 pub(crate) mod limits;
-
 pub(crate) mod listener;
-
 pub(crate) mod location;
-
 pub(crate) mod logs;
-
 pub(crate) mod program;
-
 pub(crate) mod proxy;
-
 pub(crate) mod rate;
-
 pub(crate) mod real_ip;
 
 use crate::base::logs::access::{AccessOutput, LogSink};

@@ -6,7 +6,7 @@ use crate::content::reply::Reply;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
-use crate::registry::limit_zones::{ConnectionPermit, LimitPlan, RequestLimit};
+use crate::registry::limit_zones::{ConnectionPermit, LimitPlan, LimitStatus, Limited, RequestLimit};
 use reactor::Woken;
 use rules::limit::{Admission, RequestRefusal};
 use smallvec::SmallVec;
@@ -16,37 +16,6 @@ use std::time::Duration;
 const REQUEST_KEY_BYTES_MAX: usize = 65_535;
 /// Longest key of `limit_conn`, as in nginx.
 const CONNECTION_KEY_BYTES_MAX: usize = 255;
-
-/// What the limits said to an exchange.
-#[derive(Debug, Default)]
-pub(crate) struct Limited {
-    pub(crate) requests: Option<LimitStatus>,
-    pub(crate) connections: Option<LimitStatus>,
-    /// The connection counts as long as these live.
-    pub(crate) permits: Vec<ConnectionPermit>,
-}
-
-/// `$limit_req_status` and `$limit_conn_status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LimitStatus {
-    Passed,
-    Delayed,
-    Rejected,
-    DelayedDryRun,
-    RejectedDryRun,
-}
-
-impl LimitStatus {
-    pub(crate) fn word(self) -> &'static [u8] {
-        match self {
-            Self::Passed => b"PASSED",
-            Self::Delayed => b"DELAYED",
-            Self::Rejected => b"REJECTED",
-            Self::DelayedDryRun => b"DELAYED_DRY_RUN",
-            Self::RejectedDryRun => b"REJECTED_DRY_RUN",
-        }
-    }
-}
 
 /// What the zones came to for a request.
 enum Outcome {

@@ -4,8 +4,9 @@
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
 use crate::content::reply::{Reply, ReplyBody};
+use crate::exchange::Exchange;
+use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
-use crate::exchange::{Exchange, Step};
 use crate::plan::added::{drop_fields, fields};
 use crate::plan::generation::{LocationId, ProxyPlan};
 use http1::encode::encode_field;
@@ -19,15 +20,6 @@ const CHALLENGE: &[u8] = b"WWW-Authenticate";
 
 /// Fields that a page has once: its own goes before the one of the reply that it is shown for.
 const SINGLE: [&[u8]; 2] = [b"location", b"content-range"];
-
-/// Where a request goes on.
-#[derive(Debug)]
-pub(crate) enum Redirect {
-    /// At this URI, which is not decoded any more.
-    Uri { uri: Vec<u8>, args: Option<Vec<u8>> },
-    /// In the location of this name (with its `@`); the URI stays.
-    Named(Vec<u8>),
-}
 
 impl Exchange {
     /// What `error_page` makes of a reply, if it has a say. It has none in bodies that the configuration wrote itself

@@ -3,8 +3,9 @@
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::content::reply::Reply;
+use crate::exchange::Exchange;
+use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
-use crate::exchange::{Exchange, Step};
 use crate::plan::generation::{LocationId, ProgramPlan};
 use conf::value::size::parse_size_text;
 use http1::outgoing::is_field_value;

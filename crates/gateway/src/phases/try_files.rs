@@ -1,11 +1,11 @@
 //! `try_files`: the first of several paths that exists becomes the URI; the last one is where the request goes otherwise.
 //! Called before a location's content.
 
-use crate::content::files::Prefetched;
 use crate::content::reply::Reply;
+use crate::exchange::Exchange;
+use crate::exchange::prefetched::Prefetched;
+use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
-use crate::exchange::{Exchange, Step};
-use crate::phases::redirect::Redirect;
 use crate::plan::files::Alias;
 use crate::plan::generation::{TryFallbackPlan, TryFilesPlan};
 use reactor::FileKind;

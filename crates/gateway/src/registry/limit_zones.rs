@@ -144,3 +144,34 @@ pub(crate) fn key_text(key: &conf::value::Template) -> String {
     };
     key.parts.iter().map(part).collect()
 }
+
+/// What the limits said to an exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Limited {
+    pub(crate) requests: Option<LimitStatus>,
+    pub(crate) connections: Option<LimitStatus>,
+    /// The connection counts as long as these live.
+    pub(crate) permits: Vec<ConnectionPermit>,
+}
+
+/// `$limit_req_status` and `$limit_conn_status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitStatus {
+    Passed,
+    Delayed,
+    Rejected,
+    DelayedDryRun,
+    RejectedDryRun,
+}
+
+impl LimitStatus {
+    pub(crate) fn word(self) -> &'static [u8] {
+        match self {
+            Self::Passed => b"PASSED",
+            Self::Delayed => b"DELAYED",
+            Self::Rejected => b"REJECTED",
+            Self::DelayedDryRun => b"DELAYED_DRY_RUN",
+            Self::RejectedDryRun => b"REJECTED_DRY_RUN",
+        }
+    }
+}

@@ -85,6 +85,10 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    pub(crate) fn new(stream: Stream, port: Option<PortUse>) -> Self {
+        Self { stream: Some(stream), port }
+    }
+
     /// Closes it by a reset, which leaves the port free.
     pub(crate) fn reset(mut self) {
         if let Some(stream) = self.stream.take() {

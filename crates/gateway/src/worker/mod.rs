@@ -1,19 +1,12 @@
 //! A data-plane thread: one reactor, the connections that live on it, and what each of them is doing. Nothing here blocks.
 
 pub(crate) mod accept;
-
 pub(crate) mod churn_watch;
-
 pub(crate) mod displacing;
-
 pub(crate) mod greeting;
-
 pub(crate) mod held_back;
-
 pub(crate) mod housekeeping;
-
 pub(crate) mod shedding;
-
 pub(crate) mod warm;
 
 use crate::base::close::CloseReason;
@@ -22,8 +15,8 @@ use crate::base::fault::Fault;
 use crate::base::memory::{CONNECTION_BYTES, HeldFor, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
 use crate::downstream::connection::{Connection, HeadRead};
 use crate::downstream::request::Request;
-use crate::exchange;
-use crate::exchange::{Begin, Next, Refusal};
+use crate::exchange::{Begin, Refusal};
+use crate::phases::Next;
 use crate::plan::generation::{Generation, ListenerId, Pinned};
 use crate::registry::shared::{Message, Shared};
 use crate::tunnel::{Step, Tunnel};
@@ -256,7 +249,7 @@ impl Worker {
                 self.thread.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
             }
             Body::Lingering(_) | Body::HeldBack(_) => {
-                self.thread.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES)
+                self.thread.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES);
             }
             // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
             Body::Exchange(_) | Body::Job(_) | Body::Free => {}
@@ -342,7 +335,7 @@ impl Worker {
         bump(&self.thread.counters().requests, 1);
         bump(&self.thread.counters().exchanges, 1);
         let spare = self.slots.borrow_mut().pop();
-        let slot = spare.unwrap_or_else(|| Slot::new(exchange::run(Rc::clone(&self.desk))));
+        let slot = spare.unwrap_or_else(|| Slot::new(crate::phases::run(Rc::clone(&self.desk))));
         let (thread, spares, generation) = (Rc::clone(&self.thread), Rc::clone(&self.spares), self.generation());
         self.desk.put_arguments(Begin { thread, spares, generation, connection, request, refusal });
         self.poll_exchange(task, slot);

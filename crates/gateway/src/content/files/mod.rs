@@ -3,13 +3,15 @@
 
 pub(crate) mod parts;
 pub(crate) mod send;
+
 use crate::base::logs::error::{errno, quoted};
 use crate::content::files::parts::FileParts;
 use crate::content::files::send::FileReply;
 use crate::content::reply::{Reply, ReplyBody};
+use crate::exchange::Exchange;
+use crate::exchange::prefetched::Prefetched;
+use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
-use crate::exchange::{Exchange, Step};
-use crate::phases::redirect::Redirect;
 use crate::plan::files::{FilesPlan, entity_tag};
 use http1::encode::{encode_field, encode_number_field};
 use http1::{FieldId, Method};
@@ -18,12 +20,6 @@ use rules::precondition::{Conditions, Validators, Verdict, evaluate, is_same_ver
 use rules::range::{Wanted, parse_range};
 use rules::time_format::Moment;
 use std::io::{self, ErrorKind};
-
-/// A file that was opened to see whether it is there. The internal redirect that follows nearly always comes back for it.
-pub(crate) struct Prefetched {
-    pub(crate) path: Vec<u8>,
-    pub(crate) file: OpenFile,
-}
 
 /// What looking for one index file came to.
 enum Index {

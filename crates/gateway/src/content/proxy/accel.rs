@@ -4,8 +4,8 @@
 
 use crate::base::logs::error::quoted;
 use crate::content::reply::Reply;
-use crate::exchange::{Exchange, Step};
-use crate::phases::redirect::Redirect;
+use crate::exchange::Exchange;
+use crate::exchange::step::{Redirect, Step};
 use crate::plan::generation::ProxyPlan;
 use http1::{FieldId, Method};
 use rules::uri::parse_internal;

@@ -2,9 +2,10 @@
 //! looked up is waited for.
 
 use crate::content::reply::Reply;
+use crate::exchange::Exchange;
+use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
-use crate::exchange::waiting::Wants;
-use crate::exchange::{Exchange, Step};
+use crate::exchange::waiting::{ClientLeft, Wants};
 use crate::plan::computed::{ComputedPlan, ComputedTarget, PORT_DEFAULT};
 use crate::plan::generation::ProxyPlan;
 use crate::registry::group::{Held, PeerSet};
@@ -15,9 +16,6 @@ use conf::value::Host;
 use reactor::Woken;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The client has left while names were looked up for it.
-pub(crate) struct ClientLeft;
 
 /// Why a name has no addresses.
 enum NoAddress {

@@ -12,114 +12,26 @@ pub(crate) mod response_head;
 pub(crate) mod rewritten;
 pub(crate) mod sticky;
 pub(crate) mod unsent;
+
 use crate::base::cells::Counted;
 use crate::base::logs::error::Level;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::request_body::OutgoingBody;
 use crate::content::proxy::sticky::LearnAt;
 use crate::content::reply::Reply;
+use crate::exchange::Exchange;
+use crate::exchange::attempts::{AttemptRecord, NO_PEER};
+use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
-use crate::exchange::{Exchange, Served, Step};
-use crate::plan::generation::{Generation, LocationId, ProxyPlan};
+use crate::plan::generation::ProxyPlan;
 use crate::registry::group::{Held, PeerPlan, PeerSet};
 use reactor::{Millis, PeerAddress};
-use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use upstream::balance::{Inputs, Outcome, Pick, Seat, Selection, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
-
-/// What is recorded of the attempts of an exchange, for `$upstream_*` and the error log.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    pub(crate) all: SmallVec<[AttemptRecord; 1]>,
-    /// How many proxies the exchange has gone through; an internal redirect may lead to another one.
-    pub(crate) proxies: u32,
-}
-
-/// Stands for the peer of an attempt for which none could be chosen.
-pub(crate) const NO_PEER: u32 = u32::MAX;
-
-/// One attempt.
-#[derive(Debug)]
-pub(crate) struct AttemptRecord {
-    /// The location whose proxy made it, and the number of the peer in its group.
-    pub(crate) location: Option<LocationId>,
-    pub(crate) peer: u32,
-    /// Counts the proxies of the exchange: where it changes, `$upstream_*` have a colon.
-    pub(crate) proxy: u32,
-    /// The peers among which it is counted, where they may have been replaced since.
-    pub(crate) held: Held,
-    /// Which of the location's proxies.
-    place: u16,
-    pub(crate) began_at: Millis,
-    /// Milliseconds until there was a connection, in line for a peer and for a connection to it, without the time that
-    /// connecting took.
-    pub(crate) pool_wait_ms: u64,
-    /// Those of them that were spent in line; `None` where there was no waiting.
-    pub(crate) queue_ms: Option<u64>,
-    /// `$upstream_local_addr`; only where the configuration asks for it.
-    pub(crate) local_address: Option<Box<SocketAddr>>,
-    /// Milliseconds; `None` where it did not come to that.
-    pub(crate) connect_ms: Option<u64>,
-    pub(crate) header_ms: Option<u64>,
-    pub(crate) response_ms: Option<u64>,
-    pub(crate) status: u16,
-    pub(crate) reused: bool,
-    pub(crate) response_length: u64,
-    /// Everything the upstream sent: heads, interim ones too, and bodies with their framing.
-    pub(crate) bytes_received: u64,
-    /// Everything that its socket took.
-    pub(crate) bytes_sent: u64,
-    pub(crate) close_reason: Option<upstream::DiscardReason>,
-}
-
-impl AttemptRecord {
-    fn new(exchange: &Exchange, peer: u32) -> Self {
-        Self {
-            location: exchange.target.location,
-            peer,
-            held: None,
-            place: exchange.proxy_place,
-            proxy: exchange.attempts.proxies,
-            began_at: exchange.thread.reactor.now(),
-            pool_wait_ms: 0,
-            queue_ms: None,
-            local_address: None,
-            connect_ms: None,
-            header_ms: None,
-            response_ms: None,
-            status: 0,
-            reused: false,
-            response_length: 0,
-            bytes_received: 0,
-            bytes_sent: 0,
-            close_reason: None,
-        }
-    }
-
-    /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
-    pub(crate) fn peer_name<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
-        let group = &generation.location(self.location?).content.proxy(self.place)?.group;
-        if self.peer == NO_PEER {
-            return Some(&group.host);
-        }
-        group.members.of(&self.held)?.peers.get(self.peer as usize).map(|peer| &*peer.name)
-    }
-}
-
-impl Attempts {
-    /// `$upstream_addr` of the last attempt.
-    pub(crate) fn last_peer<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
-        self.all.last().and_then(|attempt| attempt.peer_name(generation))
-    }
-
-    pub(crate) fn last_mut(&mut self) -> Option<&mut AttemptRecord> {
-        self.all.last_mut()
-    }
-}
 
 /// What one proxied exchange keeps between its attempts.
 pub(crate) struct Tries {

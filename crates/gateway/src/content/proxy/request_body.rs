@@ -5,6 +5,7 @@ use crate::base::close::CloseReason;
 use crate::base::logs::error::errno;
 use crate::content::reply::Reply;
 use crate::downstream::body::{BodyError, BodyRead};
+use crate::downstream::replay_body::ReplayBody;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
@@ -12,8 +13,6 @@ use crate::plan::generation::ProxyPlan;
 use http1::{BodyFraming, Method};
 use reactor::{Interest, Woken};
 use std::fs::File;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::ffi::OsStringExt as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,54 +22,6 @@ const READ_BYTES: usize = 64 * 1024;
 /// Bytes of a body that goes into a file which are collected before they are written: the offload pool is asked once for
 /// many reads.
 const PIECE_BYTES: usize = 256 * 1024;
-
-/// What there is of a body for another attempt.
-#[derive(Debug, Clone, Default)]
-pub(crate) enum ReplayBody {
-    /// There is none, or it was not read yet.
-    #[default]
-    None,
-    /// All of it.
-    Memory(Rc<Vec<u8>>),
-    /// All of it, in a temporary file of this length.
-    File(Arc<File>, u64),
-    /// It goes to the upstream as it comes from the client. This much of it had come before the first attempt.
-    Streaming(Rc<Vec<u8>>),
-}
-
-impl ReplayBody {
-    /// Bytes of memory that it holds.
-    pub(crate) fn held_bytes(&self) -> usize {
-        match self {
-            Self::Memory(bytes) | Self::Streaming(bytes) => bytes.capacity(),
-            Self::None | Self::File(..) => 0,
-        }
-    }
-
-    /// Whether it can be sent again, when this many bytes of it have been taken from the client. As in nginx a body that
-    /// has only begun to arrive is sent once.
-    pub(crate) fn can_replay(&self, received: u64) -> bool {
-        !matches!(self, Self::Streaming(_)) || received == 0
-    }
-
-    /// `$request_body`: a body that was read into memory, unless it is empty.
-    pub(crate) fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Memory(bytes) if !bytes.is_empty() => Some(bytes),
-            _ => None,
-        }
-    }
-
-    /// `$request_body_file`: a path that leads to the body's file as long as the request lasts. A file that is not to be
-    /// kept has no name any more, and is reached as this process's descriptor.
-    pub(crate) fn path(&self) -> Option<Vec<u8>> {
-        let Self::File(file, _) = self else { return None };
-        let descriptor = file.as_raw_fd();
-        let named = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok().filter(|path| path.exists());
-        let path = named.unwrap_or_else(|| format!("/proc/{}/fd/{descriptor}", std::process::id()).into());
-        Some(path.into_os_string().into_vec())
-    }
-}
 
 /// The body as the upstream gets it.
 #[derive(Debug)]

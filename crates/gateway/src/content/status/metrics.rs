@@ -2,7 +2,6 @@
 //! Labels have bounded sets of values: states, reasons and classes are enums, the rest is what the configuration names.
 
 pub(crate) mod checks;
-
 pub(crate) mod room;
 
 use crate::content::status::snapshot::{GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};

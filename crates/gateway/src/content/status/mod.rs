@@ -3,11 +3,8 @@
 //! exchange of a `status_page` location asks for one; a thread that may wait makes it.
 
 pub(crate) mod kernel;
-
 pub(crate) mod metrics;
-
 pub(crate) mod page;
-
 pub(crate) mod snapshot;
 
 use crate::content::status::snapshot::Snapshot;

@@ -2,7 +2,6 @@
 //! Gauges are read one after the other, so under load they need not add up.
 
 pub(crate) mod checks;
-
 pub(crate) mod room;
 
 use checks::CheckStatus;

@@ -4,7 +4,6 @@
 //! does not know, sees what is due, asks, and settles it.
 
 pub(crate) mod answer;
-
 pub(crate) mod book;
 
 pub use answer::Answer;

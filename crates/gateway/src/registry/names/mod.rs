@@ -3,9 +3,7 @@
 //! due, looks it up, and settles it. No socket is opened here.
 
 pub(crate) mod book;
-
 pub(crate) mod keys;
-
 pub(crate) mod moving;
 
 pub use book::{Due, Names};

@@ -1,0 +1,144 @@
+//! From a head to a server, and from a URI to a location.
+
+use crate::base::close::CloseReason;
+use crate::content::reply::Reply;
+use crate::downstream::request::Request;
+use crate::exchange::step::Step;
+use crate::exchange::{Exchange, Refusal};
+use crate::plan::generation::LocationId;
+use http1::{BodyFraming, RequestError};
+use rules::location::Found;
+use std::borrow::Cow;
+use std::rc::Rc;
+
+impl Exchange {
+    /// From the head to a location.
+    pub(crate) fn route(&mut self) -> Step {
+        if let Err(reply) = self.choose_server() {
+            return Step::Reply(reply);
+        }
+        if let Err(error) = self.narrow_head() {
+            return self.refuse(Refusal::Malformed(error));
+        }
+        if self.location().real_ip.is_some() {
+            self.find_client_of_server();
+        }
+        if let Err(reply) = self.parse_uri() {
+            return Step::Reply(reply);
+        }
+        self.route_uri()
+    }
+
+    /// From the present URI to a location.
+    pub(crate) fn route_uri(&mut self) -> Step {
+        let generation = Rc::clone(&self.generation);
+        let server = generation.server(self.target.server);
+        if let Some(plan) = &server.answer {
+            return self.return_step(plan);
+        }
+        if server.program.is_some() {
+            return Step::Rules;
+        }
+        self.route_location()
+    }
+
+    /// From the present URI to a location, where the server has no more to say.
+    pub(crate) fn route_location(&mut self) -> Step {
+        if let Err(reply) = self.find_location() {
+            return Step::Reply(reply);
+        }
+        if self.location().internal && !self.target.internal {
+            return Step::Reply(Reply::error(404));
+        }
+        self.check_body_size().map_or(Step::Content, Step::Reply)
+    }
+
+    pub(crate) fn choose_default_server(&mut self) -> Result<(), Reply> {
+        let generation = Rc::clone(&self.generation);
+        let listener = generation.listener(self.down.connection.listener).ok_or_else(|| Reply::error(500))?;
+        self.target.server = listener.names.default_server();
+        Ok(())
+    }
+
+    pub(crate) fn choose_server(&mut self) -> Result<(), Reply> {
+        let generation = Rc::clone(&self.generation);
+        let listener = generation.listener(self.down.connection.listener).ok_or_else(|| Reply::error(500))?;
+        let head = &self.request.head;
+        let name = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
+        // Names compare without case and without the root's dot, as in nginx; few clients send either.
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        let name = if name.iter().any(u8::is_ascii_uppercase) {
+            Cow::Owned(name.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(name)
+        };
+        match listener.names.lookup(&name, self.captures.get_mut()) {
+            Ok(found) => {
+                self.target.server = found.server;
+                if let Some(pattern) = found.pattern {
+                    self.slots.store_groups(pattern, self.captures.get_mut());
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.target.server = listener.names.default_server();
+                self.error_log(&error.message);
+                Err(Reply::error(500))
+            }
+        }
+    }
+
+    /// Holds the head against what the request's own server takes, where the servers of the address differ in that.
+    fn narrow_head(&mut self) -> Result<(), RequestError> {
+        let listener = self.generation.listener(self.down.connection.listener);
+        if !listener.is_some_and(|listener| listener.limits_differ) {
+            return Ok(());
+        }
+        let Request { head, bytes, .. } = &mut *self.request;
+        head.narrow(bytes, &self.generation.server(self.target.server).limits)
+    }
+
+    /// Takes a location on: its own settings, or those of its `limit_except` for this method.
+    pub(crate) fn enter_location(&mut self, id: LocationId) {
+        let except = &self.generation.location(id).limit_except;
+        let limited = except.as_ref().filter(|except| !except.methods.contains(&self.method));
+        self.target.location = Some(limited.map_or(id, |except| except.others));
+    }
+
+    fn find_location(&mut self) -> Result<(), Reply> {
+        let generation = Rc::clone(&self.generation);
+        let server = generation.server(self.target.server);
+        let found = server.locations.find(self.uri(), &mut self.captures.borrow_mut());
+        match found {
+            Ok(Found::Location { id, pattern }) => {
+                self.enter_location(LocationId(id));
+                if let Some(pattern) = pattern {
+                    self.slots.store_groups(pattern, self.captures.get_mut());
+                }
+            }
+            Ok(Found::Redirect { id }) => {
+                self.target.location = Some(LocationId(id));
+                return Err(self.slash_redirect());
+            }
+            Ok(Found::Server) => self.target.location = Some(server.own),
+            Err(error) => {
+                self.error_log(&error.message);
+                return Err(Reply::error(500));
+            }
+        }
+        Ok(())
+    }
+
+    /// L8: a body that is announced as too large is refused before it is sent.
+    fn check_body_size(&mut self) -> Option<Reply> {
+        let limit = self.client_plan().body_size_max;
+        let BodyFraming::Length(length) = self.body.framing() else { return None };
+        if limit == 0 || length <= limit || self.body_refused {
+            return None;
+        }
+        self.body_refused = true;
+        self.close.get_or_insert(CloseReason::BodyUnread);
+        self.error_log(&format!("client intended to send too large body: {length} bytes"));
+        Some(Reply::error(413))
+    }
+}
