@@ -9,3 +9,4 @@ pub(crate) mod counters;
 pub(crate) mod fault;
 pub(crate) mod logs;
 pub(crate) mod memory;
+pub(crate) mod stall_timeout;

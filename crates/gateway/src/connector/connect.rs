@@ -1,18 +1,16 @@
 //! A new connection to a peer: from which address, on which port, and what is said when none is left.
 
 use crate::base::logs::error::{Level, errno, quoted};
-use crate::connector::lease::Aim;
+use crate::base::stall_timeout::StallTimeout;
+use crate::connector::lease::Wanted;
 use crate::connector::leased::Leased;
 use crate::connector::opening::{OpenedFor, Pending, open_for_pool};
-use crate::exchange::Exchange;
-use crate::exchange::patience::Patience;
-use crate::exchange::view::ExchangeView;
-use crate::exchange::waiting::Wants;
-use crate::plan::generation::{ProxyPlan, SourcePlan};
-use crate::registry::group::PeerPlan;
+use crate::connector::{Caller, WaitTimes};
+use crate::plan::generation::SourcePlan;
 use crate::registry::pool::IdleSocket;
 use crate::registry::ports::PortUse;
-use reactor::{ConnectOptions, Interest, Millis, PeerAddress, Stream, Woken};
+use crate::thread::WorkerThread;
+use reactor::{ConnectOptions, Interest, PeerAddress, Stream, TaskId, Woken};
 use smallvec::SmallVec;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -23,83 +21,88 @@ use upstream::shared::{Connecting, Seeker};
 /// Where a connection may come from: an address and, seldom, a port; the kernel's choice where there is none.
 type Source = Option<(IpAddr, Option<u16>)>;
 
-impl Exchange {
-    /// Opens a connection, and takes one that comes free where that is sooner. Then its own is opened for the pool.
-    pub(crate) async fn connect(
-        &mut self,
-        to: Aim<'_>,
-        permit: Connecting<'static, IdleSocket>,
-        mut seeker: Option<Seeker<'static, IdleSocket>>,
-    ) -> Result<Leased, Failure> {
-        let began = self.thread.reactor.now();
-        let (stream, port) = self.open_socket(to.plan, to.peer)?;
-        let mut patience = Patience::new((), began);
-        let mut end = Ok(());
-        let mut taken = None;
-        while end.is_ok() && taken.is_none() && !stream.is_writable() && !stream.is_failed() {
-            let left = patience.left((), to.plan.connect_timeout, self.thread.reactor.now());
-            match self.wait(Wants::of_upstream(&stream, Interest::WRITE), left).await {
-                Woken::Ready => {}
-                Woken::Deadline => end = Err(Failure::ConnectTimeout),
-                Woken::PeerGone => return Err(Failure::ClientGone),
-            }
-            taken = self.take_free(to, &mut seeker);
-        }
-        // What was given at the last moment is taken all the same: nobody watches it for its end.
-        let given = seeker.and_then(Seeker::finish);
-        let taken = taken.or_else(|| self.take_over(to, given?));
-        if let Some(up) = taken {
-            self.leave_to_pool(to, Pending { stream, port, permit }, began.after(to.plan.connect_timeout));
-            return Ok(up);
-        }
-        if end.is_err() {
-            self.error_log("upstream timed out (110: Connection timed out) while connecting to upstream");
-            return Err(Failure::ConnectTimeout);
-        }
-        match stream.take_error() {
-            Ok(None) => {}
-            Ok(Some(error)) | Err(error) => {
-                self.error_log(&format!("connect() failed ({}) while connecting to upstream", errno(&error)));
-                return Err(Failure::ConnectFailed);
-            }
-        }
-        let now = self.thread.reactor.now();
-        if let Some(record) = self.attempts.last_mut() {
-            record.connect_ms = Some(now.since(began));
-        }
-        Ok(Leased::fresh(permit, stream, port, to.is_own(), self.thread.pool_now()))
-    }
+/// Begins to connect, and enters the local port into the ledger.
+pub(crate) fn dial(
+    thread: &WorkerThread,
+    address: &PeerAddress,
+    options: &ConnectOptions,
+    task: TaskId,
+) -> io::Result<(Stream, Option<PortUse>)> {
+    let stream = thread.reactor.connect(address, options, task)?;
+    let port = thread.shared.ports.opened(&stream, address);
+    Ok((stream, port))
+}
 
-    /// The exchange needs its own connection no more: whoever comes next may.
-    fn leave_to_pool(&self, to: Aim<'_>, pending: Pending, deadline: Millis) {
-        let Some(set) = to.tries.set(to.plan) else { return };
-        let (group, address) = (Arc::clone(&set.balance), to.peer.address.clone());
-        open_for_pool(&self.thread, pending, OpenedFor::Exchange { group, index: to.index, address }, deadline);
+/// Opens a connection, and takes one that comes free where that is sooner. Then its own is opened for the pool.
+pub(crate) async fn connect<C: Caller>(
+    caller: &C,
+    wanted: Wanted<'_>,
+    permit: Connecting<'static, IdleSocket>,
+    mut seeker: Option<Seeker<'static, IdleSocket>>,
+    times: &mut WaitTimes,
+) -> Result<Leased, Failure> {
+    let reactor = &caller.thread().reactor;
+    let began = reactor.now();
+    let (stream, port) = wanted.open_socket(caller)?;
+    let mut stall = StallTimeout::new((), began);
+    let mut end = Ok(());
+    let mut taken = None;
+    while end.is_ok() && taken.is_none() && !stream.is_writable() && !stream.is_failed() {
+        let left = stall.left((), wanted.connect_timeout, reactor.now());
+        match caller.wait_for(Some((&stream, Interest::WRITE)), left).await {
+            Woken::Ready => {}
+            Woken::Deadline => end = Err(Failure::ConnectTimeout),
+            Woken::PeerGone => return Err(Failure::ClientGone),
+        }
+        taken = wanted.take_free(caller, &mut seeker);
     }
+    // What was given at the last moment is taken all the same: nobody watches it for its end.
+    let given = seeker.and_then(Seeker::finish);
+    let taken = taken.or_else(|| wanted.take_over(caller, given?));
+    if let Some(up) = taken {
+        let pending = Pending { stream, port, permit };
+        let (group, address) = (Arc::clone(wanted.group), wanted.peer.address.clone());
+        let reason = OpenedFor::Exchange { group, index: wanted.index, address };
+        open_for_pool(caller.thread(), pending, reason, began.after(wanted.connect_timeout));
+        return Ok(up);
+    }
+    if end.is_err() {
+        caller.say(Level::Error, "upstream timed out (110: Connection timed out) while connecting to upstream");
+        return Err(Failure::ConnectTimeout);
+    }
+    match stream.take_error() {
+        Ok(None) => {}
+        Ok(Some(error)) | Err(error) => {
+            caller.say(Level::Error, &format!("connect() failed ({}) while connecting to upstream", errno(&error)));
+            return Err(Failure::ConnectFailed);
+        }
+    }
+    times.connect_ms = Some(reactor.now().since(began));
+    Ok(Leased::fresh(permit, stream, port, wanted.is_own(), caller.thread().pool_now()))
+}
 
+impl Wanted<'_> {
     /// A socket that is connecting, from the first source that has a port left.
-    fn open_socket(&self, plan: &ProxyPlan, peer: &PeerPlan) -> Result<(Stream, Option<PortUse>), Failure> {
-        let reactor = &self.thread.reactor;
-        for source in self.sources(plan, peer) {
+    fn open_socket(&self, caller: &impl Caller) -> Result<(Stream, Option<PortUse>), Failure> {
+        let address = &self.peer.address;
+        for source in self.sources(caller) {
             let options = ConnectOptions {
                 source: source.map(|(ip, _)| ip),
                 source_port: source.and_then(|(_, port)| port),
-                ..plan.connect.clone()
+                ..self.connect.clone()
             };
-            match reactor.connect(&peer.address, &options, self.task()) {
-                Ok(stream) => {
-                    let port = self.thread.shared.ports.opened(&stream, &peer.address);
-                    return Ok((stream, port));
-                }
+            match dial(caller.thread(), address, &options, caller.task()) {
+                Ok(opened) => return Ok(opened),
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                    self.log_no_port(&error, source, plan.connect.transparent, &peer.address);
+                    log_no_port(caller, &error, source, self.connect.transparent, address);
                 }
                 Err(error) if reactor::is_shortage(&error) => {
-                    self.error_log(&format!("socket() failed ({}) while connecting to upstream", errno(&error)));
+                    let message = format!("socket() failed ({}) while connecting to upstream", errno(&error));
+                    caller.say(Level::Error, &message);
                     return Err(Failure::NoSocket);
                 }
                 Err(error) => {
-                    self.log_refused_at_once(&error, peer);
+                    log_refused_at_once(caller, &error, address);
                     return Err(Failure::ConnectFailed);
                 }
             }
@@ -107,70 +110,66 @@ impl Exchange {
         Err(Failure::NoLocalPort)
     }
 
-    /// A connection that fails before it has begun. As in nginx the line names the peer, and what an upstream cannot mend
-    /// by being started (no such socket, no permission) is `crit`.
-    fn log_refused_at_once(&self, error: &io::Error, peer: &PeerPlan) {
-        let is_down = matches!(
-            error.kind(),
-            io::ErrorKind::ConnectionRefused
-                | io::ErrorKind::WouldBlock
-                | io::ErrorKind::ConnectionReset
-                | io::ErrorKind::NetworkDown
-                | io::ErrorKind::NetworkUnreachable
-                | io::ErrorKind::HostUnreachable
-        );
-        let message = format!("connect() to {} failed ({}) while connecting to upstream", peer.address, errno(error));
-        self.log_at(if is_down { Level::Error } else { Level::Crit }, &message);
-    }
-
     /// Where the connection may come from, in the order in which to try. At least one.
-    fn sources(&self, plan: &ProxyPlan, peer: &PeerPlan) -> SmallVec<[Source; 1]> {
+    fn sources(&self, caller: &impl Caller) -> SmallVec<[Source; 1]> {
         let mut sources = SmallVec::new();
-        match (&plan.source, &peer.address) {
+        match (self.source, &self.peer.address) {
             (SourcePlan::Template(template), _) => {
-                let mut text = Vec::new();
-                template.write(&ExchangeView::of(self), &mut text);
+                let text = caller.value(template);
                 let source = parse_source(&text);
                 if source.is_none() && !text.is_empty() {
-                    self.error_log(&format!("invalid local address \"{}\"", quoted(&text)));
+                    caller.say(Level::Error, &format!("invalid local address \"{}\"", quoted(&text)));
                 }
                 sources.push(source);
             }
             (SourcePlan::Pool(pool), PeerAddress::Ip(to)) => {
-                let ordered = self.thread.shared.ports.by_free_ports(pool, *to);
+                let ordered = caller.thread().shared.ports.by_free_ports(pool, *to);
                 sources.extend(ordered.into_iter().map(|ip| Some((ip, None))));
             }
             _ => {}
         }
         if sources.is_empty() {
-            sources.push(plan.connect.source.map(|ip| (ip, plan.connect.source_port)));
+            sources.push(self.connect.source.map(|ip| (ip, self.connect.source_port)));
         }
         sources
     }
+}
 
-    /// EADDRNOTAVAIL by its name: which tuple is full, and of what.
-    fn log_no_port(&self, error: &io::Error, source: Source, transparent: bool, peer: &PeerAddress) {
-        let PeerAddress::Ip(peer) = peer else { return };
-        let ip = source.map(|(ip, _)| ip);
-        let error = errno(error);
-        let reason = match ip {
-            // bind() says the same of an address that no interface has.
-            Some(ip) if !transparent && UdpSocket::bind((ip, 0)).is_err() => {
-                format!("bind({ip}) failed ({error}), no interface has this address")
-            }
-            _ => {
-                let from = ip.map_or_else(|| "any address".to_owned(), |ip| ip.to_string());
-                let count = self.thread.shared.ports.stand(ip, *peer).map_or_else(String::new, |stand| {
-                    format!(
-                        " (of {} ports {} are in use and {} in TIME_WAIT)",
-                        stand.ports, stand.used, stand.time_wait
-                    )
-                });
-                format!("connect() failed ({error}), no local port is free from {from} to {peer}{count}")
-            }
-        };
-        self.error_log(&format!("{reason} while connecting to upstream"));
-    }
+/// A connection that fails before it has begun. As in nginx the line names the peer, and what an upstream cannot mend
+/// by being started (no such socket, no permission) is `crit`.
+fn log_refused_at_once(caller: &impl Caller, error: &io::Error, address: &PeerAddress) {
+    let is_down = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::WouldBlock
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+    );
+    let message = format!("connect() to {address} failed ({}) while connecting to upstream", errno(error));
+    caller.say(if is_down { Level::Error } else { Level::Crit }, &message);
+}
+
+/// EADDRNOTAVAIL by its name: which tuple is full, and of what.
+fn log_no_port(caller: &impl Caller, error: &io::Error, source: Source, transparent: bool, peer: &PeerAddress) {
+    let PeerAddress::Ip(peer) = peer else { return };
+    let ip = source.map(|(ip, _)| ip);
+    let error = errno(error);
+    let reason = match ip {
+        // bind() says the same of an address that no interface has.
+        Some(ip) if !transparent && UdpSocket::bind((ip, 0)).is_err() => {
+            format!("bind({ip}) failed ({error}), no interface has this address")
+        }
+        _ => {
+            let from = ip.map_or_else(|| "any address".to_owned(), |ip| ip.to_string());
+            let count = caller.thread().shared.ports.stand(ip, *peer).map_or_else(String::new, |stand| {
+                format!(" (of {} ports {} are in use and {} in TIME_WAIT)", stand.ports, stand.used, stand.time_wait)
+            });
+            format!("connect() failed ({error}), no local port is free from {from} to {peer}{count}")
+        }
+    };
+    caller.say(Level::Error, &format!("{reason} while connecting to upstream"));
 }
 
 /// An address, or address and port, as a variable may say it. An empty text is none.

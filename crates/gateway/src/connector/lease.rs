@@ -1,16 +1,21 @@
-//! Which connection an attempt gets: an idle one, one that comes free while its own is being opened, or its own.
+//! Which connection a caller gets: an idle one, one that comes free while its own is being opened, or its own. Where all that
+//! `max_connections` permits are in use, it waits in line.
 
-use crate::base::logs::error::errno;
+use crate::base::logs::error::{Level, errno};
+use crate::connector::connect::connect;
 use crate::connector::leased::Leased;
-use crate::content::proxy::Tries;
-use crate::exchange::Exchange;
-use crate::plan::generation::{ProxyPlan, SourcePlan};
+use crate::connector::{Caller, WaitTimes};
+use crate::plan::generation::SourcePlan;
 use crate::registry::group::PeerPlan;
 use crate::registry::pool::{IdleSocket, UpstreamPool};
 use crate::registry::shared::wake_token;
+use reactor::{ConnectOptions, Woken};
+use std::sync::Arc;
+use std::time::Duration;
 use upstream::DiscardReason;
+use upstream::balance::Group;
 use upstream::retry::Failure;
-use upstream::shared::{Checkout, Grant, Open, Seeker};
+use upstream::shared::{Checkout, Full, Grant, Open, Seeker};
 
 /// Connections from the waiting line that one request takes over and finds closed. A peer that closes them as fast as they
 /// come free is no peer to wait for.
@@ -21,121 +26,162 @@ const LINE_ROUNDS_MAX: usize = 3;
 /// (ADR 35), and where nothing else runs each is a call of `epoll_wait`.
 const LOOKS_MAX: usize = 2;
 
-/// Where an attempt goes.
+/// The connection that a caller wants.
 #[derive(Clone, Copy)]
-pub(crate) struct Aim<'a> {
-    pub(crate) plan: &'a ProxyPlan,
-    pub(crate) tries: &'a Tries,
-    /// The peer's number in its group.
-    pub(crate) index: usize,
+pub(crate) struct Wanted<'a> {
     pub(crate) peer: &'a PeerPlan,
+    /// The peer's group, and its number there.
+    pub(crate) group: &'a Arc<Group>,
+    pub(crate) index: usize,
+    /// How a new one is opened.
+    pub(crate) connect: &'a ConnectOptions,
+    pub(crate) source: &'a SourcePlan,
+    pub(crate) connect_timeout: Duration,
+    /// How long to wait in line.
+    pub(crate) queue_timeout: Duration,
+    /// One that has served others will do.
+    pub(crate) reused_will_do: bool,
+    /// P3: what is lost with a reused connection can only be repeated with the proof that it did not arrive.
+    pub(crate) must_prove: bool,
 }
 
-impl Aim<'_> {
-    /// P3: what is lost with a reused connection can only be repeated with the proof that it did not arrive.
-    fn must_prove(&self) -> bool {
-        self.plan.retry_unsent && !self.tries.idempotent
-    }
-
-    /// Whether a connection that served others will do. What was lost on one is repeated on a fresh one.
+impl Wanted<'_> {
+    /// Whether a connection that served others will do.
     fn may_reuse(&self) -> bool {
-        !self.tries.fresh_used && !self.is_own()
+        self.reused_will_do && !self.is_own()
     }
 
     /// Whether the connection is the request's alone.
     pub(crate) fn is_own(&self) -> bool {
-        !self.peer.is_pooled || matches!(self.plan.source, SourcePlan::Template(_))
-    }
-}
-
-impl Exchange {
-    /// A connection to the peer: an idle one, or a new one.
-    pub(crate) async fn lease(&mut self, to: Aim<'_>) -> Result<Leased, Failure> {
-        let pool: &'static UpstreamPool = &self.thread.shared.pool;
-        let mut seeker = None;
-        if to.may_reuse() {
-            if let Some(up) = self.lease_idle(to) {
-                return Ok(up);
-            }
-            seeker = self.seek(to);
-            for look in 0..=LOOKS_MAX {
-                if let Some(up) = self.take_free(to, &mut seeker) {
-                    return Ok(up);
-                }
-                if look == LOOKS_MAX || seeker.is_none() || !pool.may_come_free(to.peer.key) {
-                    break;
-                }
-                self.yield_now().await;
-            }
-        }
-        for _ in 0..LINE_ROUNDS_MAX {
-            let permit = match pool.open(self.thread.id(), to.peer.key) {
-                Open::Connect { permit, evicted } => {
-                    drop(evicted);
-                    permit
-                }
-                Open::Full { limit, evicted } => {
-                    drop(evicted);
-                    // Who stands in line is served before those who seek.
-                    seeker = None;
-                    match self.wait_in_line(to.plan, to.peer, limit).await? {
-                        Grant::Connect(permit) => {
-                            seeker = if to.may_reuse() { self.seek(to) } else { None };
-                            permit
-                        }
-                        Grant::Reuse(checkout) => match self.take_over(to, checkout) {
-                            Some(up) => return Ok(up),
-                            None => continue,
-                        },
-                    }
-                }
-            };
-            return self.connect(to, permit, seeker).await;
-        }
-        self.error_log("connections that became free were closed by the peer while connecting to upstream");
-        Err(Failure::ConnectFailed)
+        !self.peer.is_pooled || matches!(self.source, SourcePlan::Template(_))
     }
 
     /// The most recently used idle connection that has not been heard of since.
-    fn lease_idle(&self, to: Aim<'_>) -> Option<Leased> {
-        let pool = &self.thread.shared.pool;
+    fn lease_idle(&self, caller: &impl Caller) -> Option<Leased> {
+        let thread = caller.thread();
         loop {
-            let checkout = pool.checkout(self.thread.id(), to.peer.key, self.thread.pool_now())?;
-            if let Some(up) = self.take_over(to, checkout) {
+            let checkout = thread.shared.pool.checkout(thread.id(), self.peer.key, thread.pool_now())?;
+            if let Some(up) = self.take_over(caller, checkout) {
                 return Some(up);
             }
         }
     }
 
-    fn seek(&self, to: Aim<'_>) -> Option<Seeker<'static, IdleSocket>> {
-        let token = wake_token(self.thread.index, self.task());
-        self.thread.shared.pool.seek(self.thread.id(), to.peer.key, token)
+    fn seek(&self, caller: &impl Caller) -> Option<Seeker<'static, IdleSocket>> {
+        let thread = caller.thread();
+        thread.shared.pool.seek(thread.id(), self.peer.key, wake_token(thread.index, caller.task()))
     }
 
-    /// A connection that has come free since this exchange seeks one. Seeking ends with the first, even if that one has
-    /// been closed meanwhile: the exchange's own is on its way.
-    pub(crate) fn take_free(&self, to: Aim<'_>, seeker: &mut Option<Seeker<'static, IdleSocket>>) -> Option<Leased> {
-        let checkout = seeker.as_mut()?.poll(self.thread.pool_now())?;
+    /// A connection that has come free since the caller seeks one. Seeking ends with the first, even if that one has been
+    /// closed meanwhile: the caller's own is on its way.
+    pub(crate) fn take_free(
+        &self,
+        caller: &impl Caller,
+        seeker: &mut Option<Seeker<'static, IdleSocket>>,
+    ) -> Option<Leased> {
+        let checkout = seeker.as_mut()?.poll(caller.thread().pool_now())?;
         *seeker = None;
-        self.take_over(to, checkout)
+        self.take_over(caller, checkout)
     }
 
-    /// A pooled connection for this exchange, unless its end is known already.
-    pub(crate) fn take_over(&self, to: Aim<'_>, checkout: Checkout<'static, IdleSocket>) -> Option<Leased> {
-        let mut up = match Leased::reuse(checkout, &self.thread, self.task()) {
+    /// A pooled connection for the caller, unless its end is known already.
+    pub(crate) fn take_over(&self, caller: &impl Caller, checkout: Checkout<'static, IdleSocket>) -> Option<Leased> {
+        let mut up = match Leased::reuse(checkout, caller.thread(), caller.task()) {
             Ok(up) => up,
             Err(error) => {
-                self.error_log(&format!("epoll_ctl() failed ({}) while connecting to upstream", errno(&error)));
+                let message = format!("epoll_ctl() failed ({}) while connecting to upstream", errno(&error));
+                caller.say(Level::Error, &message);
                 return None;
             }
         };
         // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
         // the kernel has learned since.
-        if up.stream().is_readable() || (to.must_prove() && !up.note_progress()) {
-            up.note_end(&self.thread);
+        if up.stream().is_readable() || (self.must_prove && !up.note_progress()) {
+            up.note_end(caller.thread());
             up.discard(DiscardReason::PeerClosedIdle);
             return None;
         }
         Some(up)
     }
+}
+
+/// A connection to the peer: an idle one, or a new one.
+pub(crate) async fn lease<C: Caller>(caller: &C, wanted: Wanted<'_>, times: &mut WaitTimes) -> Result<Leased, Failure> {
+    let thread = caller.thread();
+    let pool: &'static UpstreamPool = &thread.shared.pool;
+    let mut seeker = None;
+    if wanted.may_reuse() {
+        if let Some(up) = wanted.lease_idle(caller) {
+            return Ok(up);
+        }
+        seeker = wanted.seek(caller);
+        for look in 0..=LOOKS_MAX {
+            if let Some(up) = wanted.take_free(caller, &mut seeker) {
+                return Ok(up);
+            }
+            if look == LOOKS_MAX || seeker.is_none() || !pool.may_come_free(wanted.peer.key) {
+                break;
+            }
+            caller.let_others_run().await;
+        }
+    }
+    for _ in 0..LINE_ROUNDS_MAX {
+        let permit = match pool.open(thread.id(), wanted.peer.key) {
+            Open::Connect { permit, evicted } => {
+                drop(evicted);
+                permit
+            }
+            Open::Full { limit, evicted } => {
+                drop(evicted);
+                // Who stands in line is served before those who seek.
+                seeker = None;
+                match wait_in_line(caller, wanted, limit, times).await? {
+                    Grant::Connect(permit) => {
+                        seeker = if wanted.may_reuse() { wanted.seek(caller) } else { None };
+                        permit
+                    }
+                    Grant::Reuse(checkout) => match wanted.take_over(caller, checkout) {
+                        Some(up) => return Ok(up),
+                        None => continue,
+                    },
+                }
+            }
+        };
+        return connect(caller, wanted, permit, seeker, times).await;
+    }
+    caller.say(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
+    Err(Failure::ConnectFailed)
+}
+
+/// Every permitted connection is in use: waits for one, in the order of arrival, as long as the line permits.
+async fn wait_in_line<C: Caller>(
+    caller: &C,
+    wanted: Wanted<'_>,
+    limit: Full,
+    times: &mut WaitTimes,
+) -> Result<Grant<'static, IdleSocket>, Failure> {
+    let thread = caller.thread();
+    let token = wake_token(thread.index, caller.task());
+    let Ok(mut waiter) = thread.shared.pool.wait(thread.id(), wanted.peer.key, token) else {
+        let message = format!("upstream connection limit reached ({limit:?}) while connecting to upstream");
+        caller.say(Level::Error, &message);
+        return Err(Failure::NotAdmitted);
+    };
+    let began = thread.reactor.now();
+    let end = loop {
+        if let Some(grant) = waiter.poll() {
+            break Ok(grant);
+        }
+        let waited = Duration::from_millis(thread.reactor.now().since(began));
+        let Some(left) = wanted.queue_timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
+            let message = format!("no upstream connection became free ({limit:?}) while connecting to upstream");
+            caller.say(Level::Error, &message);
+            break Err(Failure::NotAdmitted);
+        };
+        if caller.wait_for(None, left).await == Woken::PeerGone {
+            break Err(Failure::ClientGone);
+        }
+    };
+    *times.queue_ms.get_or_insert(0) += thread.reactor.now().since(began);
+    end
 }

@@ -1,7 +1,44 @@
-//! From a peer to a connection: wait in line, take an idle one, or open one.
+//! From a peer to a connection: choose the peer, take an idle connection, wait in line for one, or open one. It belongs to no
+//! exchange: everything that needs a connection calls it.
 
+pub(crate) mod choose;
 pub(crate) mod connect;
 pub(crate) mod lease;
 pub(crate) mod leased;
-pub(crate) mod line;
 pub(crate) mod opening;
+
+use crate::base::logs::error::Level;
+use crate::thread::WorkerThread;
+use reactor::{Interest, Stream, TaskId, Woken};
+use rules::template::Template;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A task that wants a connection.
+pub(crate) trait Caller {
+    fn thread(&self) -> &Rc<WorkerThread>;
+
+    fn task(&self) -> TaskId;
+
+    /// Waits for an event on the stream, a call by another task, or the time. `PeerGone`: nobody needs the connection any
+    /// more.
+    async fn wait_for(&self, stream: Option<(&Stream, Interest)>, at_most: Duration) -> Woken;
+
+    /// Lets other tasks run before this one goes on.
+    async fn let_others_run(&self);
+
+    /// Writes a line to the error log, with what is known about the caller.
+    fn say(&self, level: Level, message: &str);
+
+    /// The value of a template.
+    fn value(&self, template: &Template) -> Vec<u8>;
+}
+
+/// What asking for a connection has cost, also where none was got. Milliseconds.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct WaitTimes {
+    /// In line for a connection; `None` where there was no line.
+    pub(crate) queue_ms: Option<u64>,
+    /// Connecting; `None` for a connection that was there.
+    pub(crate) connect_ms: Option<u64>,
+}

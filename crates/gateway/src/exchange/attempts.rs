@@ -1,5 +1,6 @@
 //! What is recorded of the attempts of an exchange, for `$upstream_…` and the error log.
 
+use crate::connector::WaitTimes;
 use crate::exchange::Exchange;
 use crate::plan::generation::{Generation, LocationId};
 use crate::registry::group::Held;
@@ -42,6 +43,15 @@ pub(crate) struct AttemptRecord {
 }
 
 impl AttemptRecord {
+    /// Adds what getting a connection has cost.
+    pub(crate) fn note_wait(&mut self, times: WaitTimes) {
+        self.connect_ms = times.connect_ms;
+        if let Some(waited_ms) = times.queue_ms {
+            *self.queue_ms.get_or_insert(0) += waited_ms;
+            self.pool_wait_ms += waited_ms;
+        }
+    }
+
     pub(crate) fn new(exchange: &Exchange, peer: u32) -> Self {
         Self {
             location: exchange.target.location,

@@ -2,10 +2,10 @@
 //! the connection.
 
 pub(crate) mod attempts;
+pub(crate) mod calling;
 pub(crate) mod defined;
 pub(crate) mod offload;
 pub(crate) mod one_line;
-pub(crate) mod patience;
 pub(crate) mod prefetched;
 pub(crate) mod proxied_by;
 pub(crate) mod spares;

@@ -6,13 +6,13 @@ use crate::base::close::{CloseReason, CloseSide};
 use crate::base::counters::bump;
 use crate::base::logs::access::{AccessLog, LineName};
 use crate::base::logs::error::{Level, RequestLine, quoted};
+use crate::base::stall_timeout::StallTimeout;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::connection::Connection;
 use crate::downstream::h1::Framing;
 use crate::downstream::linger::LingerPlan;
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
-use crate::exchange::patience::Patience;
 use crate::exchange::step::Served;
 use crate::exchange::view::{ExchangeView, TunnelView, separator};
 use crate::exchange::waiting::Wants;
@@ -154,7 +154,7 @@ impl Exchange {
         if let Some(reason @ (CloseReason::ClientAborted | CloseReason::SendTimeout)) = self.close {
             return Err(reason);
         }
-        let mut patience = Patience::new(0, self.thread.reactor.now());
+        let mut stall = StallTimeout::new(0, self.thread.reactor.now());
         loop {
             match self.down.flush() {
                 Ok(true) => return Ok(()),
@@ -162,7 +162,7 @@ impl Exchange {
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
             let timeout = self.client_plan().send_timeout;
-            let left = patience.left(self.down.waiting_bytes(), timeout, self.thread.reactor.now());
+            let left = stall.left(self.down.waiting_bytes(), timeout, self.thread.reactor.now());
             match self.wait(Wants::of_client(Interest::WRITE), left).await {
                 Woken::Ready => {}
                 Woken::Deadline => {

@@ -1,6 +1,7 @@
 //! `keepalive … floor=`: connections that are opened ahead of demand, kept there through quiet times, and not forced on a
 //! peer that refuses them. Each worker looks after its share of the peers by the clock; what it opens is `opening`'s.
 
+use crate::connector::connect::dial;
 use crate::connector::opening::{OpenedFor, Pending, open_for_pool};
 use crate::plan::generation::WarmingPlan;
 use crate::registry::group::PeerSet;
@@ -57,10 +58,9 @@ impl Worker {
             // Nothing gives way to a connection that nobody has asked for.
             let Some(permit) = pool.open_spare(self.thread.id(), key) else { return };
             // Its own task is made where it waits; until then no event comes.
-            let Ok(stream) = self.thread.reactor.connect(address, &plan.connect, self.thread.chores.task) else {
+            let Ok((stream, port)) = dial(&self.thread, address, &plan.connect, self.thread.chores.task) else {
                 return self.thread.pauses.refused(key, now);
             };
-            let port = self.thread.shared.ports.opened(&stream, address);
             let pending = Pending { stream, port, permit };
             open_for_pool(&self.thread, pending, OpenedFor::Floor(key), now.after(plan.connect_timeout));
         }

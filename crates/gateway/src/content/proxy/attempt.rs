@@ -4,7 +4,9 @@
 use crate::base::buffer::Spill;
 use crate::base::close::CloseReason;
 use crate::base::memory::FLOOR_BYTES;
-use crate::connector::lease::Aim;
+use crate::base::stall_timeout::StallTimeout;
+use crate::connector::WaitTimes;
+use crate::connector::lease::lease;
 use crate::connector::leased::Leased;
 use crate::content::proxy::Tries;
 use crate::content::proxy::early_hints::Interims;
@@ -15,7 +17,6 @@ use crate::content::proxy::unsent::send_in_two;
 use crate::content::reply::Reply;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::exchange::Exchange;
-use crate::exchange::patience::Patience;
 use crate::exchange::step::Step;
 use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::{Portion, unsatisfiable};
@@ -110,15 +111,20 @@ impl Exchange {
         body: &OutgoingBody,
         tries: &Tries,
     ) -> AttemptEnd {
-        let Some(peer) = tries.peer(plan, index) else {
-            return AttemptEnd::Failed { failure: Failure::NoLivePeer, sent: Sent::default() };
-        };
-        let queue_ms = tries.queue_ms;
+        let queue_ms = tries.choice.queue_ms;
         let record = self.begin_attempt(index as u32);
-        record.held.clone_from(&tries.held);
+        record.held.clone_from(&tries.choice.held);
         record.queue_ms = queue_ms;
         record.pool_wait_ms = queue_ms.unwrap_or(0);
-        let up = match self.lease(Aim { plan, tries, index, peer }).await {
+        let mut times = WaitTimes::default();
+        let leased = match tries.wanted(plan, index) {
+            Some(wanted) => lease(&*self, wanted, &mut times).await,
+            None => Err(Failure::NoLivePeer),
+        };
+        if let Some(record) = self.attempts.last_mut() {
+            record.note_wait(times);
+        }
+        let up = match leased {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
@@ -158,7 +164,7 @@ impl Exchange {
     async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let mut sending = self.begin_sending(&up, body);
         let mut interims = Interims::default();
-        let mut patience = Patience::new(Default::default(), self.thread.reactor.now());
+        let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
             let more = self.send_more(&mut sending, &up, body);
             if let Some(record) = self.attempts.last_mut() {
@@ -205,7 +211,7 @@ impl Exchange {
                 (false, false) => plan.send_timeout,
             };
             let mark = (unsent, self.body.received, self.answer_bytes().len(), interims, awaiting_client);
-            let left = patience.left(mark, timeout, self.thread.reactor.now());
+            let left = stall.left(mark, timeout, self.thread.reactor.now());
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
             let wants = Wants::of_upstream(up.stream(), Interest::READ.or(room))
                 .or_of_client(Interest::READ.only_if(awaiting_client))

@@ -15,6 +15,8 @@ pub(crate) mod unsent;
 
 use crate::base::cells::Counted;
 use crate::base::logs::error::Level;
+use crate::connector::choose::{Choice, ChoiceInputs, Chosen, ClientNetwork, NoPeer, choose};
+use crate::connector::lease::Wanted;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::request_body::OutgoingBody;
 use crate::content::proxy::sticky::LearnAt;
@@ -25,23 +27,15 @@ use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::ProxyPlan;
 use crate::registry::group::{Held, PeerPlan, PeerSet};
-use reactor::{Millis, PeerAddress};
+use reactor::Millis;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::IpAddr;
-use std::sync::Arc;
-use upstream::balance::{Inputs, Outcome, Pick, Seat, Selection, Standing};
+use upstream::balance::{Outcome, Seat, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
 
 /// What one proxied exchange keeps between its attempts.
 pub(crate) struct Tries {
-    /// The group's peers, where they may be replaced meanwhile.
-    pub(crate) held: Held,
-    pub(crate) selection: Selection,
-    /// The `sid` of the peer that the session is bound to; empty if it is not.
-    pub(crate) bound: Vec<u8>,
-    /// Milliseconds in line for the peer that was chosen last; `None` where it could be chosen at once.
-    pub(crate) queue_ms: Option<u64>,
+    pub(crate) choice: Choice,
     pub(crate) first_at: Millis,
     pub(crate) made: u32,
     /// The next attempt goes to this peer on a fresh connection.
@@ -54,39 +48,29 @@ pub(crate) struct Tries {
 
 impl Tries {
     pub(crate) fn set<'a>(&'a self, plan: &'a ProxyPlan) -> Option<&'a PeerSet> {
-        plan.group.members.of(&self.held)
+        plan.group.members.of(&self.choice.held)
+    }
+
+    /// The connection that an attempt with this peer wants.
+    pub(crate) fn wanted<'a>(&'a self, plan: &'a ProxyPlan, index: usize) -> Option<Wanted<'a>> {
+        let set = self.set(plan)?;
+        Some(Wanted {
+            peer: set.peers.get(index)?,
+            group: &set.balance,
+            index,
+            connect: &plan.connect,
+            source: &plan.source,
+            connect_timeout: plan.connect_timeout,
+            queue_timeout: plan.group.queue_timeout,
+            // What was lost on a reused connection is repeated on a fresh one.
+            reused_will_do: !self.fresh_used,
+            must_prove: plan.retry_unsent && !self.idempotent,
+        })
     }
 
     /// A peer by its number.
     pub(crate) fn peer<'a>(&'a self, plan: &'a ProxyPlan, index: usize) -> Option<&'a PeerPlan> {
         self.set(plan)?.peers.get(index)
-    }
-}
-
-/// Why there is no peer for an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoPeer {
-    /// U11.
-    NoLive,
-    /// `queue`: as many wait as may.
-    QueueFull {
-        length: u32,
-    },
-    /// `queue`: its `timeout`.
-    QueueTimeout,
-    ClientGone,
-}
-
-/// What a request brings for the choice of its peer.
-pub(crate) struct Asked {
-    client: ClientNetwork,
-    hash_key: Vec<u8>,
-    random: u64,
-}
-
-impl Asked {
-    pub(crate) fn inputs<'a>(&'a self, bound: &'a [u8]) -> Inputs<'a> {
-        Inputs { client: self.client.octets(), hash_key: &self.hash_key, random: self.random, bound }
     }
 }
 
@@ -121,10 +105,7 @@ impl Exchange {
         }
         self.attempts.proxies += 1;
         let mut tries = Tries {
-            held,
-            selection: Selection::default(),
-            bound: self.bound_to(plan),
-            queue_ms: None,
+            choice: Choice { held, bound: self.bound_to(plan), ..Choice::default() },
             first_at: self.thread.reactor.now(),
             made: 0,
             fresh_on: None,
@@ -189,25 +170,18 @@ impl Exchange {
         }
         // The last attempt's peer is free before the next one is chosen.
         self.seat = None;
-        tries.queue_ms = None;
-        let Some(set) = plan.group.members.of(&tries.held) else { return Err(NoPeer::NoLive) };
-        let mut hash_key = Vec::new();
-        if let Some(template) = &plan.group.hash_key {
-            template.write(&ExchangeView::of(self), &mut hash_key);
-        }
-        let random = if set.balance.method().wants_chance() { self.chance() } else { 0 };
-        let asked = Asked { client: ClientNetwork::of(self.client()), hash_key, random };
-        if let Some(line) = set.balance.line() {
-            let line = Arc::clone(line);
-            return self.pick_in_turn(plan, tries, &asked, &line).await;
-        }
-        match set.balance.pick(&mut tries.selection, &asked.inputs(&tries.bound), self.thread.pool_now()) {
-            Pick::Peer { index, seat } => {
-                self.seat = Some(seat);
-                Ok(index)
+        let this = &*self;
+        let inputs = |wants_chance: bool| {
+            let mut hash_key = Vec::new();
+            if let Some(template) = &plan.group.hash_key {
+                template.write(&ExchangeView::of(this), &mut hash_key);
             }
-            Pick::NoLive => Err(NoPeer::NoLive),
-        }
+            let random = if wants_chance { this.chance() } else { 0 };
+            ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
+        };
+        let Chosen { index, seat } = choose(this, &plan.group, &mut tries.choice, inputs).await?;
+        self.seat = Some(seat);
+        Ok(index)
     }
 
     /// There is no peer for an attempt: what is said and answered.
@@ -225,10 +199,10 @@ impl Exchange {
         };
         plan.group.cells.count_no_live_peer(self.thread.index);
         let record = self.begin_attempt(NO_PEER);
-        record.held.clone_from(&tries.held);
+        record.held.clone_from(&tries.choice.held);
         record.status = 502;
-        record.queue_ms = tries.queue_ms;
-        record.pool_wait_ms = tries.queue_ms.unwrap_or(0);
+        record.queue_ms = tries.choice.queue_ms;
+        record.pool_wait_ms = tries.choice.queue_ms.unwrap_or(0);
         self.end_attempt();
         self.error_log(&format!("{reason} while connecting to upstream"));
         Step::Reply(Reply::error(502))
@@ -258,7 +232,7 @@ impl Exchange {
         if let Some(peer) = self.attempts.all.last().map(|attempt| attempt.peer as usize) {
             self.learn_session(plan, tries, peer, LearnAt::Header);
         }
-        if let (Some(seat), Some(set)) = (&mut self.seat, plan.group.members.of(&tries.held)) {
+        if let (Some(seat), Some(set)) = (&mut self.seat, plan.group.members.of(&tries.choice.held)) {
             set.balance.head_came(seat);
         }
     }
@@ -270,8 +244,9 @@ impl Exchange {
         let mut tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
         // What the application says is worth more than the news that nobody else can be asked.
         if matches!(failure, Failure::Status(_))
-            && balance
-                .is_some_and(|balance| !balance.has_another(&tries.selection, &tries.bound, self.thread.pool_now()))
+            && balance.is_some_and(|balance| {
+                !balance.has_another(&tries.choice.selection, &tries.choice.bound, self.thread.pool_now())
+            })
         {
             tries_max = tries.made;
         }
@@ -357,30 +332,5 @@ impl Exchange {
         if standing == Some(Standing::Disabled) {
             self.log_at(Level::Warn, "upstream server temporarily disabled");
         }
-    }
-}
-
-/// A client's address as `ip_hash` sees it.
-struct ClientNetwork {
-    octets: [u8; 16],
-    length: usize,
-}
-
-impl ClientNetwork {
-    /// The first three octets of IPv4 and all of IPv6; clients of a Unix socket are one network.
-    fn of(client: &PeerAddress) -> Self {
-        let (mut octets, mut length) = ([0; 16], 3);
-        match client {
-            PeerAddress::Ip(address) => match address.ip() {
-                IpAddr::V4(ip) => octets[..4].copy_from_slice(&ip.octets()),
-                IpAddr::V6(ip) => (octets, length) = (ip.octets(), 16),
-            },
-            PeerAddress::Unix(_) => {}
-        }
-        Self { octets, length }
-    }
-
-    fn octets(&self) -> &[u8] {
-        &self.octets[..self.length]
     }
 }

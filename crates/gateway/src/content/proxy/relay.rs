@@ -5,10 +5,10 @@ use crate::base::close::CloseReason;
 use crate::base::fault::Fault;
 use crate::base::logs::error::errno;
 use crate::base::memory::FLOOR_BYTES;
+use crate::base::stall_timeout::StallTimeout;
 use crate::connector::leased::Leased;
 use crate::downstream::h1::{Downstream, Framing};
 use crate::exchange::Exchange;
-use crate::exchange::patience::Patience;
 use crate::exchange::waiting::Wants;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use http1::ChunkError;
@@ -183,7 +183,7 @@ impl Exchange {
     pub(crate) async fn relay(&mut self, relay: &mut Relay, up: &Leased, plan: &RelayPlan) -> RelayEnd {
         self.thread.shared.faults.pass(Fault::Relay);
         let mut ask = plan.buffer_bytes;
-        let mut patience = Patience::new(Default::default(), self.thread.reactor.now());
+        let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
             // Taking a coding off needs as much again.
             let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
@@ -215,7 +215,7 @@ impl Exchange {
             };
             let client_full = wants.is_of_client();
             let mark = (relay.received, self.down.bytes_sent, client_full);
-            let left = patience.left(mark, timeout, self.thread.reactor.now());
+            let left = stall.left(mark, timeout, self.thread.reactor.now());
             match self.wait(wants.holding(held), left).await {
                 Woken::Ready => {}
                 Woken::Deadline if client_full => return RelayEnd::ClientGone(CloseReason::SendTimeout),

@@ -120,7 +120,7 @@ impl Exchange {
         if *at_header != (at == LearnAt::Header) {
             return;
         }
-        let Some(set) = plan.group.members.of(&tries.held) else { return };
+        let Some(set) = plan.group.members.of(&tries.choice.held) else { return };
         let (session, is_new) = match self.first_of(create) {
             Some(session) => (session, true),
             None => match self.first_of(lookup) {

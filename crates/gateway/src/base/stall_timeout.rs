@@ -1,6 +1,5 @@
-//! How much longer an exchange waits for somebody who makes no progress. Events wake it whatever they are about, so a wait
-//! that began anew with each of them would let a client that keeps talking hold a silent upstream for ever, and the other
-//! way round. It knows no clock; the waits of `attempt`, `relay` and `settle` ask it.
+//! How long a wait without progress may still last. Any event wakes a waiting task. If each one started the time anew, a client
+//! that keeps sending could hold a silent upstream for ever, and the other way round.
 
 use reactor::Millis;
 use std::time::Duration;
@@ -10,12 +9,12 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// Since when a mark has not changed.
 #[derive(Debug)]
-pub(crate) struct Patience<M> {
+pub(crate) struct StallTimeout<M> {
     mark: M,
     since: Millis,
 }
 
-impl<M: PartialEq> Patience<M> {
+impl<M: PartialEq> StallTimeout<M> {
     /// Begins to count.
     pub(crate) fn new(mark: M, now: Millis) -> Self {
         Self { mark, since: now }
@@ -37,10 +36,10 @@ mod tests {
     #[test]
     fn only_progress_renews_the_time() {
         let ms = Duration::from_millis;
-        let mut patience = Patience::new(0, Millis(1000));
-        assert_eq!(patience.left(0, ms(300), Millis(1100)), ms(200));
-        assert_eq!(patience.left(0, ms(300), Millis(1290)), ms(10));
-        assert_eq!(patience.left(1, ms(300), Millis(1299)), ms(300));
-        assert_eq!(patience.left(1, ms(300), Millis(1700)), WAIT_MIN);
+        let mut stall = StallTimeout::new(0, Millis(1000));
+        assert_eq!(stall.left(0, ms(300), Millis(1100)), ms(200));
+        assert_eq!(stall.left(0, ms(300), Millis(1290)), ms(10));
+        assert_eq!(stall.left(1, ms(300), Millis(1299)), ms(300));
+        assert_eq!(stall.left(1, ms(300), Millis(1700)), WAIT_MIN);
     }
 }

@@ -1,0 +1,41 @@
+//! An exchange as the connector's caller.
+
+use crate::base::logs::error::Level;
+use crate::connector::Caller;
+use crate::exchange::Exchange;
+use crate::exchange::view::ExchangeView;
+use crate::exchange::waiting::Wants;
+use crate::thread::WorkerThread;
+use reactor::{Interest, Stream, TaskId, Woken};
+use rules::template::Template;
+use std::rc::Rc;
+use std::time::Duration;
+
+impl Caller for Exchange {
+    fn thread(&self) -> &Rc<WorkerThread> {
+        &self.thread
+    }
+
+    fn task(&self) -> TaskId {
+        self.down.connection.task
+    }
+
+    async fn wait_for(&self, stream: Option<(&Stream, Interest)>, at_most: Duration) -> Woken {
+        let wants = stream.map_or(Wants::NOTHING, |(stream, interest)| Wants::of_upstream(stream, interest));
+        self.wait(wants, at_most).await
+    }
+
+    async fn let_others_run(&self) {
+        self.yield_now().await;
+    }
+
+    fn say(&self, level: Level, message: &str) {
+        self.log_at(level, message);
+    }
+
+    fn value(&self, template: &Template) -> Vec<u8> {
+        let mut value = Vec::new();
+        template.write(&ExchangeView::of(self), &mut value);
+        value
+    }
+}
