@@ -141,18 +141,29 @@ impl Stream {
     /// A read that returns less than asked has emptied the socket, so the next one, which would only say EAGAIN, is saved,
     /// unless the peer has closed: then the end of stream must still be read.
     pub fn read_with<R>(&self, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Read<R>> {
+        self.read_behind(&[], max, |bytes| look(bytes))
+    }
+
+    /// As [`Self::read_with`], with `front` copied in front of what was read, and both lent to be changed in place: for
+    /// records of TLS, of which a part was there before. Both together take at most [`SCRATCH_BYTES`].
+    pub fn read_behind<R>(&self, front: &[u8], max: usize, look: impl FnOnce(&mut [u8]) -> R) -> io::Result<Read<R>> {
         let flags = self.reactor.flags(self.slot);
         if flags & flag::READABLE == 0 {
             return Ok(Read::NotReady);
         }
-        let max = max.clamp(1, SCRATCH_BYTES);
-        with_scratch(|scratch| match sys::recv(self.fd(), &mut scratch[..max]) {
+        let kept = front.len();
+        if kept >= SCRATCH_BYTES {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let end = kept.saturating_add(max.max(1)).min(SCRATCH_BYTES);
+        with_scratch(|scratch| match sys::recv(self.fd(), &mut scratch[kept..end]) {
             Ok(0) => Ok(Read::Closed),
             Ok(count) => {
-                if count < max && flags & (flag::PEER_CLOSED | flag::FAILED) == 0 {
+                if kept + count < end && flags & (flag::PEER_CLOSED | flag::FAILED) == 0 {
                     self.reactor.clear_flags(self.slot, flag::READABLE);
                 }
-                Ok(Read::Data(look(&scratch[..count])))
+                scratch[..kept].copy_from_slice(front);
+                Ok(Read::Data(look(&mut scratch[..kept + count])))
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => {

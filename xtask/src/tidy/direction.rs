@@ -9,6 +9,8 @@ use crate::metadata::{Dependency, Package};
 enum Layer {
     /// Bytes and `now` come in, decisions come out.
     Pure,
+    /// Bytes in, bytes out, with the random numbers and the date that a protocol of cryptography cannot be without. No socket.
+    Engine,
     /// Sockets, clocks, threads.
     Io,
     /// What runs the gateway inside its own process.
@@ -18,7 +20,7 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate takes its place here first.
-const LAYOUT: [(&str, Layer); 22] = [
+const LAYOUT: [(&str, Layer); 24] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
     ("proxyproto", Layer::Pure),
@@ -27,8 +29,10 @@ const LAYOUT: [(&str, Layer); 22] = [
     ("upstream", Layer::Pure),
     ("stats", Layer::Pure),
     ("report", Layer::Pure),
+    ("tls", Layer::Engine),
     ("reactor", Layer::Io),
     ("sockdiag", Layer::Io),
+    ("transport", Layer::Io),
     ("gateway", Layer::Io),
     ("control", Layer::RunsGateway),
     ("origin", Layer::Io),
@@ -75,15 +79,18 @@ fn violation(layer: Layer, dependency: &Dependency) -> Option<String> {
     let name = &dependency.name;
     let dev = dependency.kind.as_deref() == Some("dev");
     if dependency.path.is_none() {
-        let forbidden = layer == Layer::Pure && !dev && NEVER_IN_PURE.contains(&name.as_str());
-        return forbidden
-            .then(|| format!("is pure and must not depend on `{name}`: bytes and `now` come in as arguments"));
+        let is_without_sockets = matches!(layer, Layer::Pure | Layer::Engine);
+        let forbidden = is_without_sockets && !dev && NEVER_IN_PURE.contains(&name.as_str());
+        return forbidden.then(|| format!("must not depend on `{name}`: bytes and `now` come in as arguments"));
     }
     if name == "testkit" && !dev && layer != Layer::Dev {
         return Some("`testkit` is for [dev-dependencies] only".to_owned());
     }
     if layer == Layer::Pure && !dev && layer_of(name) != Some(Layer::Pure) {
         return Some(format!("is pure and must not depend on `{name}`, which is not"));
+    }
+    if layer == Layer::Engine && !dev && !matches!(layer_of(name), Some(Layer::Pure | Layer::Engine)) {
+        return Some(format!("has no socket and must not depend on `{name}`, which may"));
     }
     // Also in tests: a tool meets the gateway as a process, so that what it measures is what users run.
     if name == "gateway" && !matches!(layer, Layer::RunsGateway | Layer::Dev) {
@@ -115,6 +122,15 @@ mod tests {
         assert_eq!(texts("rules", &[("reactor", None)]), ["is pure and must not depend on `reactor`, which is not"]);
         assert_eq!(texts("rules", &[("reactor", Some("build"))]).len(), 1);
         assert_eq!(texts("http1", &[("socket2", None)]).len(), 1);
+    }
+
+    #[test]
+    fn an_engine_knows_no_socket() {
+        assert_eq!(texts("tls", &[("http1", None), ("reactor", Some("dev"))]), [""; 0]);
+        assert_eq!(texts("tls", &[("reactor", None)]), ["has no socket and must not depend on `reactor`, which may"]);
+        assert_eq!(texts("tls", &[("socket2", None)]).len(), 1);
+        assert_eq!(texts("http1", &[("tls", None)]).len(), 1);
+        assert_eq!(texts("transport", &[("tls", None), ("reactor", None)]), [""; 0]);
     }
 
     #[test]

@@ -1,0 +1,341 @@
+//! Client certificates: asked for, checked against authorities and revocation lists, described for nginx's variables. As in nginx a
+//! certificate that fails does not fail the handshake: HTTP answers (`ssl_verify_client`), so that the client learns why.
+
+use crate::dn;
+use crate::error::SetupError;
+use crate::finding::Finding;
+use crate::pair::{parse, read_chain, seconds, validity};
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, aws_lc_rs::default_provider, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, TrustAnchor, UnixTime};
+use sha1::{Digest, Sha1};
+use std::sync::Arc;
+use webpki::{CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList};
+use webpki::{RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy, anchor_from_trusted_cert};
+
+/// What became of a client's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerifyResult {
+    /// The client has sent none.
+    None,
+    /// An authority of ours has issued it, and it counts now.
+    Success,
+    /// It fails, for this reason in OpenSSL's words.
+    Failed(&'static str),
+    /// It was not issued by an authority of ours: what `optional_no_ca` lets through.
+    NoAuthority(&'static str),
+}
+
+impl VerifyResult {
+    /// `$ssl_client_verify`.
+    pub fn text(self) -> String {
+        match self {
+            Self::None => "NONE".to_owned(),
+            Self::Success => "SUCCESS".to_owned(),
+            Self::Failed(reason) | Self::NoAuthority(reason) => format!("FAILED:{reason}"),
+        }
+    }
+}
+
+/// A client's certificate was asked for: what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientVerification {
+    /// The result.
+    pub result: VerifyResult,
+}
+
+/// Revocation lists (`ssl_crl`).
+#[derive(Debug, Default)]
+pub struct Revocations {
+    lists: Vec<CertRevocationList<'static>>,
+    identity: Vec<u8>,
+}
+
+impl Revocations {
+    /// From PEM.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, Finding> {
+        let unreadable = |error: String| {
+            let advice = "the file must have PEM blocks X509 CRL, one for each authority of the chain";
+            Finding::error("crl_unreadable", format!("the revocation lists cannot be read ({error})"), advice)
+        };
+        let mut lists = Vec::new();
+        for der in CertificateRevocationListDer::pem_slice_iter(pem) {
+            let der = der.map_err(|error| unreadable(error.to_string()))?;
+            let list = OwnedCertRevocationList::from_der(&der).map_err(|error| unreadable(error.to_string()))?;
+            lists.push(list.into());
+        }
+        if lists.is_empty() {
+            return Err(unreadable("there is none".to_owned()));
+        }
+        Ok(Self { lists, identity: digest(&SHA256, pem).as_ref().to_vec() })
+    }
+}
+
+/// Authorities with what is asked of a chain that leads to one of them.
+#[derive(Debug)]
+pub(crate) struct Chains {
+    pub(crate) anchors: Vec<TrustAnchor<'static>>,
+    pub(crate) revocations: Revocations,
+    pub(crate) depth: usize,
+    pub(crate) algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Chains {
+    pub(crate) fn new(authorities: &[CertificateDer<'_>]) -> Result<Self, Finding> {
+        let mut anchors = Vec::new();
+        for authority in authorities {
+            let anchor = anchor_from_trusted_cert(authority).map_err(|error| {
+                let advice = "leave it out of the file, or get it again";
+                Finding::error(
+                    "authority_unreadable",
+                    format!("a certificate of an authority cannot be read ({error})"),
+                    advice,
+                )
+            })?;
+            anchors.push(anchor.to_owned());
+        }
+        let algorithms = default_provider().signature_verification_algorithms;
+        Ok(Self { anchors, revocations: Revocations::default(), depth: usize::MAX, algorithms })
+    }
+
+    /// Whether the chain leads from the certificate to an authority, with at most `depth` certificates between.
+    pub(crate) fn verify(
+        &self,
+        certificate: &EndEntityCert<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+        usage: KeyUsage,
+    ) -> Result<(), webpki::Error> {
+        let lists: Vec<&CertRevocationList<'_>> = self.revocations.lists.iter().collect();
+        // As OpenSSL with X509_V_FLAG_CRL_CHECK_ALL: all of the chain, and what no list speaks of fails.
+        let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
+            options
+                .with_depth(RevocationCheckDepth::Chain)
+                .with_status_policy(UnknownStatusPolicy::Deny)
+                .with_expiration_policy(ExpirationPolicy::Enforce)
+                .build()
+        });
+        let algorithms = self.algorithms.all;
+        let path = certificate.verify_for_usage(algorithms, &self.anchors, others, now, usage, revocation, None)?;
+        if path.intermediate_certificates().count() > self.depth {
+            return Err(webpki::Error::MaximumPathDepthExceeded);
+        }
+        Ok(())
+    }
+}
+
+/// What is asked of clients' certificates. Whether one is required is for HTTP to say.
+#[derive(Debug)]
+pub struct ClientCheck {
+    chains: Chains,
+    hints: Vec<DistinguishedName>,
+    identity: Vec<u8>,
+}
+
+impl ClientCheck {
+    /// Authorities in PEM: those that clients are told of (`ssl_client_certificate`), and more that are trusted
+    /// (`ssl_trusted_certificate`). Both may be empty, for `optional_no_ca`.
+    pub fn new(told: &[u8], trusted: &[u8]) -> Result<Self, SetupError> {
+        let read = |pem: &[u8]| if pem.is_empty() { Ok(Vec::new()) } else { read_chain(pem) };
+        let mut authorities = read(told)?;
+        let told_count = authorities.len();
+        authorities.extend(read(trusted)?);
+        let chains = Chains { depth: 1, ..Chains::new(&authorities)? };
+        let hint = |anchor: &TrustAnchor<'_>| DistinguishedName::in_sequence(anchor.subject.as_ref());
+        let hints = chains.anchors.iter().take(told_count).map(hint).collect();
+        let identity = [digest(&SHA256, told).as_ref(), digest(&SHA256, trusted).as_ref()].concat();
+        Ok(Self { chains, hints, identity })
+    }
+
+    /// `ssl_verify_depth`: certificates between the client's and the authority's. nginx's default is 1.
+    pub fn depth(mut self, depth: usize) -> Self {
+        self.chains.depth = depth;
+        self
+    }
+
+    /// `ssl_crl`.
+    pub fn revocations(mut self, revocations: Revocations) -> Self {
+        self.chains.revocations = revocations;
+        self
+    }
+
+    /// What tells these demands from others, for the bond of sessions.
+    pub(crate) fn identity(&self) -> Vec<u8> {
+        let mut identity = vec![1];
+        identity.extend_from_slice(&self.identity);
+        identity.extend_from_slice(&self.chains.revocations.identity);
+        identity.extend_from_slice(&(self.chains.depth as u64).to_be_bytes());
+        identity
+    }
+
+    pub(crate) fn verifier(self: Arc<Self>) -> Arc<dyn ClientCertVerifier> {
+        Arc::new(Asking(self))
+    }
+
+    /// Looks at what a client has sent, also where it resumed a session: lists and dates may have changed since.
+    pub(crate) fn verify(&self, certificates: &[CertificateDer<'_>]) -> ClientVerification {
+        let Some((first, others)) = certificates.split_first() else {
+            return ClientVerification { result: VerifyResult::None };
+        };
+        let verified = EndEntityCert::try_from(first)
+            .and_then(|certificate| self.chains.verify(&certificate, others, UnixTime::now(), KeyUsage::client_auth()));
+        ClientVerification { result: verified.map_or_else(|error| reason(&error, first), |()| VerifyResult::Success) }
+    }
+}
+
+/// OpenSSL's words for why a chain fails (`X509_verify_cert_error_string`).
+fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>) -> VerifyResult {
+    VerifyResult::Failed(match error {
+        webpki::Error::CertExpired { .. } => "certificate has expired",
+        webpki::Error::CertNotValidYet { .. } => "certificate is not yet valid",
+        webpki::Error::CertRevoked => "certificate revoked",
+        webpki::Error::UnknownRevocationStatus => "unable to get certificate CRL",
+        webpki::Error::CrlExpired { .. } => "CRL has expired",
+        webpki::Error::MaximumPathDepthExceeded => "certificate chain too long",
+        webpki::Error::RequiredEkuNotFoundContext(_) => "unsuitable certificate purpose",
+        webpki::Error::InvalidSignatureForPublicKey => "certificate signature failure",
+        webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity => {
+            let is_self_signed = parse(certificate).is_some_and(|parsed| parsed.issuer() == parsed.subject());
+            return VerifyResult::NoAuthority(if is_self_signed {
+                "self-signed certificate"
+            } else {
+                "unable to verify the first certificate"
+            });
+        }
+        _ => "invalid certificate",
+    })
+}
+
+/// Lets every certificate through the handshake whose key the client proves to have.
+#[derive(Debug)]
+struct Asking(Arc<ClientCheck>);
+
+impl ClientCertVerifier for Asking {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.0.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.chains.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.chains.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.chains.algorithms.supported_schemes()
+    }
+}
+
+/// A client's certificate, described as nginx's variables do.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientCertificate<'a>(pub(crate) &'a CertificateDer<'static>);
+
+impl ClientCertificate<'_> {
+    /// `$ssl_client_s_dn`.
+    pub fn subject(&self) -> Option<String> {
+        parse(self.0).map(|certificate| dn::rfc2253(certificate.subject()))
+    }
+
+    /// `$ssl_client_s_dn_legacy`.
+    pub fn subject_legacy(&self) -> Option<String> {
+        parse(self.0).map(|certificate| dn::legacy(certificate.subject()))
+    }
+
+    /// `$ssl_client_i_dn`.
+    pub fn issuer(&self) -> Option<String> {
+        parse(self.0).map(|certificate| dn::rfc2253(certificate.issuer()))
+    }
+
+    /// `$ssl_client_i_dn_legacy`.
+    pub fn issuer_legacy(&self) -> Option<String> {
+        parse(self.0).map(|certificate| dn::legacy(certificate.issuer()))
+    }
+
+    /// `$ssl_client_serial`: hexadecimal digits in upper case.
+    pub fn serial(&self) -> Option<String> {
+        let certificate = parse(self.0)?;
+        let mut out = String::new();
+        for &byte in certificate.raw_serial().iter().skip_while(|&&byte| byte == 0) {
+            dn::push_hex(byte, &mut out);
+        }
+        Some(if out.is_empty() { "00".to_owned() } else { out })
+    }
+
+    /// `$ssl_client_fingerprint`: SHA-1 of the certificate, in lower case.
+    pub fn fingerprint(&self) -> String {
+        let mut out = String::new();
+        for byte in Sha1::digest(self.0) {
+            dn::push_hex(byte, &mut out);
+        }
+        out.make_ascii_lowercase();
+        out
+    }
+
+    /// `$ssl_client_raw_cert`.
+    pub fn pem(&self) -> String {
+        let mut pem = dn::to_pem(self.0);
+        pem.truncate(pem.trim_end().len());
+        pem
+    }
+
+    /// `$ssl_client_escaped_cert`: the PEM text for a URI.
+    pub fn escaped(&self) -> String {
+        let mut out = String::new();
+        for byte in dn::to_pem(self.0).bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+                _ => {
+                    out.push('%');
+                    dn::push_hex(byte, &mut out);
+                }
+            }
+        }
+        out
+    }
+
+    /// `$ssl_client_v_start`.
+    pub fn valid_from(&self) -> Option<String> {
+        parse(self.0).map(|certificate| dn::openssl_date(validity(&certificate).0))
+    }
+
+    /// `$ssl_client_v_end`.
+    pub fn valid_to(&self) -> Option<String> {
+        parse(self.0).map(|certificate| dn::openssl_date(validity(&certificate).1))
+    }
+
+    /// `$ssl_client_v_remain`: whole days until it expires.
+    pub fn days_left(&self, now: UnixTime) -> Option<i64> {
+        parse(self.0).map(|certificate| ((validity(&certificate).1 - seconds(now)) / 86_400).max(0))
+    }
+}

@@ -1,0 +1,364 @@
+//! One TLS connection: fed with bytes from the peer, it gives plaintext and bytes for the peer. It keeps received bytes only while a
+//! record or a handshake message is incomplete. The caller owns all other memory, the socket and the deadlines.
+
+use crate::client::ClientSide;
+use crate::error::{SetupError, TlsError};
+use crate::hello::{self, Found};
+use crate::machine::{self, Events};
+use crate::peer::ClientVerification;
+use crate::server::{Choice, Listener, ServerSide};
+use rustls::CommonState;
+use rustls::client::UnbufferedClientConnection;
+use rustls::server::UnbufferedServerConnection;
+use std::fmt;
+use std::sync::Arc;
+
+/// Largest plaintext of a record (RFC 8446 §5.1).
+pub const RECORD_BYTES_MAX: usize = 16 * 1024;
+/// Most that a record is longer than its plaintext (head, nonce or content type, tag: 30 bytes), with room for a message about new
+/// keys in front of it.
+pub const RECORD_OVERHEAD_BYTES: usize = 64;
+/// Most received bytes that may be kept: rustls takes handshake messages up to 64 KB, each in records of up to 18 KB.
+const HELD_BYTES_MAX: usize = 96 * 1024;
+/// `unrecognized_name`, fatal, in a record of TLS 1.2: what nginx sends for `ssl_reject_handshake`.
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// How the peer's bytes ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With `close_notify`: everything that it sent has come.
+    Closed,
+    /// Without: anything may be missing, and an attacker may have cut it.
+    Truncated,
+}
+
+/// What [`Session::seal`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    /// Bytes of the plaintext that are encrypted.
+    pub taken: usize,
+    /// Bytes written to the buffer.
+    pub written: usize,
+}
+
+enum Side {
+    /// A server that has not been chosen: the client's first message is incomplete.
+    Hello(Arc<dyn Listener>),
+    Server(Box<UnbufferedServerConnection>),
+    Client(Box<UnbufferedClientConnection>),
+}
+
+impl fmt::Debug for Side {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Hello(_) => "Hello",
+            Self::Server(_) => "Server",
+            Self::Client(_) => "Client",
+        })
+    }
+}
+
+/// Numbers of ciphers and of groups, two bytes each.
+type Offered = (Box<[u8]>, Box<[u8]>);
+
+/// What only some connections have; behind a pointer, since most of them wait.
+#[derive(Debug, Default)]
+struct Extra {
+    /// The ciphers and groups that the client offered, where a server keeps them.
+    offered: Option<Offered>,
+    /// What became of the client's certificate.
+    verification: Option<ClientVerification>,
+    /// The name in SNI.
+    server_name: Option<Box<str>>,
+    /// Session id of TLS 1.2.
+    session_id: Option<Box<[u8]>>,
+}
+
+/// One TLS connection.
+#[derive(Debug)]
+pub struct Session {
+    side: Side,
+    server: Option<Arc<ServerSide>>,
+    /// Received bytes that are not a whole record or message yet.
+    held: Vec<u8>,
+    /// Bytes for the peer that nobody has taken yet.
+    output: Vec<u8>,
+    extra: Option<Box<Extra>>,
+    handshaking: bool,
+    peer_closed: bool,
+    sent_close: bool,
+    failed: bool,
+    early_data: bool,
+}
+
+impl Session {
+    /// The server's side of a connection that was accepted.
+    pub fn server(listener: Arc<dyn Listener>) -> Self {
+        Self::new(Side::Hello(listener))
+    }
+
+    /// The client's side; its first message is ready to be taken. The name is the one in SNI and in the certificate.
+    pub fn client(side: &ClientSide, name: &str) -> Result<Self, SetupError> {
+        let connection = side.connect(name)?;
+        let mut session = Self::new(Side::Client(Box::new(connection)));
+        session.process(&mut [], &mut |_| ()).map_err(|error| SetupError::Refused(error.to_string()))?;
+        Ok(session)
+    }
+
+    fn new(side: Side) -> Self {
+        Self {
+            side,
+            server: None,
+            held: Vec::new(),
+            output: Vec::new(),
+            extra: None,
+            handshaking: true,
+            peer_closed: false,
+            sent_close: false,
+            failed: false,
+            early_data: false,
+        }
+    }
+
+    /// Whether the handshake is incomplete. No data can be sent before its end.
+    pub fn is_handshaking(&self) -> bool {
+        self.handshaking
+    }
+
+    /// Whether the peer's `close_notify` has come: it sends nothing more.
+    pub fn is_peer_closed(&self) -> bool {
+        self.peer_closed
+    }
+
+    /// What the end of the peer's bytes means that the socket reports.
+    pub fn end(&self) -> Result<End, TlsError> {
+        match (self.peer_closed, self.handshaking) {
+            (true, _) => Ok(End::Closed),
+            (false, true) => Err(TlsError::ClosedInHandshake),
+            (false, false) => Ok(End::Truncated),
+        }
+    }
+
+    /// Takes the bytes out that wait for the rest of their record. With the next bytes behind them they go to [`Self::receive`]: so a
+    /// read can be made directly behind them, and a large record is not copied together. If nothing came, [`Self::put_back`].
+    #[must_use]
+    pub fn take_held(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// Puts back what [`Self::take_held`] has given.
+    pub fn put_back(&mut self, held: Vec<u8>) {
+        self.held = held;
+    }
+
+    /// Received bytes that wait for the rest of their record.
+    pub fn held(&self) -> &[u8] {
+        &self.held
+    }
+
+    /// Takes bytes from the peer, which are decrypted where they are. Plaintext goes to the closure, record by record. What is
+    /// not a whole record yet is kept. After an error, [`Self::take_output`] has the alert for the peer.
+    pub fn receive(&mut self, incoming: &mut [u8], plain: &mut dyn FnMut(&[u8])) -> Result<(), TlsError> {
+        if self.held.is_empty() {
+            return self.receive_whole(incoming, plain);
+        }
+        let mut whole = self.take_held();
+        whole.extend_from_slice(incoming);
+        self.receive_whole(&mut whole, plain)
+    }
+
+    fn receive_whole(&mut self, incoming: &mut [u8], plain: &mut dyn FnMut(&[u8])) -> Result<(), TlsError> {
+        let taken = match self.advance(incoming, plain) {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.failed = true;
+                return Err(error);
+            }
+        };
+        let rest = incoming.get(taken..).unwrap_or_default();
+        if rest.len() > HELD_BYTES_MAX {
+            self.failed = true;
+            return Err(TlsError::TooLong);
+        }
+        if !self.peer_closed {
+            // An empty vector has no memory, so a connection without a partial record owns none.
+            self.held = rest.to_vec();
+        }
+        Ok(())
+    }
+
+    /// Appends the bytes that the peer must be sent: parts of the handshake, tickets, alerts.
+    pub fn take_output(&mut self, into: &mut Vec<u8>) {
+        if into.is_empty() {
+            std::mem::swap(into, &mut self.output);
+            self.output = Vec::new();
+        } else {
+            into.append(&mut self.output);
+            self.output = Vec::new();
+        }
+    }
+
+    /// Whether there is something to take for the peer.
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Encrypts plaintext into a caller's buffer, in records of at most `record_bytes_max`. It takes what fits: a record needs
+    /// [`RECORD_OVERHEAD_BYTES`] more than its plaintext. Output that waits must be taken and sent before.
+    pub fn seal(&mut self, plaintext: &[u8], record_bytes_max: usize, into: &mut [u8]) -> Result<Sealed, TlsError> {
+        if self.handshaking || self.failed || self.sent_close {
+            return Err(TlsError::NotOpen);
+        }
+        let Self { side, held, output, .. } = self;
+        let record_bytes_max = record_bytes_max.clamp(1, RECORD_BYTES_MAX);
+        let what = (plaintext, record_bytes_max);
+        match side {
+            Side::Hello(_) => Err(TlsError::NotOpen),
+            Side::Server(connection) => machine::seal(connection.as_mut(), held, output, what, into),
+            Side::Client(connection) => machine::seal(connection.as_mut(), held, output, what, into),
+        }
+    }
+
+    /// Puts `close_notify` into the output, once.
+    pub fn close(&mut self) {
+        if self.sent_close || self.failed || self.handshaking {
+            return;
+        }
+        self.sent_close = true;
+        let Self { side, held, output, .. } = self;
+        match side {
+            Side::Hello(_) => {}
+            Side::Server(connection) => machine::close(connection.as_mut(), held, output),
+            Side::Client(connection) => machine::close(connection.as_mut(), held, output),
+        }
+    }
+
+    /// The settings that were chosen by the client's first message.
+    pub fn chosen(&self) -> Option<&Arc<ServerSide>> {
+        self.server.as_ref()
+    }
+
+    pub(crate) fn common(&self) -> Option<&CommonState> {
+        match &self.side {
+            Side::Hello(_) => None,
+            Side::Server(connection) => Some(connection),
+            Side::Client(connection) => Some(connection),
+        }
+    }
+
+    /// The name that the client asked for, as it sent it.
+    pub fn server_name(&self) -> Option<&str> {
+        self.extra.as_ref()?.server_name.as_deref()
+    }
+
+    /// The server took data before the handshake was complete: the client may have sent it before (RFC 8446 §8).
+    pub fn is_early_data(&self) -> bool {
+        self.early_data
+    }
+
+    /// What became of the client's certificate; nothing where none was asked for.
+    pub fn client_verification(&self) -> Option<&ClientVerification> {
+        self.extra.as_ref()?.verification.as_ref()
+    }
+
+    /// Ciphers and groups that the client offered, two bytes each, where [`crate::ServerSideBuilder::keep_offers`] said so.
+    pub fn offered(&self) -> Option<(&[u8], &[u8])> {
+        let (ciphers, groups) = self.extra.as_ref()?.offered.as_ref()?;
+        Some((ciphers, groups))
+    }
+
+    /// The session id of TLS 1.2, as the server says it; TLS 1.3 has none.
+    pub fn session_id(&self) -> Option<&[u8]> {
+        self.extra.as_ref()?.session_id.as_deref()
+    }
+
+    fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    /// Feeds rustls, once a server is chosen. Gives the number of bytes that are done with.
+    fn advance(&mut self, incoming: &mut [u8], plain: &mut dyn FnMut(&[u8])) -> Result<usize, TlsError> {
+        if self.failed {
+            return Err(TlsError::NotOpen);
+        }
+        if let Side::Hello(listener) = &self.side {
+            let Found::Whole(body) = hello::find(incoming)? else {
+                return if incoming.len() > hello::HELLO_BYTES_MAX * 2 { Err(TlsError::HelloTooLong) } else { Ok(0) };
+            };
+            let hello = hello::parse(&body)?;
+            let Choice::Serve(server) = listener.choose(&hello) else {
+                self.output.extend_from_slice(&UNRECOGNIZED_NAME);
+                return Err(TlsError::NameRefused);
+            };
+            self.begin(server, &hello)?;
+        }
+        self.process(incoming, plain)
+    }
+
+    fn begin(&mut self, server: Arc<ServerSide>, hello: &hello::ClientHello<'_>) -> Result<(), TlsError> {
+        self.side = Side::Server(Box::new(server.accept().map_err(TlsError::Handshake)?));
+        if let Some(name) = hello.server_name {
+            self.extra().server_name = Some(name.into());
+        }
+        if server.keeps_offers() {
+            self.extra().offered = Some((hello.ciphers.as_bytes().into(), hello.groups.as_bytes().into()));
+        }
+        self.server = Some(server);
+        Ok(())
+    }
+
+    fn process(&mut self, incoming: &mut [u8], plain: &mut dyn FnMut(&[u8])) -> Result<usize, TlsError> {
+        let mut events = Events { output: &mut self.output, plain, early_data: false, peer_closed: false };
+        let result = match &mut self.side {
+            Side::Hello(_) => return Ok(0),
+            Side::Server(connection) => machine::feed(connection.as_mut(), incoming, &mut events),
+            Side::Client(connection) => machine::feed(connection.as_mut(), incoming, &mut events),
+        };
+        let Events { early_data, peer_closed, .. } = events;
+        self.early_data |= early_data;
+        self.peer_closed |= peer_closed;
+        match result {
+            Ok(taken) => {
+                self.note_progress();
+                Ok(taken)
+            }
+            Err(error) if self.handshaking => Err(TlsError::Handshake(error)),
+            Err(error) => Err(TlsError::Broken(error)),
+        }
+    }
+
+    /// Sees whether the handshake has come to its end, and looks at what it has brought.
+    fn note_progress(&mut self) {
+        if !self.handshaking {
+            return;
+        }
+        let Some(common) = self.common() else { return };
+        if common.is_handshaking() {
+            return self.note_session_id();
+        }
+        let check = self.server.as_ref().and_then(|server| server.client_check());
+        let verification = check.map(|check| check.verify(common.peer_certificates().unwrap_or_default()));
+        self.handshaking = false;
+        if verification.is_some() {
+            self.extra().verification = verification;
+        }
+    }
+
+    /// Reads the session id from a `ServerHello` of TLS 1.2 that waits to be sent: rustls does not tell it.
+    fn note_session_id(&mut self) {
+        const SERVER_HELLO: u8 = 2;
+        let Side::Server(connection) = &self.side else { return };
+        if connection.protocol_version() != Some(rustls::ProtocolVersion::TLSv1_2) {
+            return;
+        }
+        // Record head, message head, version, random; then the id with its length.
+        let Some(([22, 3, _, _, _, SERVER_HELLO, ..], rest)) = self.output.split_at_checked(5 + 4 + 2 + 32) else {
+            return;
+        };
+        let id = rest.split_first().and_then(|(length, rest)| rest.get(..usize::from(*length)));
+        if let Some(id) = id.filter(|id| !id.is_empty()) {
+            let id = id.into();
+            self.extra().session_id = Some(id);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A connected socket that carries bytes in clear or under TLS. [`Transport`] has the face of [`reactor::Stream`] for both, so that
+//! who speaks HTTP over it need not know. The origin and the load generator use it. `tls` has the protocol, `reactor` the socket.
+//!
+//! A connection under TLS begins with [`Transport::handshake`], which its owner calls at each wake until it is complete. Errors of
+//! TLS are [`std::io::Error`]s with a [`tls::TlsError`] inside, which [`tls_error`] takes out.
+
+mod secure;
+
+use reactor::{Peeked, Read, Stream};
+use secure::Secure;
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use tls::{Session, TlsError};
+
+/// A connected socket, with or without TLS. Dropping it closes the socket; under TLS `close_notify` goes first, if there is room
+/// for it.
+#[derive(Debug)]
+pub struct Transport {
+    /// `None` only after `reset` took it.
+    stream: Option<Stream>,
+    secure: Option<Box<RefCell<Secure>>>,
+}
+
+impl Transport {
+    /// Bytes in clear.
+    pub fn plain(stream: Stream) -> Self {
+        Self { stream: Some(stream), secure: None }
+    }
+
+    /// Bytes under TLS; the handshake has not begun.
+    pub fn secure(stream: Stream, session: Session) -> Self {
+        Self { stream: Some(stream), secure: Some(Box::new(RefCell::new(Secure::new(session)))) }
+    }
+
+    /// The socket itself.
+    pub fn stream(&self) -> &Stream {
+        self.stream.as_ref().expect("only `reset` takes it, and nothing is called afterwards")
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secure(&self) -> bool {
+        self.secure.is_some()
+    }
+
+    /// Looks at the session of TLS, if there is one.
+    pub fn session<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
+        self.secure.as_ref().map(|secure| look(&secure.borrow().session))
+    }
+
+    /// Goes on with the handshake, as far as the socket lets it, and with what is left to send of it. `true`: data can be
+    /// sent and read. A socket in clear is ready at once.
+    pub fn handshake(&self) -> io::Result<bool> {
+        match &self.secure {
+            Some(secure) => secure.borrow_mut().handshake(self.stream()),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether a read may give something (data, end of stream or an error).
+    pub fn is_readable(&self) -> bool {
+        self.stream().is_readable() || self.secure.as_ref().is_some_and(|secure| secure.borrow().is_readable())
+    }
+
+    /// Whether a write has not been refused since the last sign of room.
+    pub fn is_writable(&self) -> bool {
+        self.stream().is_writable()
+    }
+
+    /// Whether the peer sends nothing more: it has closed the connection, or said so under TLS. Data before may still be unread.
+    pub fn is_peer_closed(&self) -> bool {
+        self.stream().is_peer_closed()
+            || self.secure.as_ref().is_some_and(|secure| secure.borrow().session.is_peer_closed())
+    }
+
+    /// Whether the connection is broken: reset, or an error.
+    pub fn is_failed(&self) -> bool {
+        self.stream().is_failed()
+    }
+
+    /// Whether the peer has closed under TLS without `close_notify`: anything may be missing of what it sent.
+    pub fn is_truncated(&self) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.borrow().is_truncated())
+    }
+
+    /// Reads up to `max` bytes from the socket and hands what they carry to the closure, as [`Stream::read_with`] does.
+    pub fn read_with<R>(&self, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Read<R>> {
+        match &self.secure {
+            Some(secure) => Secure::read_with(secure, self.stream(), max, look),
+            None => self.stream().read_with(max, look),
+        }
+    }
+
+    /// Writes the parts in order as far as the socket takes them, and returns the number of bytes, as [`Stream::write`] does. What
+    /// is not counted as written must come first in the next call, unchanged: a part of it may be under way in a record.
+    pub fn write(&self, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        match &self.secure {
+            Some(secure) => secure.borrow_mut().write(self.stream(), parts, more),
+            None => self.stream().write(parts, more),
+        }
+    }
+
+    /// Sends `close_notify` under TLS, and FIN: no more writes; reads go on.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        if let Some(secure) = &self.secure {
+            secure.borrow_mut().say_goodbye(self.stream());
+        }
+        self.stream().shutdown_write()
+    }
+
+    /// The error that a failed `connect` or a reset left, if any; asking takes it.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.stream().take_error()
+    }
+
+    /// Asks the kernel what has arrived. One system call.
+    pub fn peek(&self) -> Peeked {
+        self.stream().peek()
+    }
+
+    /// Closes with RST, and without `close_notify`.
+    pub fn reset(mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.reset();
+        }
+    }
+}
+
+impl Drop for Transport {
+    fn drop(&mut self) {
+        if let (Some(stream), Some(secure)) = (&self.stream, &self.secure)
+            && !stream.is_failed()
+        {
+            secure.borrow_mut().say_goodbye(stream);
+        }
+    }
+}
+
+/// What of TLS has failed, if that is what an error is about.
+pub fn tls_error(error: &io::Error) -> Option<&TlsError> {
+    error.get_ref()?.downcast_ref()
+}

@@ -1,0 +1,256 @@
+//! The state of TLS of a connection, and what it has sealed that the socket has not taken yet.
+
+use reactor::{Read, Stream};
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use tls::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
+
+/// Plaintext that is sealed before the socket is asked again: four records, in a buffer that stays in the cache.
+const BATCH_BYTES: usize = 4 * RECORD_BYTES_MAX;
+/// Bytes read at once during a handshake: certificates of three levels with post-quantum keys fit.
+const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
+/// Reads of a handshake in a row: whole ones take three.
+const HANDSHAKE_READS_MAX: usize = 64;
+
+thread_local! {
+    /// For records that are sealed, and for plaintext. A connection that waits owns neither.
+    static SEALED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static PLAIN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+#[derive(Debug)]
+pub(crate) struct Secure {
+    pub(crate) session: Session,
+    /// Records, or bytes of the handshake, that the socket has not taken.
+    unsent: Vec<u8>,
+    /// Bytes of plaintext that are sealed in `unsent` and were not counted as written yet.
+    promised: usize,
+    /// Plaintext that came along with the end of the handshake.
+    early: Vec<u8>,
+    truncated: bool,
+}
+
+impl Secure {
+    pub(crate) fn new(session: Session) -> Self {
+        Self { session, unsent: Vec::new(), promised: 0, early: Vec::new(), truncated: false }
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.early.is_empty()
+    }
+
+    pub(crate) fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    pub(crate) fn handshake(&mut self, stream: &Stream) -> io::Result<bool> {
+        for _ in 0..HANDSHAKE_READS_MAX {
+            let sent = self.flush(stream)?;
+            if !self.session.is_handshaking() {
+                return Ok(true);
+            }
+            if !sent {
+                return Ok(false);
+            }
+            let Self { session, early, .. } = self;
+            let read = receive(session, stream, HANDSHAKE_READ_BYTES, early)?;
+            match read {
+                Read::Data(Ok(())) => {}
+                Read::Data(Err(error)) => return Err(self.fail(stream, error)),
+                Read::NotReady => return Ok(false),
+                Read::Closed => return Err(io::Error::other(TlsError::ClosedInHandshake)),
+            }
+        }
+        Err(io::Error::other(TlsError::TooLong))
+    }
+
+    /// Tells the peer what is wrong, if there is room.
+    fn fail(&mut self, stream: &Stream, error: TlsError) -> io::Error {
+        let _ = self.flush(stream);
+        io::Error::other(error)
+    }
+
+    /// Sends what waits; `true` when nothing is left.
+    fn flush(&mut self, stream: &Stream) -> io::Result<bool> {
+        if self.session.has_output() {
+            self.session.take_output(&mut self.unsent);
+        }
+        if self.unsent.is_empty() {
+            return Ok(true);
+        }
+        let sent = stream.write(&[IoSlice::new(&self.unsent)], false)?;
+        if sent < self.unsent.len() {
+            self.unsent.drain(..sent);
+            return Ok(false);
+        }
+        self.unsent = Vec::new();
+        Ok(true)
+    }
+
+    pub(crate) fn read_with<R>(
+        secure: &RefCell<Self>,
+        stream: &Stream,
+        max: usize,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> io::Result<Read<R>> {
+        let mut plain = PLAIN.take();
+        plain.clear();
+        let read = secure.borrow_mut().read(stream, max, &mut plain);
+        // The closure may write on the same connection: nothing is borrowed any more.
+        let looked = match read {
+            Ok(Read::Data(())) => Ok(Read::Data(look(&plain))),
+            Ok(Read::NotReady) => Ok(Read::NotReady),
+            Ok(Read::Closed) => Ok(Read::Closed),
+            Err(error) => Err(error),
+        };
+        PLAIN.set(plain);
+        looked
+    }
+
+    fn read(&mut self, stream: &Stream, max: usize, plain: &mut Vec<u8>) -> io::Result<Read<()>> {
+        if !self.early.is_empty() {
+            plain.append(&mut self.early);
+            self.early = Vec::new();
+            return Ok(Read::Data(()));
+        }
+        loop {
+            if self.session.is_peer_closed() {
+                return Ok(Read::Closed);
+            }
+            match receive(&mut self.session, stream, max, plain)? {
+                Read::Data(Ok(())) => {
+                    self.flush(stream)?;
+                    if !plain.is_empty() {
+                        return Ok(Read::Data(()));
+                    }
+                }
+                // What came before the fault counts; the next read meets it again.
+                Read::Data(Err(error)) => return Err(self.fail(stream, error)),
+                Read::NotReady => return Ok(Read::NotReady),
+                Read::Closed => {
+                    self.truncated = self.session.end().is_ok_and(|end| end == End::Truncated);
+                    return Ok(Read::Closed);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, stream: &Stream, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        if self.session.is_handshaking() || !self.flush(stream)? {
+            return Ok(0);
+        }
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        let mut written = std::mem::take(&mut self.promised).min(total);
+        let mut sealed = SEALED.take();
+        let outcome = loop {
+            if written == total || !stream.is_writable() {
+                break Ok(written);
+            }
+            match self.write_batch(stream, parts, written, more, &mut sealed) {
+                Ok(0) => break Ok(written),
+                Ok(count) => written += count,
+                Err(error) => break Err(error),
+            }
+        };
+        SEALED.set(sealed);
+        outcome
+    }
+
+    /// Seals and sends a batch that begins at `from`. 0: the socket has not taken all of it, and it is promised.
+    fn write_batch(
+        &mut self,
+        stream: &Stream,
+        parts: &[IoSlice<'_>],
+        from: usize,
+        more: bool,
+        sealed: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let room = BATCH_BYTES + (BATCH_BYTES / RECORD_BYTES_MAX + 1) * RECORD_OVERHEAD_BYTES;
+        sealed.resize(room, 0);
+        let (mut taken, mut filled) = (0, 0);
+        while taken < BATCH_BYTES {
+            let mut record = [0; RECORD_BYTES_MAX];
+            let plain = gather(parts, from + taken, &mut record);
+            if plain.is_empty() {
+                break;
+            }
+            let into = sealed.get_mut(filled..).unwrap_or_default();
+            let done = self.session.seal(plain, RECORD_BYTES_MAX, into).map_err(io::Error::other)?;
+            if done.taken == 0 {
+                break;
+            }
+            taken += done.taken;
+            filled += done.written;
+        }
+        let bytes = sealed.get(..filled).unwrap_or_default();
+        let sent = stream.write(&[IoSlice::new(bytes)], more)?;
+        if sent == filled {
+            return Ok(taken);
+        }
+        self.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default());
+        self.promised = taken;
+        Ok(0)
+    }
+
+    pub(crate) fn say_goodbye(&mut self, stream: &Stream) {
+        self.session.close();
+        // Without room the peer sees a connection that was cut, as it was.
+        let _ = self.flush(stream);
+    }
+}
+
+/// Reads from the socket behind what the session holds, and gives it both; plaintext goes behind `plain`.
+fn receive(
+    session: &mut Session,
+    stream: &Stream,
+    max: usize,
+    plain: &mut Vec<u8>,
+) -> io::Result<Read<Result<(), TlsError>>> {
+    let held = session.take_held();
+    let read =
+        stream.read_behind(&held, max, |bytes| session.receive(bytes, &mut |part| plain.extend_from_slice(part)));
+    if !matches!(read, Ok(Read::Data(_))) {
+        session.put_back(held);
+    }
+    read
+}
+
+/// The plaintext of the next record: a slice of the part that it lies in, or a copy where it goes over several.
+fn gather<'a>(parts: &'a [IoSlice<'_>], from: usize, record: &'a mut [u8; RECORD_BYTES_MAX]) -> &'a [u8] {
+    let (mut skip, mut filled) = (from, 0);
+    for (at, part) in parts.iter().enumerate() {
+        let rest = part.get(skip..).unwrap_or_default();
+        skip = skip.saturating_sub(part.len());
+        if rest.is_empty() {
+            continue;
+        }
+        let is_last = parts.get(at + 1..).is_none_or(|behind| behind.iter().all(|part| part.is_empty()));
+        if filled == 0 && (rest.len() >= RECORD_BYTES_MAX || is_last) {
+            return rest.get(..rest.len().min(RECORD_BYTES_MAX)).unwrap_or_default();
+        }
+        let count = rest.len().min(RECORD_BYTES_MAX - filled);
+        if let (Some(into), Some(bytes)) = (record.get_mut(filled..filled + count), rest.get(..count)) {
+            into.copy_from_slice(bytes);
+        }
+        filled += count;
+    }
+    record.get(..filled).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_gathered_from_parts_without_a_copy_where_one_part_is_enough() {
+        let (head, body) = ([1_u8; 100], vec![2_u8; RECORD_BYTES_MAX + 50]);
+        let parts = [IoSlice::new(&head), IoSlice::new(&[]), IoSlice::new(&body)];
+        let mut record = [0; RECORD_BYTES_MAX];
+        let first = gather(&parts, 0, &mut record);
+        assert_eq!((first.len(), first[99], first[100]), (RECORD_BYTES_MAX, 1, 2));
+        assert_eq!(gather(&parts, RECORD_BYTES_MAX, &mut record).len(), 150);
+        assert_eq!(gather(&parts, 100, &mut record).as_ptr(), body.as_ptr());
+        assert_eq!(gather(&parts, 150 + RECORD_BYTES_MAX, &mut record).len(), 0);
+        assert_eq!(gather(&[], 0, &mut record).len(), 0);
+    }
+}
