@@ -135,6 +135,16 @@ pub fn read_at(file: &File, offset: u64, max: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads from `offset` into a buffer; 0 at the end of the file. It waits for a disk, as `sendfile(2)` does.
+pub fn read_into(file: BorrowedFd<'_>, offset: i64, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match sys::read_at(file, buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 /// Whether a path has too many symbolic links in it, for which the standard library has no stable word.
 pub fn is_link_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ELOOP)

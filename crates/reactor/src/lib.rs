@@ -31,6 +31,7 @@ pub use connect::ConnectOptions;
 pub use counters::SharedCounters;
 pub use file::{
     FileKind, FileStatus, OpenFile, c_path, is_link_loop, open_file, open_file_cached, read_at, read_cached_with,
+    read_into,
 };
 pub use listener::{AcceptQueue, Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
 pub use mailbox::Mailbox;

@@ -144,6 +144,12 @@ pub(crate) fn read_cached(file: BorrowedFd<'_>, buffer: &mut [u8], offset: i64) 
     check_size(unsafe { libc::preadv2(file.as_raw_fd(), &raw const part, 1, offset, libc::RWF_NOWAIT) })
 }
 
+/// Reads from `offset`, and waits for a disk where it must.
+pub(crate) fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], offset: i64) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most the length of the slice.
+    check_size(unsafe { libc::pread(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), offset) })
+}
+
 /// Accepts one connection, non-blocking and close-on-exec; the address is that of the client.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, socket2::SockAddr)> {
     let mut fd: RawFd = -1;

@@ -6,10 +6,13 @@
 
 mod secure;
 
-use reactor::{Peeked, Read, Stream};
+use reactor::{Parked, ParkedId, Peeked, Progress, Reactor, Read, Stream, TaskId};
 use secure::Secure;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 use tls::{Session, TlsError};
 
 /// A connected socket, with or without TLS. Dropping it closes the socket; under TLS `close_notify` goes first, if there is room
@@ -99,6 +102,41 @@ impl Transport {
         }
     }
 
+    /// Sends bytes of a file from this offset on, and moves the offset by those that were taken. In clear it is `sendfile(2)`; under
+    /// TLS they are read and sealed, a batch of records at once. 0: there is no room, or the file has ended.
+    pub fn write_file(&self, file: BorrowedFd<'_>, offset: &mut i64, count: usize) -> io::Result<usize> {
+        match &self.secure {
+            Some(secure) => secure.borrow_mut().write_file(self.stream(), file, offset, count),
+            None => self.stream().write_file(file, offset, count),
+        }
+    }
+
+    /// From now on this task is woken by the socket's events.
+    pub fn attach(&self, task: TaskId) {
+        self.stream().attach(task);
+    }
+
+    /// The local address, where it has one.
+    pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.stream().local_address()
+    }
+
+    /// What the kernel knows of TCP's progress.
+    pub fn progress(&self) -> Option<Progress> {
+        self.stream().progress()
+    }
+
+    /// Whether closing it now leaves the port in TIME_WAIT.
+    pub fn leaves_time_wait(&self) -> bool {
+        self.stream().leaves_time_wait()
+    }
+
+    /// Takes it away from its task, with what TLS keeps for it.
+    pub fn park(mut self) -> ParkedTransport {
+        let stream = self.stream.take().expect("only consuming methods take it");
+        ParkedTransport { parked: stream.park(), secure: self.secure.take() }
+    }
+
     /// Sends `close_notify` under TLS, and FIN: no more writes; reads go on.
     pub fn shutdown_write(&self) -> io::Result<()> {
         if let Some(secure) = &self.secure {
@@ -122,6 +160,36 @@ impl Transport {
         if let Some(stream) = self.stream.take() {
             stream.reset();
         }
+    }
+}
+
+/// A transport that no task owns: an idle connection of a pool. Any thread may take it.
+#[derive(Debug)]
+pub struct ParkedTransport {
+    parked: Parked,
+    secure: Option<Box<RefCell<Secure>>>,
+}
+
+impl ParkedTransport {
+    /// Under which number the reactor knows it.
+    pub fn id(&self) -> ParkedId {
+        self.parked.id()
+    }
+
+    /// Asks the kernel what has arrived. One system call.
+    pub fn peek(&self) -> Peeked {
+        self.parked.peek()
+    }
+
+    /// Whether closing it now leaves the port in TIME_WAIT.
+    pub fn leaves_time_wait(&self) -> bool {
+        self.parked.leaves_time_wait()
+    }
+
+    /// Gives it to a task of this reactor.
+    pub fn unpark(self, reactor: &Rc<Reactor>, task: TaskId) -> io::Result<Transport> {
+        let stream = self.parked.unpark(reactor, task)?;
+        Ok(Transport { stream: Some(stream), secure: self.secure })
     }
 }
 

@@ -1,8 +1,9 @@
 //! The state of TLS of a connection, and what it has sealed that the socket has not taken yet.
 
-use reactor::{Read, Stream};
+use reactor::{Read, Stream, read_into};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use tls::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 
 /// Plaintext that is sealed before the socket is asked again: four records, in a buffer that stays in the cache.
@@ -13,9 +14,10 @@ const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
 const HANDSHAKE_READS_MAX: usize = 64;
 
 thread_local! {
-    /// For records that are sealed, and for plaintext. A connection that waits owns neither.
+    /// For records that are sealed, for plaintext, and for what is read of a file. A connection that waits owns neither.
     static SEALED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     static PLAIN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static FILE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 #[derive(Debug)]
@@ -154,6 +156,27 @@ impl Secure {
         };
         SEALED.set(sealed);
         outcome
+    }
+
+    pub(crate) fn write_file(
+        &mut self,
+        stream: &Stream,
+        file: BorrowedFd<'_>,
+        offset: &mut i64,
+        count: usize,
+    ) -> io::Result<usize> {
+        let mut plain = FILE.take();
+        plain.resize(BATCH_BYTES, 0);
+        let count = count.min(BATCH_BYTES);
+        let read = plain.get_mut(..count).map_or(Ok(0), |room| read_into(file, *offset, room));
+        let written = read.and_then(|read| {
+            let bytes = plain.get(..read).unwrap_or_default();
+            if bytes.is_empty() { Ok(0) } else { self.write(stream, &[IoSlice::new(bytes)], false) }
+        });
+        FILE.set(plain);
+        let written = written?;
+        *offset += i64::try_from(written).unwrap_or_default();
+        Ok(written)
     }
 
     /// Seals and sends a batch that begins at `from`. 0: the socket has not taken all of it, and it is promised.

@@ -1,7 +1,7 @@
 //! Bytes that a socket did not take at once, and the recycling of their memory.
 
-use reactor::Stream;
 use std::io::{self, IoSlice};
+use transport::Transport;
 
 /// A buffer that grew beyond this is given back to the allocator instead of being kept for the next connection: one
 /// large response must not pin its memory.
@@ -34,7 +34,7 @@ impl Spill {
 
     /// Writes `parts` in order behind what already waits; keeps what the socket does not take. Returns the bytes that went
     /// into the socket now.
-    pub(crate) fn write(&mut self, stream: &Stream, parts: &[&[u8]]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, stream: &Transport, parts: &[&[u8]]) -> io::Result<usize> {
         if !self.is_empty() {
             for part in parts {
                 self.keep(part);
@@ -60,14 +60,14 @@ impl Spill {
     }
 
     /// Writes a part that something follows at once, which the kernel may wait for before it sends a segment.
-    pub(crate) fn write_more(&mut self, stream: &Stream, part: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write_more(&mut self, stream: &Transport, part: &[u8]) -> io::Result<usize> {
         let sent = if self.is_empty() { stream.write(&[IoSlice::new(part)], true)? } else { 0 };
         self.keep(part.get(sent..).unwrap_or_default());
         Ok(sent)
     }
 
     /// Writes what waits, as far as the socket takes it.
-    pub(crate) fn flush(&mut self, stream: &Stream) -> io::Result<usize> {
+    pub(crate) fn flush(&mut self, stream: &Transport) -> io::Result<usize> {
         self.flush_most(stream, usize::MAX)
     }
 
@@ -93,7 +93,7 @@ impl Spill {
     }
 
     /// Writes what waits, so many bytes of it at most.
-    pub(crate) fn flush_most(&mut self, stream: &Stream, most: usize) -> io::Result<usize> {
+    pub(crate) fn flush_most(&mut self, stream: &Transport, most: usize) -> io::Result<usize> {
         if self.is_empty() {
             return Ok(0);
         }

@@ -10,11 +10,12 @@ use crate::plan::generation::SourcePlan;
 use crate::registry::pool::IdleSocket;
 use crate::registry::ports::PortUse;
 use crate::thread::WorkerThread;
-use reactor::{ConnectOptions, Interest, PeerAddress, Stream, TaskId, Woken};
+use reactor::{ConnectOptions, Interest, PeerAddress, TaskId, Woken};
 use smallvec::SmallVec;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use transport::Transport;
 use upstream::retry::Failure;
 use upstream::shared::{Connecting, Seeker};
 
@@ -27,10 +28,10 @@ pub(crate) fn dial(
     address: &PeerAddress,
     options: &ConnectOptions,
     task: TaskId,
-) -> io::Result<(Stream, Option<PortUse>)> {
+) -> io::Result<(Transport, Option<PortUse>)> {
     let stream = thread.reactor.connect(address, options, task)?;
     let port = thread.shared.ports.opened(&stream, address);
-    Ok((stream, port))
+    Ok((Transport::plain(stream), port))
 }
 
 /// Opens a connection, and takes one that comes free where that is sooner. Then its own is opened for the pool.
@@ -83,7 +84,7 @@ pub(crate) async fn connect<C: Caller>(
 
 impl Wanted<'_> {
     /// A socket that is connecting, from the first source that has a port left.
-    fn open_socket(&self, caller: &impl Caller) -> Result<(Stream, Option<PortUse>), Failure> {
+    fn open_socket(&self, caller: &impl Caller) -> Result<(Transport, Option<PortUse>), Failure> {
         let address = &self.peer.address;
         for source in self.sources(caller) {
             let options = ConnectOptions {

@@ -3,8 +3,9 @@
 use crate::registry::pool::{Bound, IdleSocket, label};
 use crate::registry::ports::PortUse;
 use crate::thread::WorkerThread;
-use reactor::{Read, Stream, TaskId, TcpState};
+use reactor::{Read, TaskId, TcpState};
 use std::io;
+use transport::Transport;
 use upstream::learn::parse_keep_alive;
 use upstream::shared::{CheckIn, Checkout, Connecting, Lease, Removed, TunnelPermit};
 use upstream::{DiscardReason, Millis};
@@ -14,7 +15,7 @@ use upstream::{DiscardReason, Millis};
 pub(crate) struct Leased {
     /// `None` once settled.
     lease: Option<Lease<'static, IdleSocket>>,
-    stream: Option<Stream>,
+    stream: Option<Transport>,
     /// What the peer had acknowledged when it was leased, where that was noted.
     acked_before: Option<u64>,
     /// Milliseconds for which it was idle before this lease.
@@ -56,7 +57,7 @@ impl Leased {
     /// A connection that has just been established.
     pub(crate) fn fresh(
         permit: Connecting<'static, IdleSocket>,
-        stream: Stream,
+        stream: Transport,
         port: Option<PortUse>,
         is_own: bool,
         now: Millis,
@@ -66,7 +67,7 @@ impl Leased {
     }
 
     /// The socket.
-    pub(crate) fn stream(&self) -> &Stream {
+    pub(crate) fn stream(&self) -> &Transport {
         self.stream.as_ref().expect("only consuming methods take the stream")
     }
 
@@ -192,7 +193,7 @@ pub(crate) fn close_ended(removed: Removed<IdleSocket>, thread: &WorkerThread) {
 /// A connection that was opened ahead of demand stands: it is pooled before its first exchange.
 pub(crate) fn pool_before_use(
     permit: Connecting<'static, IdleSocket>,
-    stream: Stream,
+    stream: Transport,
     port: Option<PortUse>,
     thread: &WorkerThread,
 ) {

@@ -9,10 +9,11 @@ pub(crate) mod opening;
 
 use crate::base::logs::error::Level;
 use crate::thread::WorkerThread;
-use reactor::{Interest, Stream, TaskId, Woken};
+use reactor::{Interest, TaskId, Woken};
 use rules::template::Template;
 use std::rc::Rc;
 use std::time::Duration;
+use transport::Transport;
 
 /// A task that wants a connection.
 pub(crate) trait Caller {
@@ -22,7 +23,7 @@ pub(crate) trait Caller {
 
     /// Waits for an event on the stream, a call by another task, or the time. `PeerGone`: nobody needs the connection any
     /// more.
-    async fn wait_for(&self, stream: Option<(&Stream, Interest)>, at_most: Duration) -> Woken;
+    async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken;
 
     /// Lets other tasks run before this one goes on.
     async fn let_others_run(&self);

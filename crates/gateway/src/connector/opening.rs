@@ -7,16 +7,17 @@ use crate::registry::pool::IdleSocket;
 use crate::registry::ports::PortUse;
 use crate::thread::WorkerThread;
 use crate::thread::job::Job;
-use reactor::{Millis, PeerAddress, Stream, TaskId};
+use reactor::{Millis, PeerAddress, TaskId};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use transport::Transport;
 use upstream::balance::{Group, Outcome, Standing};
 use upstream::shared::{Connecting, KeyId};
 
 /// A socket whose `connect()` is under way, and the right to it.
 pub(crate) struct Pending {
-    pub(crate) stream: Stream,
+    pub(crate) stream: Transport,
     pub(crate) port: Option<PortUse>,
     pub(crate) permit: Connecting<'static, IdleSocket>,
 }

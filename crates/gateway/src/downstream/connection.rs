@@ -5,8 +5,9 @@ use crate::base::buffer::recycle;
 use crate::downstream::request::Request;
 use crate::plan::generation::ListenerId;
 use http1::{HeadEnd, Limits, Parse, RequestError, find_head_end};
-use reactor::{Millis, PeerAddress, Read, Stream, TaskId};
+use reactor::{Millis, PeerAddress, Read, TaskId};
 use std::cell::Cell;
+use transport::Transport;
 
 /// Bytes asked for when a head is awaited: what follows the head (a body, pipelined requests) is kept with the connection
 /// until the exchange takes it, so this bounds that memory. It is above any usual head.
@@ -15,7 +16,7 @@ const HEAD_READ_BYTES: usize = 16 * 1024;
 /// A client connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: Stream,
+    pub(crate) stream: Transport,
     pub(crate) task: TaskId,
     /// The socket that it was accepted from.
     pub(crate) socket: ListenerId,

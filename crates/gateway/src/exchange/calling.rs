@@ -6,10 +6,11 @@ use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::thread::WorkerThread;
-use reactor::{Interest, Stream, TaskId, Woken};
+use reactor::{Interest, TaskId, Woken};
 use rules::template::Template;
 use std::rc::Rc;
 use std::time::Duration;
+use transport::Transport;
 
 impl Caller for Exchange {
     fn thread(&self) -> &Rc<WorkerThread> {
@@ -20,7 +21,7 @@ impl Caller for Exchange {
         self.down.connection.task
     }
 
-    async fn wait_for(&self, stream: Option<(&Stream, Interest)>, at_most: Duration) -> Woken {
+    async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken {
         let wants = stream.map_or(Wants::NOTHING, |(stream, interest)| Wants::of_upstream(stream, interest));
         self.wait(wants, at_most).await
     }

@@ -225,7 +225,7 @@ impl ExchangeView<'_> {
             return write_ip(address.ip(), out);
         }
         bytes(b"unix:", out);
-        if let Ok(local) = stream.as_socket().local_addr()
+        if let Ok(local) = stream.stream().as_socket().local_addr()
             && let Some(path) = local.as_pathname()
         {
             out.extend_from_slice(path.as_os_str().as_bytes());
@@ -362,7 +362,7 @@ impl ExchangeView<'_> {
     }
 
     fn tcp_info(&self, index: usize, out: &mut Vec<u8>) -> bool {
-        let info = self.exchange.down.connection.stream.tcp_info();
+        let info = self.exchange.down.connection.stream.stream().tcp_info();
         info.is_some_and(|info| number(u64::from(info[index]), out))
     }
 

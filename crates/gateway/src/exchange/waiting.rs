@@ -4,13 +4,14 @@
 use crate::base::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
 use crate::exchange::Exchange;
 use crate::thread::executor;
-use reactor::{Awaited, Interest, Leaving, Stream, Woken};
+use reactor::{Awaited, Interest, Leaving, Woken};
 use std::time::Duration;
+use transport::Transport;
 
 /// What a wait is for, besides calls by others and the client's leaving.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wants<'a> {
-    upstream: Option<(&'a Stream, Interest)>,
+    upstream: Option<(&'a Transport, Interest)>,
     client: Interest,
     /// Bytes that the caller holds besides what the exchange itself holds.
     besides: usize,
@@ -26,7 +27,7 @@ impl<'a> Wants<'a> {
     }
 
     /// Something of the upstream's socket.
-    pub(crate) const fn of_upstream(stream: &'a Stream, interest: Interest) -> Self {
+    pub(crate) const fn of_upstream(stream: &'a Transport, interest: Interest) -> Self {
         Self { upstream: Some((stream, interest)), ..Self::NOTHING }
     }
 
@@ -62,10 +63,10 @@ impl Exchange {
     }
 
     fn awaited<'a>(&'a self, wants: &Wants<'a>, paused: bool) -> Awaited<'a> {
-        let client = &self.down.connection.stream;
+        let client = self.down.connection.stream.stream();
         let interest = if paused { wants.client.without_write() } else { wants.client };
         Awaited {
-            sockets: [wants.upstream, Some((client, interest))],
+            sockets: [wants.upstream.map(|(stream, interest)| (stream.stream(), interest)), Some((client, interest))],
             peer: Some((client, self.leaving(wants.client))),
         }
     }

@@ -46,7 +46,7 @@ impl Exchange {
             let nodelay = plan.nodelay;
             self.down.connection.nodelay = nodelay;
             // A Unix socket has no such option, and no small packets either.
-            let _ = self.down.connection.stream.as_socket().set_tcp_nodelay(nodelay);
+            let _ = self.down.connection.stream.stream().as_socket().set_tcp_nodelay(nodelay);
         }
         if self.down.keepalive && self.thread.is_draining() {
             self.down.keepalive = false;

@@ -2,13 +2,14 @@
 //! and back. Which connection is kept, and how long, is `upstream`'s to decide.
 
 use crate::registry::ports::PortUse;
-use reactor::{Parked, Peeked, Stream};
+use reactor::Peeked;
+use transport::{ParkedTransport, Transport};
 use upstream::shared::{Driver, IdleToken, Pool, Removed};
 
-/// A pooled upstream connection. Without its socket only while it is leased, when that is the exchange's [`Stream`].
+/// A pooled upstream connection. Without its socket only while it is leased, when that is the exchange's [`Transport`].
 #[derive(Debug)]
 pub(crate) struct IdleSocket {
-    pub(crate) parked: Option<Parked>,
+    pub(crate) parked: Option<ParkedTransport>,
     pub(crate) port: Option<PortUse>,
 }
 
@@ -41,7 +42,7 @@ impl IdleSocket {
 
     /// Looks at the socket, without taking anything. One system call.
     pub(crate) fn look(&self) -> Look {
-        match self.parked.as_ref().map(Parked::peek) {
+        match self.parked.as_ref().map(ParkedTransport::peek) {
             Some(Peeked::Nothing) => Look::Silent,
             Some(Peeked::Data) => Look::Data,
             Some(Peeked::Ended) | None => Look::Ended,
@@ -80,12 +81,12 @@ impl Driver<IdleSocket> for PoolDriver {
 /// The upstream's side of a tunnel, with its port.
 pub(crate) struct Bound {
     /// `None` once reset.
-    stream: Option<Stream>,
+    stream: Option<Transport>,
     port: Option<PortUse>,
 }
 
 impl Bound {
-    pub(crate) fn new(stream: Stream, port: Option<PortUse>) -> Self {
+    pub(crate) fn new(stream: Transport, port: Option<PortUse>) -> Self {
         Self { stream: Some(stream), port }
     }
 
@@ -98,9 +99,9 @@ impl Bound {
 }
 
 impl std::ops::Deref for Bound {
-    type Target = Stream;
+    type Target = Transport;
 
-    fn deref(&self) -> &Stream {
+    fn deref(&self) -> &Transport {
         self.stream.as_ref().expect("only consuming methods take the stream")
     }
 }

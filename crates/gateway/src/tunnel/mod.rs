@@ -10,10 +10,11 @@ use crate::plan::tunnel::TunnelPlan;
 use crate::registry::limit_zones::Limited;
 use crate::registry::pool::{Bound, IdleSocket};
 use crate::tunnel::heartbeat::Heartbeat;
-use reactor::{Millis, Read, Stream, TaskId};
+use reactor::{Millis, Read, TaskId};
 use rules::log_format::EarlyLine;
 use std::io;
 use std::sync::Arc;
+use transport::Transport;
 use upstream::balance::Counted;
 use upstream::shared::TunnelPermit;
 use websocket::Boundary;
@@ -35,7 +36,7 @@ struct Direction {
 
 /// A tunnel.
 pub(crate) struct Tunnel {
-    pub(crate) downstream: Stream,
+    pub(crate) downstream: Transport,
     upstream: Bound,
     pub(crate) task: TaskId,
     plan: Arc<TunnelPlan>,
@@ -106,7 +107,7 @@ impl Tunnel {
     /// Joins two connections. `unsent` is what the client's socket has not taken of the 101, `pending` what the client has
     /// sent already. The error gives the task back.
     pub(crate) fn start(
-        downstream: Stream,
+        downstream: Transport,
         task: TaskId,
         start: TunnelStart,
         unsent: Spill,
@@ -279,8 +280,8 @@ impl Direction {
     /// `followed` sees what comes.
     fn pump(
         &mut self,
-        from: &Stream,
-        to: &Stream,
+        from: &Transport,
+        to: &Transport,
         bound: usize,
         mut followed: Option<&mut Boundary>,
     ) -> io::Result<Pumped> {

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use transport::Transport;
 
 /// Connections accepted in a row: enough to empty a burst quickly, few enough that the requests of connected clients are
 /// not kept waiting. The listener is level-triggered, so the next turn goes on.
@@ -164,7 +165,7 @@ impl Worker {
             self.thread.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
         }
         let connection = Box::new(Connection {
-            stream,
+            stream: Transport::plain(stream),
             task,
             socket: id,
             listener: id,

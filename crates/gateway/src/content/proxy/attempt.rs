@@ -24,10 +24,11 @@ use crate::plan::generation::ProxyPlan;
 use crate::tunnel::TunnelStart;
 use http1::FieldId;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
-use reactor::{Interest, Stream, Woken};
+use reactor::{Interest, Woken};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
+use transport::Transport;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
@@ -77,7 +78,7 @@ struct Sending {
 }
 
 impl Sending {
-    fn write(&mut self, stream: &Stream, parts: &[&[u8]]) {
+    fn write(&mut self, stream: &Transport, parts: &[&[u8]]) {
         let written = self.spill.write(stream, parts);
         self.given(written, parts);
     }
