@@ -526,6 +526,7 @@ mod tests {
     #[test]
     fn what_waits_is_small() {
         assert!(size_of::<Body>() <= 24, "{}", size_of::<Body>());
-        assert!(size_of::<Tunnel>() <= 216, "{}", size_of::<Tunnel>());
+        // Each side has a pointer to what TLS keeps for it.
+        assert!(size_of::<Tunnel>() <= 232, "{}", size_of::<Tunnel>());
     }
 }
