@@ -53,10 +53,14 @@ pub(crate) struct Connection {
 pub(crate) enum HeadRead {
     /// The request holds a parsed head, its bytes included; what followed is in `pending`.
     Complete,
-    /// More bytes are needed. `true`: some of the head is there.
-    Waiting(bool),
-    /// The client closed. `true`: in the middle of a head.
-    Closed(bool),
+    /// Nothing of a head is there.
+    Nothing,
+    /// Some of a head is there, and more bytes are needed.
+    Partial,
+    /// The client closed before a head began.
+    ClosedBefore,
+    /// The client closed in the middle of a head.
+    ClosedInside,
     /// Not HTTP, or beyond the limits.
     Refused(RequestError),
     /// The connection broke.
@@ -68,7 +72,7 @@ impl Connection {
     pub(crate) fn read_head(&mut self, limits: &Limits, request: &mut Request, now: Millis) -> HeadRead {
         if !self.pending.is_empty() {
             match self.parse_pending(limits, request) {
-                HeadRead::Waiting(_) => {}
+                HeadRead::Nothing | HeadRead::Partial => {}
                 done => return done,
             }
         }
@@ -89,7 +93,7 @@ impl Connection {
                         pending.reserve_exact(bytes.len());
                         pending.extend_from_slice(bytes);
                         *searched = 0;
-                        HeadRead::Waiting(true)
+                        HeadRead::Partial
                     }
                     Err(error) => {
                         request.keep_refused(bytes);
@@ -98,17 +102,17 @@ impl Connection {
                 })
             });
             let outcome = match read {
-                Ok(Read::Data(Some(HeadRead::Waiting(_)))) => {
+                Ok(Read::Data(Some(HeadRead::Partial))) => {
                     self.head_since = now;
                     continue;
                 }
                 Ok(Read::Data(Some(outcome))) => outcome,
                 Ok(Read::Data(None)) => self.parse_pending(limits, request),
-                Ok(Read::NotReady) => return HeadRead::Waiting(!fresh),
-                Ok(Read::Closed) => return HeadRead::Closed(!fresh),
+                Ok(Read::NotReady) => return if fresh { HeadRead::Nothing } else { HeadRead::Partial },
+                Ok(Read::Closed) => return if fresh { HeadRead::ClosedBefore } else { HeadRead::ClosedInside },
                 Err(_) => return HeadRead::Failed,
             };
-            if !matches!(outcome, HeadRead::Waiting(_)) {
+            if !matches!(outcome, HeadRead::Partial) {
                 return outcome;
             }
         }
@@ -121,7 +125,7 @@ impl Connection {
                 HeadEnd::Found(_) => {}
                 HeadEnd::NotYet(searched) => {
                     self.searched = searched;
-                    return HeadRead::Waiting(true);
+                    return HeadRead::Partial;
                 }
             }
         }
@@ -132,7 +136,7 @@ impl Connection {
             }
             Ok(Parse::Partial) => {
                 self.searched = self.pending.len();
-                HeadRead::Waiting(true)
+                HeadRead::Partial
             }
             Err(error) => {
                 request.keep_refused(&self.pending);

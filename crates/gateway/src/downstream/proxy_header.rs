@@ -15,8 +15,10 @@ pub(crate) enum HeaderRead {
     Complete,
     /// More bytes are needed.
     Waiting,
-    /// The client closed. `true`: in the middle of it.
-    Closed(bool),
+    /// The client closed before it began.
+    ClosedBefore,
+    /// The client closed in the middle of it.
+    ClosedInside,
     /// This is no header; the bytes are pending.
     Refused(HeaderError),
     /// The connection broke.
@@ -31,7 +33,8 @@ impl Connection {
             match stream.read_with(READ_BYTES, |bytes| pending.extend_from_slice(bytes)) {
                 Ok(Read::Data(())) => {}
                 Ok(Read::NotReady) => return HeaderRead::Waiting,
-                Ok(Read::Closed) => return HeaderRead::Closed(!self.pending.is_empty()),
+                Ok(Read::Closed) if self.pending.is_empty() => return HeaderRead::ClosedBefore,
+                Ok(Read::Closed) => return HeaderRead::ClosedInside,
                 Err(_) => return HeaderRead::Failed,
             }
             match proxyproto::parse(&self.pending) {

@@ -9,7 +9,7 @@ use reactor::PeerAddress;
 
 /// What a check says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum AccessVerdict {
     Allow,
     Deny,
     /// It has nothing to say about this request.
@@ -30,25 +30,25 @@ impl Exchange {
 }
 
 /// How the checks of a location come together.
-fn is_refused(satisfy: Satisfy, answers: &[Answer]) -> bool {
-    let any = |wanted: Answer| answers.contains(&wanted);
+fn is_refused(satisfy: Satisfy, answers: &[AccessVerdict]) -> bool {
+    let any = |wanted: AccessVerdict| answers.contains(&wanted);
     match satisfy {
-        Satisfy::All => any(Answer::Deny),
-        Satisfy::Any => any(Answer::Deny) && !any(Answer::Allow),
+        Satisfy::All => any(AccessVerdict::Deny),
+        Satisfy::Any => any(AccessVerdict::Deny) && !any(AccessVerdict::Allow),
     }
 }
 
 /// `allow` and `deny`: the first rule that matches decides.
-fn by_address(rules: &[AccessRule], client: &PeerAddress) -> Answer {
+fn by_address(rules: &[AccessRule], client: &PeerAddress) -> AccessVerdict {
     let matches = |rule: &&AccessRule| match (&rule.who, client) {
         (CidrPattern::All, _) | (CidrPattern::Unix, PeerAddress::Unix(_)) => true,
         (CidrPattern::Network(network), PeerAddress::Ip(address)) => network.contains(address.ip()),
         (CidrPattern::Unix | CidrPattern::Network(_) | CidrPattern::Name(..), _) => false,
     };
     match rules.iter().find(matches) {
-        Some(rule) if rule.allow => Answer::Allow,
-        Some(_) => Answer::Deny,
-        None => Answer::Pass,
+        Some(rule) if rule.allow => AccessVerdict::Allow,
+        Some(_) => AccessVerdict::Deny,
+        None => AccessVerdict::Pass,
     }
 }
 
@@ -79,18 +79,21 @@ mod tests {
             };
             by_address(&rules(text), &client)
         };
-        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "10.0.0.1"), Answer::Deny);
-        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "10.0.0.2"), Answer::Allow);
-        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "192.0.2.1"), Answer::Deny);
-        assert_eq!(from("+10.0.0.0/8 -all", "::ffff:10.1.1.1"), Answer::Allow, "IPv4 behind IPv6");
-        assert_eq!(from("+2001:db8::/32 -all", "2001:db8::7"), Answer::Allow);
-        assert_eq!(from("-10.0.0.0/8", "::1"), Answer::Pass);
-        assert_eq!((from("+unix -all", "/socket"), from("-0.0.0.0/0", "/socket")), (Answer::Allow, Answer::Pass));
+        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "10.0.0.1"), AccessVerdict::Deny);
+        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "10.0.0.2"), AccessVerdict::Allow);
+        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "192.0.2.1"), AccessVerdict::Deny);
+        assert_eq!(from("+10.0.0.0/8 -all", "::ffff:10.1.1.1"), AccessVerdict::Allow, "IPv4 behind IPv6");
+        assert_eq!(from("+2001:db8::/32 -all", "2001:db8::7"), AccessVerdict::Allow);
+        assert_eq!(from("-10.0.0.0/8", "::1"), AccessVerdict::Pass);
+        assert_eq!(
+            (from("+unix -all", "/socket"), from("-0.0.0.0/0", "/socket")),
+            (AccessVerdict::Allow, AccessVerdict::Pass)
+        );
     }
 
     #[test]
     fn satisfy_says_how_checks_come_together() {
-        use Answer::{Allow, Deny, Pass};
+        use AccessVerdict::{Allow, Deny, Pass};
         for (answers, all, any) in [
             ([Allow, Deny], true, false),
             ([Allow, Pass], false, false),

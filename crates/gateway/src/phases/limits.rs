@@ -18,7 +18,7 @@ const REQUEST_KEY_BYTES_MAX: usize = 65_535;
 const CONNECTION_KEY_BYTES_MAX: usize = 255;
 
 /// What the zones came to for a request.
-enum Outcome {
+enum RateVerdict {
     /// No key was there to count by.
     Uncounted,
     Passed,
@@ -45,12 +45,12 @@ impl Exchange {
         }
         let refusal = plan.request_refusal;
         let (status, wait) = match self.count_request(plan) {
-            Outcome::Uncounted => return None,
-            Outcome::Passed => (LimitStatus::Passed, None),
-            Outcome::Delayed(_) if refusal.dry_run => (LimitStatus::DelayedDryRun, None),
-            Outcome::Delayed(delay_ms) => (LimitStatus::Delayed, Some(Duration::from_millis(delay_ms))),
-            Outcome::Refused if refusal.dry_run => (LimitStatus::RejectedDryRun, None),
-            Outcome::Refused => (LimitStatus::Rejected, None),
+            RateVerdict::Uncounted => return None,
+            RateVerdict::Passed => (LimitStatus::Passed, None),
+            RateVerdict::Delayed(_) if refusal.dry_run => (LimitStatus::DelayedDryRun, None),
+            RateVerdict::Delayed(delay_ms) => (LimitStatus::Delayed, Some(Duration::from_millis(delay_ms))),
+            RateVerdict::Refused if refusal.dry_run => (LimitStatus::RejectedDryRun, None),
+            RateVerdict::Refused => (LimitStatus::Rejected, None),
         };
         self.limited().requests = Some(status);
         if status == LimitStatus::Rejected {
@@ -63,11 +63,11 @@ impl Exchange {
     }
 
     /// Asks the zones, and says what they refuse or delay.
-    fn count_request(&self, plan: &LimitPlan) -> Outcome {
+    fn count_request(&self, plan: &LimitPlan) -> RateVerdict {
         let dry_run = if plan.request_refusal.dry_run { ", dry run" } else { "" };
         let now_ms = self.thread.reactor.now().0;
         let counted = self.counted_by(plan);
-        let Some(((last, last_key), others)) = counted.split_last() else { return Outcome::Uncounted };
+        let Some(((last, last_key), others)) = counted.split_last() else { return RateVerdict::Uncounted };
         let probe = || {
             for (limit, key) in others {
                 limit.zone.probe(key, &limit.rule, now_ms).map_err(|refusal| (*limit, refusal))?;
@@ -81,12 +81,12 @@ impl Exchange {
                 let zone = &limit.zone.name;
                 let message = format!("limiting requests{dry_run}, excess: {whole}.{part:03} by zone \"{zone}\"");
                 self.log_at(plan.request_refusal.level, &message);
-                return Outcome::Refused;
+                return RateVerdict::Refused;
             }
             Err((limit, RequestRefusal::Exhausted)) => {
                 let zone = &limit.zone.name;
                 self.log_at(Level::Alert, &format!("could not allocate node in limit_req zone \"{zone}\""));
-                return Outcome::Refused;
+                return RateVerdict::Refused;
             }
         };
         let mut longest = (last.rule.delay_ms(excess), excess, *last);
@@ -99,12 +99,12 @@ impl Exchange {
         }
         let (delay_ms, excess, limit) = longest;
         if delay_ms == 0 {
-            return Outcome::Passed;
+            return RateVerdict::Passed;
         }
         let (whole, part, zone) = (excess / 1000, excess % 1000, &limit.zone.name);
         let message = format!("delaying request{dry_run}, excess: {whole}.{part:03}, by zone \"{zone}\"");
         self.log_at(plan.delay_level, &message);
-        Outcome::Delayed(delay_ms)
+        RateVerdict::Delayed(delay_ms)
     }
 
     /// The limits that have a key for this request; an empty one is not counted.

@@ -81,7 +81,7 @@ pub(crate) struct TunnelAttempt {
 
 /// What a step came to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TunnelStep {
     /// It waits for events until this time.
     Wait(Millis),
     /// There is more to do, but others are due first.
@@ -160,7 +160,7 @@ impl Tunnel {
     }
 
     /// Moves what can be moved. `fired`: the deadline has come; `bound`: bytes that each direction may hold now.
-    pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> Step {
+    pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
         let [up, down] = &mut self.directions;
         let before = [up.bytes, down.bytes];
         let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(0));
@@ -174,13 +174,13 @@ impl Tunnel {
             self.ended_by = Some(CloseSide::Upstream);
         }
         let (Ok(upwards), Ok(downwards)) = (upwards, downwards) else {
-            return Step::End(CloseReason::TunnelEnded);
+            return TunnelStep::End(CloseReason::TunnelEnded);
         };
         if up.closed && down.closed {
-            return Step::End(CloseReason::TunnelEnded);
+            return TunnelStep::End(CloseReason::TunnelEnded);
         }
         if upwards.more || downwards.more {
-            return Step::Yield;
+            return TunnelStep::Yield;
         }
         if upwards.moved || downwards.moved {
             self.moved_at = now;
@@ -188,19 +188,19 @@ impl Tunnel {
         // Only bytes count: an event that brings none, such as room in a socket, must not prolong a silent tunnel.
         let deadline = self.moved_at.after(self.plan.idle_max);
         if fired && deadline <= now {
-            return Step::End(CloseReason::TunnelTimeout);
+            return TunnelStep::End(CloseReason::TunnelTimeout);
         }
         match &self.heartbeat {
-            None => Step::Wait(deadline),
+            None => TunnelStep::Wait(deadline),
             Some(_) => self.beat(now, before, deadline),
         }
     }
 
     /// Pings both ends if the silence has lasted long enough. `before`: bytes that had come from each before this step;
     /// `idle_at`: when the tunnel ends if nothing moves any more.
-    fn beat(&mut self, now: Millis, before: [u64; 2], idle_at: Millis) -> Step {
+    fn beat(&mut self, now: Millis, before: [u64; 2], idle_at: Millis) -> TunnelStep {
         let (Some(heartbeat), Some(interval)) = (&mut self.heartbeat, self.plan.ping) else {
-            return Step::Wait(idle_at);
+            return TunnelStep::Wait(idle_at);
         };
         for (end, direction) in self.directions.iter().enumerate() {
             if direction.bytes > before[end] {
@@ -208,7 +208,7 @@ impl Tunnel {
             }
         }
         if heartbeat.given_up_at(self.plan.idle_max).is_some_and(|at| at <= now) {
-            return Step::End(CloseReason::TunnelTimeout);
+            return TunnelStep::End(CloseReason::TunnelTimeout);
         }
         if heartbeat.due(self.moved_at, interval) <= now {
             heartbeat.begin_round(now);
@@ -221,12 +221,12 @@ impl Tunnel {
                 if let Some(ping) = heartbeat.ping(end, now)
                     && direction.spill.write(to, &[&ping]).is_err()
                 {
-                    return Step::End(CloseReason::TunnelEnded);
+                    return TunnelStep::End(CloseReason::TunnelEnded);
                 }
             }
         }
         let next = heartbeat.due(self.moved_at, interval).min(idle_at);
-        Step::Wait(heartbeat.given_up_at(self.plan.idle_max).map_or(next, |at| at.min(next)))
+        TunnelStep::Wait(heartbeat.given_up_at(self.plan.idle_max).map_or(next, |at| at.min(next)))
     }
 
     /// Who has not answered our pings, where that is why it ends.

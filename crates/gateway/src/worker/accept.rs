@@ -183,7 +183,7 @@ impl Worker {
             pending: Vec::new(),
             searched: 0,
         });
-        self.put(task, Body::Waiting(connection, false));
+        self.put(task, Body::Idle(connection));
     }
 
     /// Whether a new connection, counted already, may stay. Where there are too many, others give way.

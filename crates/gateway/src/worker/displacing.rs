@@ -57,15 +57,13 @@ impl Worker {
         let bodies = self.bodies.borrow();
         let all = bodies.iter().enumerate().filter_map(|(index, body)| {
             let (class, since) = match body {
-                Body::Waiting(connection, true) => (Class::WithoutRequest, connection.head_since),
-                Body::Waiting(connection, false) if connection.requests == 0 => {
-                    (Class::WithoutRequest, connection.accepted_at)
-                }
-                Body::Waiting(connection, false) => (Class::Idle, connection.idle_since),
+                Body::Reading(connection) => (Class::WithoutRequest, connection.head_since),
+                Body::Idle(connection) if connection.requests == 0 => (Class::WithoutRequest, connection.accepted_at),
+                Body::Idle(connection) => (Class::Idle, connection.idle_since),
                 Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at()),
                 Body::Free | Body::Exchange(_) | Body::Tunnel(_) | Body::HeldBack(_) | Body::Job(_) => return None,
             };
-            let is_partial = matches!(body, Body::Waiting(_, true));
+            let is_partial = matches!(body, Body::Reading(_));
             (class <= last).then_some(Candidate { class, since, index, is_partial })
         });
         all.collect()
@@ -76,16 +74,15 @@ impl Worker {
     pub(crate) fn take_waiting(&self, index: usize) -> Option<Box<Connection>> {
         let mut bodies = self.bodies.borrow_mut();
         let body = bodies.get_mut(index)?;
-        if let Body::Waiting(connection, _) = body
+        if let Body::Idle(connection) | Body::Reading(connection) = body
             && connection.stream.peek() == Peeked::Data
         {
             return None;
         }
         match std::mem::replace(body, Body::Free) {
-            Body::Waiting(connection, partial) => {
-                if partial {
-                    bump(&self.thread.counters().reading, -1);
-                }
+            Body::Idle(connection) => Some(connection),
+            Body::Reading(connection) => {
+                bump(&self.thread.counters().reading, -1);
                 Some(connection)
             }
             Body::Lingering(linger) => Some(linger.into_parts().0),

@@ -31,9 +31,9 @@ impl Worker {
                 self.log_greeting(&connection, Level::Info, message);
                 self.close(connection, CloseReason::HeadTimeout);
             }
-            HeaderRead::Waiting => self.put(task, Body::Waiting(connection, false)),
-            HeaderRead::Closed(false) => self.close(connection, CloseReason::ClientClosed),
-            HeaderRead::Closed(true) | HeaderRead::Failed => self.close(connection, CloseReason::ClientAborted),
+            HeaderRead::Waiting => self.put(task, Body::Idle(connection)),
+            HeaderRead::ClosedBefore => self.close(connection, CloseReason::ClientClosed),
+            HeaderRead::ClosedInside | HeaderRead::Failed => self.close(connection, CloseReason::ClientAborted),
             HeaderRead::Refused(error) => {
                 let shown = &connection.pending[..connection.pending.len().min(SHOWN_BYTES_MAX)];
                 let shown = shown.escape_ascii();

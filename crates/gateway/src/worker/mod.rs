@@ -19,7 +19,7 @@ use crate::exchange::{Begin, Refusal};
 use crate::phases::Next;
 use crate::plan::generation::{Generation, ListenerId, Pinned};
 use crate::registry::shared::{Message, Shared};
-use crate::tunnel::{Step, Tunnel};
+use crate::tunnel::{Tunnel, TunnelStep};
 use crate::worker::accept::Listeners;
 
 use crate::connector::leased::close_ended;
@@ -54,8 +54,10 @@ const LOOK_AGAIN_MS: u64 = 100;
 /// What the task with a given index is doing.
 pub(crate) enum Body {
     Free,
-    /// Idle, or reading a head. The flag: a part of the head is there.
-    Waiting(Box<Connection>, bool),
+    /// It waits for a head.
+    Idle(Box<Connection>),
+    /// A part of a head is there.
+    Reading(Box<Connection>),
     Exchange(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
@@ -197,10 +199,10 @@ impl Worker {
         let (mut reading, mut exchanges, mut tunnels) = (0, 0, 0);
         for body in self.bodies.borrow().iter() {
             match body {
-                Body::Waiting(_, true) => reading += 1,
+                Body::Reading(_) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Tunnel(_) => tunnels += 1,
-                Body::Free | Body::Waiting(_, false) | Body::Lingering(_) | Body::HeldBack(_) | Body::Job(_) => {}
+                Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Job(_) => {}
             }
         }
         let counters = self.thread.counters();
@@ -231,7 +233,8 @@ impl Worker {
         match body {
             Body::Free if task == self.thread.chores.task => self.keep_house(),
             Body::Free => {}
-            Body::Waiting(connection, reading) => self.read_head(connection, reading),
+            Body::Idle(connection) => self.read_head(connection, false),
+            Body::Reading(connection) => self.read_head(connection, true),
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Lingering(linger) => self.step_linger(linger),
@@ -242,7 +245,7 @@ impl Worker {
 
     pub(crate) fn put(&self, task: TaskId, body: Body) {
         match &body {
-            Body::Waiting(connection, _) => {
+            Body::Idle(connection) | Body::Reading(connection) => {
                 self.thread.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES + connection.pending.capacity());
             }
             Body::Tunnel(tunnel) => {
@@ -280,7 +283,7 @@ impl Worker {
         }
         let mut request = self.spares.request(&self.thread.memory);
         let read = connection.read_head(&listener.limits, &mut request, self.thread.reactor.now());
-        let reading = matches!(read, HeadRead::Waiting(true));
+        let reading = matches!(read, HeadRead::Partial);
         if reading != was_reading {
             bump(&self.thread.counters().reading, if reading { 1 } else { -1 });
         }
@@ -290,34 +293,38 @@ impl Worker {
             }
             HeadRead::Complete => self.begin(connection, request, None),
             HeadRead::Refused(error) => self.begin(connection, request, Some(Refusal::Malformed(error))),
-            HeadRead::Waiting(true) if fired => {
+            HeadRead::Partial if fired => {
                 bump(&self.thread.counters().reading, -1);
                 request.keep_partial(&connection.pending, &listener.limits);
                 self.begin(connection, request, Some(Refusal::HeadTimeout));
             }
-            HeadRead::Waiting(true) if self.thread.refuses_growth() => {
+            HeadRead::Partial if self.thread.refuses_growth() => {
                 bump(&self.thread.counters().reading, -1);
                 request.keep_partial(&connection.pending, &listener.limits);
                 self.begin(connection, request, Some(Refusal::OutOfMemory));
             }
-            HeadRead::Waiting(false) if fired => {
+            HeadRead::Nothing if fired => {
                 self.spares.recycle(request, &self.thread.memory);
                 self.close_unless_asked(connection, CloseReason::KeepaliveTimeout);
             }
-            HeadRead::Waiting(partial) => {
+            HeadRead::Nothing => {
                 self.spares.recycle(request, &self.thread.memory);
-                if partial && !was_reading {
+                self.put(task, Body::Idle(connection));
+            }
+            HeadRead::Partial => {
+                self.spares.recycle(request, &self.thread.memory);
+                if !was_reading {
                     let deadline = connection.head_since.after(listener.header_timeout);
                     self.thread.reactor.set_deadline(task, Some(deadline));
                 }
-                self.put(task, Body::Waiting(connection, partial));
+                self.put(task, Body::Reading(connection));
             }
             // As in nginx a request that broke off is logged.
-            HeadRead::Closed(true) | HeadRead::Failed if !connection.pending.is_empty() => {
+            HeadRead::ClosedInside | HeadRead::Failed if !connection.pending.is_empty() => {
                 request.keep_partial(&connection.pending, &listener.limits);
                 self.begin(connection, request, Some(Refusal::ClientLeft));
             }
-            HeadRead::Closed(_) => {
+            HeadRead::ClosedBefore | HeadRead::ClosedInside => {
                 self.spares.recycle(request, &self.thread.memory);
                 self.close(connection, CloseReason::ClientClosed);
             }
@@ -367,7 +374,7 @@ impl Worker {
                     // The next request may be there already; others get their turn first.
                     self.thread.reactor.wake(task);
                 }
-                self.put(task, Body::Waiting(connection, false));
+                self.put(task, Body::Idle(connection));
             }
             Next::Tunnel(tunnel) => {
                 bump(&self.thread.counters().tunnels, 1);
@@ -392,15 +399,15 @@ impl Worker {
         let fired = self.thread.reactor.take_deadline_fired(task);
         let bound = self.thread.memory.room(tunnel.buffer_bytes(), TUNNEL_FLOOR_BYTES);
         match tunnel.step(self.thread.reactor.now(), fired, bound) {
-            Step::Wait(deadline) => {
+            TunnelStep::Wait(deadline) => {
                 self.thread.reactor.set_deadline(task, Some(deadline));
                 self.put(task, Body::Tunnel(tunnel));
             }
-            Step::Yield => {
+            TunnelStep::Yield => {
                 self.thread.reactor.wake(task);
                 self.put(task, Body::Tunnel(tunnel));
             }
-            Step::End(reason) => {
+            TunnelStep::End(reason) => {
                 bump(&self.thread.counters().tunnels, -1);
                 log_tunnel(&self.thread, &tunnel, reason);
                 tunnel.close();
@@ -485,7 +492,7 @@ impl Worker {
         let task = connection.task;
         self.thread.reactor.set_deadline(task, Some(Millis(self.thread.reactor.now().0 + LOOK_AGAIN_MS)));
         self.thread.reactor.wake(task);
-        self.put(task, Body::Waiting(connection, false));
+        self.put(task, Body::Idle(connection));
     }
 
     /// Stops accepting, lets idle connections go at their time (`keepalive_min_timeout`), and lets the others finish.
@@ -498,7 +505,7 @@ impl Worker {
             .iter_mut()
             .filter_map(|body| match std::mem::replace(body, Body::Free) {
                 // Who has just connected has not been served yet, and no other process can do it.
-                Body::Waiting(connection, false) if connection.requests > 0 => Some(connection),
+                Body::Idle(connection) if connection.requests > 0 => Some(connection),
                 other => {
                     *body = other;
                     None
@@ -511,7 +518,7 @@ impl Worker {
             } else {
                 let task = connection.task;
                 self.thread.reactor.set_deadline(task, Some(connection.kept_until));
-                self.put(task, Body::Waiting(connection, false));
+                self.put(task, Body::Idle(connection));
             }
         }
         let mut removed = Vec::new();
