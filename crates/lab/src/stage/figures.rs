@@ -5,7 +5,8 @@ use super::bottleneck::{Bottleneck, void_by_load};
 use super::client;
 use super::held::add_held;
 use super::looks::{Fullest, Look, Numbers};
-use super::usage::{Busiest, Cores, Cpu};
+use super::threads::{Busiest, busiest};
+use super::usage::{Cores, Cpu};
 use crate::record::Sample;
 use sockdiag::Counters;
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,17 +256,12 @@ impl Seen {
 
     /// How the busiest thread of each process and load spent the time between the first look of the load and the last.
     fn busiest(&self) -> BTreeMap<String, Busiest> {
-        let mut busiest = BTreeMap::new();
         let names: BTreeSet<&String> = self.during().flat_map(|look| look.threads.keys()).collect();
-        for name in names {
-            let mut seen =
-                self.during().filter_map(|look| look.threads.get(name)).filter(|threads| !threads.is_empty());
-            let (first, last) = (seen.next(), seen.next_back());
-            if let (Some(first), Some(last)) = (first, last) {
-                busiest.insert(name.clone(), last.busiest_since(first));
-            }
-        }
-        busiest
+        let found = names.into_iter().filter_map(|name| {
+            let looks = self.during().filter_map(|look| look.threads.get(name));
+            Some((name.clone(), busiest(looks)?))
+        });
+        found.collect()
     }
 
     fn void(&self, busiest: &BTreeMap<String, Busiest>) -> Option<String> {
@@ -421,7 +417,7 @@ fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::usage::Threads;
+    use super::super::threads::Threads;
     use super::*;
     use std::time::Duration;
 
@@ -449,8 +445,8 @@ mod tests {
         let at = [start, start + SECOND, began + SECOND / 2, began + SECOND * 3 / 2, began + SECOND * 3];
         let looks = at.into_iter().zip(sockets).enumerate().map(|(turn, (at, sockets))| {
             let ran = (SECOND_NS as f64 * busy) as u64 * turn as u64;
-            let client = Threads::scripted(at, &[(7, ran, 0)]);
-            let proxy = Threads::scripted(at, &[(8, SECOND_NS / 2 * turn as u64, 0)]);
+            let client = Threads::scripted(at, &[(7, ran, 0)], 0);
+            let proxy = Threads::scripted(at, &[(8, SECOND_NS / 2 * turn as u64, 0)], 0);
             let fullest = Fullest { pair: "a to b:80".to_owned(), sockets: sockets as u32, usable: 100 };
             Look {
                 at,

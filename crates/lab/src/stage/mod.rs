@@ -23,6 +23,7 @@ mod programs;
 mod run;
 mod sample;
 mod sweep;
+pub mod threads;
 pub mod usage;
 mod written;
 
