@@ -49,12 +49,15 @@ struct WatchArgs {
     /// Show, beside each listener, the backlog that this nginx.conf asks for
     #[arg(short = 'c', long = "conf", value_name = "FILE")]
     conf: Vec<PathBuf>,
-    /// Serve the last look as /metrics for Prometheus, and show nothing else unless `--plain` says so
+    /// Serve the last look as /metrics for Prometheus, and show nothing else unless `--plain` or `--json` says so
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "log")]
     listen: Option<SocketAddr>,
     /// Print tables, also on a terminal
     #[arg(long, conflicts_with = "log")]
     plain: bool,
+    /// Print each look as a line of JSON, with everything that the live view shows
+    #[arg(long, conflicts_with_all = ["log", "plain"])]
+    json: bool,
     /// Look into the network namespace of this process, or of this file under /run/netns
     #[arg(long, value_name = "PID|FILE", value_parser = parse_namespace)]
     namespace: Option<Namespace>,
@@ -95,7 +98,8 @@ Filter:
 Examples:
   holdfast watch                               live, on a terminal; a table per look, elsewhere
   holdfast watch --interval 2 --count 60 --port 80 --port 10000 --log off.log
-  holdfast watch report off.log on.log --reference idle.log";
+  holdfast watch report off.log on.log --reference idle.log
+  holdfast watch --json --count 2 | jq -s '.[1].queues.by_cause'";
 
 /// The kernel counts in hundredths of a second, and a look at many sockets takes longer than that.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -129,6 +133,7 @@ fn watch(args: &WatchArgs) -> Result<(), String> {
         confs: args.conf.clone(),
         listen: args.listen,
         plain: args.plain,
+        json: args.json,
         namespace: args.namespace.clone(),
         filter: args.filter.join(" "),
     };
