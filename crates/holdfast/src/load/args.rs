@@ -43,7 +43,7 @@ fn after_help() -> String {
         "Values in URLs, headers and bodies:\n{TEMPLATES}\n\nThresholds:\n{EXPECTATIONS}\n{}\n\nExit codes:\n\
          0  done, and all thresholds were met\n1  could not run: no request was answered, or the start failed\n\
          2  the command line could not be understood\n3  a threshold was not met\n\
-         4  void: the generator was the bottleneck (--allow-lag takes the figures nevertheless)",
+         4  void: the generator may have decided the answer (--allow-lag takes the figures as they are)",
         load::websocket::EXPECTATIONS
     )
 }
@@ -155,7 +155,7 @@ pub(super) struct LoadArgs {
     /// A threshold, such as 'p99<50ms'; exit code 3 if it is not met
     #[arg(long, value_name = "THRESHOLD")]
     pub(super) expect: Vec<String>,
-    /// Take the figures also when the generator was the bottleneck
+    /// Take the figures as they are, also where the generator may have decided them
     #[arg(long)]
     pub(super) allow_lag: bool,
     /// Print the report as wrk, ab, siege or k6 would

@@ -13,6 +13,7 @@ mod error;
 mod figures;
 mod held;
 pub mod hold;
+mod loads;
 mod looks;
 pub mod machine;
 pub mod namespace;
