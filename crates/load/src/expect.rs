@@ -240,13 +240,14 @@ pub(crate) fn parse_point(name: &str) -> Option<Point> {
 
 /// A number that is no less than 0.
 fn parse_number(text: &str) -> Option<f64> {
-    text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+    report::typed::scaled(text, &[("k", 1e3), ("m", 1e6), ("g", 1e9)])
 }
 
 /// A time with its unit, in nanoseconds.
 fn parse_time(text: &str) -> Option<f64> {
-    let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9)];
-    units.iter().find_map(|(unit, ns)| Some(parse_number(text.strip_suffix(unit)?)? * ns))
+    // A bare number could be meant in any unit.
+    let has_unit = text.ends_with(|last: char| last.is_alphabetic());
+    report::typed::duration(text).ok().filter(|_| has_unit).map(|time| time.as_secs_f64() * 1e9)
 }
 
 fn parse_figure(name: &str) -> Option<Figure> {
@@ -293,8 +294,8 @@ fn parse_bound(bound: Bound, text: &str) -> Result<(f64, bool), &'static str> {
     match bound {
         Bound::Time => parse_time(text).map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m"),
         Bound::Rate => {
-            let bare = text.strip_suffix("/s").unwrap_or(text);
-            number(bare).map(|rate| (rate, false)).ok_or("requests per second, such as 1000 or 1000/s")
+            let rate = report::typed::rate(text).map(|rate| (rate, false));
+            rate.map_err(|_| "requests per second, such as 1000 or 1,000/s")
         }
         Bound::Count => match text.strip_suffix('%') {
             Some(percent) => number(percent).map(|percent| (percent / 100.0, true)).ok_or("a share such as 0.1%"),

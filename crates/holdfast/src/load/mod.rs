@@ -206,15 +206,15 @@ impl Ended<'_> {
             return exit::FAILED;
         }
         if self.is_void && !allow_lag {
-            return exit::VOID;
+            return exit::UNKNOWN;
         }
         let counts = |verdict: &&Verdict| allow_lag || verdict.undecided.is_none();
         // One that is missed whatever the generator did is an answer, also where another one counts for nothing.
         if self.verdicts.iter().filter(counts).any(|verdict| !verdict.met) {
-            return exit::THRESHOLD;
+            return exit::NO;
         }
         match (self.verdicts.iter().all(|verdict| counts(&verdict)), self.written) {
-            (false, _) => exit::VOID,
+            (false, _) => exit::UNKNOWN,
             (true, false) => exit::FAILED,
             (true, true) => exit::OK,
         }
