@@ -10,6 +10,7 @@ use crate::lab::prepared::{self, Prepared, Wanted};
 use crate::lab::progress::Progress;
 use crate::lab::{load, printable};
 use crate::output::{self, Output};
+use crate::typed::{count, seconds, small};
 use crate::{exit, report};
 use ::lab::demo::{self, Pace};
 use ::lab::judge::judge;
@@ -31,22 +32,40 @@ const REPORT_TIME: Duration = Duration::from_secs(1);
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// Begin no round that would end later than this; below 6 rounds there are figures, but no verdicts
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = demo_seconds)]
     seconds: u32,
     /// At most so many rounds, instead of the experiment's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = small)]
     rounds: Option<u32>,
     /// So many requests per sample, instead of the experiment's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = demo_requests)]
     requests: Option<u64>,
     /// Lines of progress on standard error instead of the live view, which needs a terminal
     #[arg(long)]
     plain: bool,
+    /// Nothing but the report
+    #[arg(short, long, conflicts_with = "plain")]
+    quiet: bool,
     /// Make no network namespaces: everything stands on this machine's loopback
     #[arg(long)]
     loopback: bool,
     #[command(flatten)]
     output: Output,
+}
+
+/// Longer is no demo, and `lab run` has a record that a crash leaves behind.
+const SECONDS_MAX: u32 = 3600;
+/// Of one sample, at 30 connections: a minute of a fast machine.
+const REQUESTS_MAX: u64 = 1_000_000;
+
+fn demo_seconds(text: &str) -> Result<u32, String> {
+    let fits = seconds(text)?.try_into().ok().filter(|seconds| (1..=SECONDS_MAX).contains(seconds));
+    fits.ok_or_else(|| "from 1s to 1h".to_owned())
+}
+
+fn demo_requests(text: &str) -> Result<u64, String> {
+    let fits = Some(count(text)?).filter(|requests| (1..=REQUESTS_MAX).contains(requests));
+    fits.ok_or_else(|| format!("from 1 to {REQUESTS_MAX}"))
 }
 
 const EXIT_CODES: &str = "\
@@ -105,13 +124,15 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
 
 /// Performs it in sight.
 fn perform(args: &Args, prepared: &mut Prepared, watch: &mut Watch<'_>, stop: &Stop) -> Result<(), String> {
-    let terminal = if args.plain || !Terminal::is_there() { None } else { Terminal::open().ok() };
+    let terminal = if args.plain || args.quiet || !Terminal::is_there() { None } else { Terminal::open().ok() };
     if let Some(terminal) = terminal {
         let screen = Screen::new(&prepared.record.experiment);
         return live::perform(terminal, screen, prepared, watch, stop);
     }
-    report::say(&prepared.in_short());
-    let mut progress = Progress::new();
+    if !args.quiet {
+        report::say(&prepared.in_short());
+    }
+    let mut progress = Progress::new(args.quiet);
     let ran = prepared.perform(None, stop, &mut |event| {
         progress.tell(&event);
         watch.see(&event);
@@ -140,10 +161,10 @@ impl Watch<'_> {
 /// The words for people, or the whole report for programs, and the page.
 fn tell(args: &Args, record: &Record) -> Result<(), String> {
     let judged = judge(record);
-    if args.output.json || args.output.html.is_some() {
+    if args.output.wants_document() {
         let whole = ::lab::report::document(record, &judged);
-        args.output.write_page(&whole)?;
-        if args.output.json {
+        args.output.write_files(&whole)?;
+        if args.output.prints_json() {
             return output::print(&::report::json::render(&whole));
         }
     }

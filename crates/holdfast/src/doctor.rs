@@ -7,6 +7,7 @@ mod target;
 use crate::exit;
 use crate::files::Files;
 use crate::output::{Output, print};
+use crate::typed::{count, rate, seconds};
 use ::doctor::log::Log;
 use ::doctor::{
     Configuration, Dialect, Expected, Facts, GoTransport, configuration as words, facts as known, group, live, rules,
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// paste, what that costs, and how to take it back.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Exit codes: 0 nothing, or notes; 3 warnings; 4 errors; 1 it could not look; 2 the command line."
+    after_long_help = "Exit codes: 0 nothing, or notes; 3 warnings or errors; 1 it could not look; 2 the command line."
 )]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -53,8 +54,32 @@ pub(crate) struct Args {
     /// The same as --format sarif.
     #[arg(long, conflicts_with_all = ["json", "format"])]
     sarif: bool,
+    /// The least severity for exit code 3.
+    #[arg(long, value_name = "SEVERITY", value_enum, default_value = "warning")]
+    fail_on: FailOn,
     #[command(flatten)]
     output: Output,
+}
+
+/// From where on a finding is a no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FailOn {
+    /// Every finding
+    Note,
+    /// Warnings and errors
+    Warning,
+    /// Errors alone
+    Error,
+}
+
+impl FailOn {
+    fn least(self) -> Severity {
+        match self {
+            Self::Note => Severity::Note,
+            Self::Warning => Severity::Warning,
+            Self::Error => Severity::Error,
+        }
+    }
 }
 
 /// What else the doctor does.
@@ -76,23 +101,23 @@ enum Format {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What you expect (rules that need it keep silent without it)")]
 struct Load {
-    /// How often each tunnel carries something at least, in seconds.
-    #[arg(long, value_name = "SECONDS")]
+    /// How often each tunnel carries something at least, such as 30s.
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     heartbeat: Option<u64>,
-    /// Requests a second through the gateway.
-    #[arg(long, value_name = "PER_SECOND")]
+    /// Requests through the gateway, such as 2,000/s.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
     /// Requests in flight at once towards each upstream group.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     concurrency: Option<u64>,
     /// Connections of clients held at once.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     connections: Option<u64>,
-    /// After how many seconds the peers close idle connections.
-    #[arg(long, value_name = "SECONDS")]
+    /// After what time the peers close idle connections, such as 75s.
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     peer_idle: Option<u64>,
     /// How many connections each peer accepts.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     peer_connections: Option<u64>,
     /// The limits of a gateway in Go, as in MaxIdleConns=100,MaxIdleConnsPerHost=200,hosts=1.
     #[arg(long, value_name = "FIELD=VALUE,…")]
@@ -103,7 +128,7 @@ impl Load {
     fn expected(&self) -> Expected {
         Expected {
             heartbeat_seconds: self.heartbeat,
-            requests_per_second: self.rate.filter(|rate| rate.is_finite() && *rate >= 0.0),
+            requests_per_second: self.rate,
             concurrency: self.concurrency,
             connections: self.connections,
             peer_idle_seconds: self.peer_idle,
@@ -119,11 +144,8 @@ pub(crate) fn run(args: &Args) -> u8 {
         return diff::run(args);
     }
     match answer(args) {
-        Ok(worst) => match worst {
-            Some(Severity::Error) => exit::ERRORS,
-            Some(Severity::Warning) => exit::WARNINGS,
-            Some(Severity::Note) | None => exit::OK,
-        },
+        Ok(worst) if worst.is_some_and(|worst| worst >= args.fail_on.least()) => exit::NO,
+        Ok(_) => exit::OK,
         Err(message) => {
             crate::report::say(message.trim_end());
             exit::FAILED
@@ -210,7 +232,7 @@ fn emit(args: &Args, document: &Document) -> Result<(), String> {
         None if args.sarif => report::sarif::render(document),
         None => return args.output.emit(document).map_err(|error| named(&error)),
     };
-    args.output.write_page(document).map_err(|error| named(&error))?;
+    args.output.write_files(document).map_err(|error| named(&error))?;
     print(&text).map_err(|error| named(&error))
 }
 

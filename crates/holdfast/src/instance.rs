@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const CONF_PATH: &str = "/etc/holdfast/nginx.conf";
 /// Read where [`CONF_PATH`] does not exist: the configuration that is on the machine already.
 const NGINX_CONF_PATH: &str = "/etc/nginx/nginx.conf";
+/// Both, in the order in which they are looked for.
+pub(crate) const CONF_PATHS: [&str; 2] = [CONF_PATH, NGINX_CONF_PATH];
 /// What relative paths of logs and content are taken from.
 pub(crate) const PREFIX: &str = "/var/lib/holdfast";
 /// The same for [`NGINX_CONF_PATH`], as Debian builds nginx.

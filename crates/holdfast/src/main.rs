@@ -15,6 +15,7 @@ mod process;
 mod quick;
 mod report;
 mod serve;
+mod typed;
 mod verdict;
 mod version;
 
@@ -31,18 +32,11 @@ mod exit {
     pub(crate) const FAILED: u8 = 1;
     /// The command line could not be understood.
     pub(crate) const USAGE: u8 = 2;
-    /// `load`: a threshold was not met.
-    pub(crate) const THRESHOLD: u8 = 3;
-    /// `load`: the generator was the bottleneck, so the figures say nothing about the target.
-    pub(crate) const VOID: u8 = 4;
-    /// `lab`: something that is claimed fails.
-    pub(crate) const CLAIM_FAILS: u8 = 3;
-    /// `lab`: nothing that is claimed fails, but something is undecided, void, or was not run.
-    pub(crate) const CLAIM_OPEN: u8 = 4;
-    /// It ran, and says that something will hurt: warnings of `doctor`, a chain that does not carry what `plan` was asked.
-    pub(crate) const WARNINGS: u8 = 3;
-    /// It ran, and says that something is broken: errors of `doctor`, a measurement that contradicts `plan`.
-    pub(crate) const ERRORS: u8 = 4;
+    /// It ran, and the answer is no: a threshold is missed, a claim fails, a configuration has warnings or errors, two differ, a
+    /// chain does not carry what is wanted.
+    pub(crate) const NO: u8 = 3;
+    /// It ran, and there is no answer to rely on: void, undecided, or contradicted by a measurement.
+    pub(crate) const UNKNOWN: u8 = 4;
 }
 
 fn main() -> ExitCode {

@@ -3,7 +3,7 @@
 
 use report::Document;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where output goes to no terminal, lines are this wide: tables stay tables, and mail still holds them.
 const WIDTH_ELSEWHERE: usize = 120;
@@ -11,26 +11,51 @@ const WIDTH_ELSEWHERE: usize = 120;
 /// The flags that all reporting commands share.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Output {
-    /// Print the report as JSON instead of text.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Also write the report as one HTML page.
+    /// Print the report as JSON instead of text; with =FILE also write it there, and print the text
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
 
+/// Standard output, in place of a file's name.
+const STANDARD: &str = "-";
+
 impl Output {
     /// Prints the document and writes the page. The error says what could not be written.
     pub(crate) fn emit(&self, document: &Document) -> Result<(), String> {
-        self.write_page(document)?;
-        print(&if self.json { report::json::render(document) } else { report::text::render(document, width()) })
+        self.emit_text(document, &report::text::render(document, width()))
     }
 
-    /// Writes the page alone, if one is asked for.
-    pub(crate) fn write_page(&self, document: &Document) -> Result<(), String> {
-        let Some(path) = &self.html else { return Ok(()) };
-        let page = report::html::render(document);
-        std::fs::write(path, page).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    /// The same with a text of the command's own.
+    pub(crate) fn emit_text(&self, document: &Document, text: &str) -> Result<(), String> {
+        self.write_files(document)?;
+        if self.prints_json() { print(&(report::json::render(document))) } else { print(text) }
+    }
+
+    /// Whether JSON takes the place of the text.
+    pub(crate) fn prints_json(&self) -> bool {
+        self.json.as_deref() == Some(Path::new(STANDARD))
+    }
+
+    /// Whether any form but the text is asked for.
+    pub(crate) fn wants_document(&self) -> bool {
+        self.json.is_some() || self.html.is_some()
+    }
+
+    /// Writes the page and the JSON file alone, if they are asked for.
+    pub(crate) fn write_files(&self, document: &Document) -> Result<(), String> {
+        let write = |path: &Path, text: String| {
+            std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+        };
+        if let Some(path) = &self.html {
+            write(path, report::html::render(document))?;
+        }
+        match &self.json {
+            Some(path) if !self.prints_json() => write(path, report::json::render(document)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -178,6 +178,9 @@ fn quick_mode_prints_what_it_would_load_and_that_passes() {
         holdfast().args(["serve", "--to", "3000", "--listen", "127.0.0.1:0", "--print-config"]).output().expect("runs");
     let text = printed(&output);
     assert!(text.contains("server 127.0.0.1:3000;") && text.contains("listen 127.0.0.1:0;"), "{text}");
+    // Without a word about where to listen, nobody else can reach it.
+    let output = holdfast().args(["serve", "--to", "3000", "--print-config"]).output().expect("it starts");
+    assert!(printed(&output).contains("listen 127.0.0.1:8080;"), "{}", printed(&output));
     let output = holdfast().args(["serve", "--to", "3000", "--print-config"]).output().expect("it starts");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("quick.conf");
@@ -186,6 +189,14 @@ fn quick_mode_prints_what_it_would_load_and_that_passes() {
     assert_eq!(tested.status.code(), Some(0), "{}", errors(&tested));
     let bad = holdfast().args(["serve", "--to", "a;b"]).output().expect("it starts");
     assert_eq!(bad.status.code(), Some(2));
+}
+
+#[test]
+fn serve_without_a_configuration_starts_nothing_and_says_what_to_type() {
+    let output = holdfast().arg("serve").output().expect("it starts");
+    let said = errors(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("holdfast serve -c ") && said.contains("holdfast serve --to 127.0.0.1:3000"), "{said}");
 }
 
 #[test]

@@ -50,6 +50,16 @@ const NO_PORT: &str = "2026/11/21 23:40:22 [error] 7#7: *4 connect() failed (99:
                        upstream, client: 10.0.0.9, request: \"GET / HTTP/1.1\", upstream: \"http://127.0.0.1:9001/\"\n";
 
 #[test]
+fn what_counts_as_no_can_be_chosen() {
+    let code = |fail_on: &str| {
+        let words = ["-c", "examples/keepalive-states-off.conf", "--target", "nginx-1.22", "--fail-on", fail_on];
+        doctor(&words).status.code()
+    };
+    // It has warnings and no errors.
+    assert_eq!((code("note"), code("warning"), code("error")), (Some(3), Some(3), Some(0)));
+}
+
+#[test]
 fn an_error_log_is_explained() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = written(&folder, "error.log", &NO_PORT.repeat(3));
@@ -61,7 +71,7 @@ fn an_error_log_is_explained() {
             && text.contains("http://127.0.0.1:9001 (3)"),
         "{text}"
     );
-    assert_eq!(found.status.code(), Some(4));
+    assert_eq!(found.status.code(), Some(3));
 }
 
 #[test]
@@ -126,7 +136,7 @@ fn the_sockets_of_a_running_process_are_evidence() {
     assert!(text.contains("sock_diag over netlink, of process"), "{text}");
     assert!(text.contains(&format!("{conf}:3:14: error: the accept queue of {address} is full now")), "{text}");
     assert!(text.contains("80 connections were closed by the peer and not by the server"), "{text}");
-    assert_eq!(found.status.code(), Some(4));
+    assert_eq!(found.status.code(), Some(3));
 }
 
 /// Against the schema as OASIS published it, and for what no schema can say: that each result's rule is listed, and each once.
@@ -166,7 +176,7 @@ fn live_sockets_and_log_causes_are_in_every_form_of_the_report() {
     let written = json["sections"].to_string();
 
     let sarif = doctor(&[&asked[..], &["--sarif"]].concat());
-    assert_eq!(sarif.status.code(), Some(4));
+    assert_eq!(sarif.status.code(), Some(3));
     let sarif: Value = serde_json::from_slice(&sarif.stdout).expect("JSON");
     assert_is_sarif(&sarif);
     let results = sarif["runs"][0]["results"].as_array().expect("an array");
@@ -346,7 +356,7 @@ fn findings_are_commands_of_a_github_workflow_where_that_is_asked_for() {
     let text = String::from_utf8_lossy(&found.stdout);
     let start = format!("::error file={conf},line=3,col=23,title=alias-traversal::/a../ leads out of /srv/a/%0A");
     assert!(text.starts_with(&start) && text.lines().count() == 1, "{text}");
-    assert_eq!(found.status.code(), Some(4));
+    assert_eq!(found.status.code(), Some(3));
     let sarif = doctor(&[&asked[..], &["sarif"]].concat());
     assert_is_sarif(&serde_json::from_slice(&sarif.stdout).expect("JSON"));
 }

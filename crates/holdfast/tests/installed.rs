@@ -153,6 +153,7 @@ impl Drop for Machine {
     }
 }
 
+const SERVE: [&str; 3] = ["serve", "-c", "/etc/holdfast/nginx.conf"];
 const ERROR_LOG: &str = "/var/lib/holdfast/logs/error.log";
 const ACCESS_LOG: &str = "/var/lib/holdfast/logs/access.log";
 
@@ -167,7 +168,7 @@ fn skip(why: &str) -> Option<Machine> {
 fn uploads_logs_reload_and_upgrade_work_as_installed() {
     let Some(machine) = Machine::new() else { return };
     machine.must(&["-t"]);
-    machine.must(&["serve"]);
+    machine.must(&SERVE);
     let old = machine.master().expect("a daemon that serves has written it");
     let worker = children(old)[0];
     let status = fs::read_to_string(format!("/proc/{worker}/status")).expect("it runs");
@@ -212,8 +213,8 @@ fn a_directory_that_cannot_be_made_is_said_by_each_verdict() {
     let Some(machine) = Machine::new() else { return };
     const MESSAGE: &str = "mkdir() \"/var/lib/no/such\" failed (2: No such file or directory)";
     machine.configure("", "client_body_temp_path /var/lib/no/such;");
-    for flags in [["-t"], ["serve"]] {
-        let output = machine.run(&flags);
+    for flags in [&["-t"][..], &SERVE] {
+        let output = machine.run(flags);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && errors.contains(MESSAGE), "{flags:?}: {errors}");
     }
@@ -223,7 +224,7 @@ fn a_directory_that_cannot_be_made_is_said_by_each_verdict() {
     let errors = String::from_utf8_lossy(&machine.run(&["-t"]).stderr).into_owned();
     assert!(errors.contains("may not pass through \"/var/lib/closed\""), "{errors}");
     machine.configure("", "");
-    machine.must(&["serve"]);
+    machine.must(&SERVE);
     machine.configure("", "client_body_temp_path /var/lib/no/such;");
     let master = machine.master().expect("it serves");
     kill(pid(master), Signal::SIGHUP).expect("it runs");

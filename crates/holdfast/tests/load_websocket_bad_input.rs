@@ -207,10 +207,10 @@ fn a_generator_that_was_not_run_says_so_and_gives_no_connection_up() {
     said.read_to_end(&mut Vec::new()).expect("it can be read");
     let output = child.wait_with_output().expect("it ends");
     let report = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(4), "{report}");
-    assert!(report.contains("VOID        the generator was late itself: p"), "{report}");
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert!(report.contains("late        p") && report.contains("it does not matter here"), "{report}");
     assert!(report.contains("ms of it, and for the rest it was not run"), "{report}");
-    assert!(report.contains("losses=0: measured 0 of 4"), "{report}");
+    assert!(report.contains("met     losses=0: measured 0 of 4"), "{report}");
 }
 
 #[test]

@@ -496,9 +496,9 @@ fn quick_mode_serves_without_any_file() {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
     let port = free_port();
     let to = upstream.local_addr().expect("bound").to_string();
-    let mut child = support::holdfast()
-        .args(["serve", "--to", &to, "--listen", &format!("127.0.0.1:{port}")])
-        .stderr(std::process::Stdio::null())
+    let child = support::holdfast()
+        .args(["serve", "--to", &to, "--listen", &port.to_string()])
+        .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("it starts");
     // Whether the second request finds the first one's connection in the pool already is the gateway's business.
@@ -517,7 +517,13 @@ fn quick_mode_serves_without_any_file() {
     kill(pid(child.id()), Signal::SIGTERM).expect("it runs");
     assert!(response.ends_with("quick"), "{response}");
     assert!(ended.is_ok() && through.starts_with("HTTP/1.1 101 ") && through.ends_with("frames"), "{through}");
-    assert!(child.wait().expect("a child of ours").success());
+    let ended = child.wait_with_output().expect("a child of ours");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        ended.status.success() && said.contains(&format!("open http://127.0.0.1:{port}/ (requests go to {to})")),
+        "{said}"
+    );
+    assert!(!said.contains("[warn]"), "it warns of nothing that it chose itself: {said}");
 }
 
 /// Answers requests on a connection: an upgrade with 101 and the end, others with 200.

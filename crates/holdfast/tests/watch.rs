@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use support::observer::without_netlink;
+use support::observer::{in_a_namespace, without_netlink};
 use support::{holdfast, until};
 
 fn run(arguments: &[&str]) -> Output {
@@ -147,8 +147,49 @@ fn a_namespace_that_may_not_be_entered_is_said_in_words() {
 }
 
 #[test]
+fn json_has_a_line_for_each_look_with_what_the_live_view_shows() {
+    // Elsewhere the sockets of other tests fill the tables.
+    in_a_namespace("json_has_a_line_for_each_look_with_what_the_live_view_shows", || {
+        use std::io::Write as _;
+        let (listener, mut kept) = scene();
+        let address = listener.local_addr().expect("bound");
+        // The accepted end of the first pair never reads.
+        kept.first_mut().expect("a client").write_all(&[b'x'; 1000]).expect("open");
+        let text = printed(&run(&[
+            "watch",
+            "--json",
+            "--interval",
+            "0.1",
+            "--count",
+            "2",
+            "--port",
+            &address.port().to_string(),
+        ]));
+        let looks: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .collect();
+        let [first, second] = looks.as_slice() else { panic!("two looks: {text}") };
+        assert!(first["kernel"]["since_last_look"]["OutSegs"].is_null(), "{first}");
+        assert!(second["kernel"]["since_last_look"]["OutSegs"].is_u64(), "{second}");
+        assert_eq!(second["ports"][address.port().to_string()]["TIME_WAIT"], 1, "{second}");
+        let of = |list: &'static str, key: &'static str| {
+            let found = second.pointer(list).and_then(serde_json::Value::as_array).expect("a list");
+            found.iter().find(|row| row[key] == address.to_string()).unwrap_or_else(|| panic!("{list}: {second}"))
+        };
+        assert!(of("/listeners", "address")["queue"] == 0 && of("/destinations", "remote")["used"] == 2, "{second}");
+        let pile = of("/queues/largest", "local");
+        assert_eq!((&pile["recv"], &pile["cause"]), (&1000.into(), &"not_read".into()), "{pile}");
+        let peers = second.pointer("/closed_first/peers").and_then(serde_json::Value::as_array);
+        assert!(peers.is_some() && second["account"]["since_start"]["opened"].is_u64(), "{second}");
+    });
+}
+
+#[test]
 fn a_reader_that_leaves_ends_it() {
-    for arguments in [["--plain", "--interval", "0.1"], ["--log", "-", "--interval=0.1"]] {
+    for arguments in
+        [["--plain", "--interval", "0.1"], ["--json", "--interval", "0.1"], ["--log", "-", "--interval=0.1"]]
+    {
         let mut child = holdfast().arg("watch").args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
         child.stdout.take().expect("piped").read_exact(&mut [0; 8]).expect("it prints");
         until("it ends", || child.try_wait().expect("a child of ours").is_some());

@@ -43,7 +43,7 @@ fn every_page_is_readable_on_80_columns_and_24_lines() {
     let mut live = Live::start("watch", &["--interval", "0.2", &filter]);
     let has = |text: String| move |lines: &[String]| lines.iter().any(|line| line.contains(&text));
     live.wait_until("the states", |lines| {
-        lines[0].contains(" 6 connections, 1 listeners, look ")
+        lines[0].contains(" 6 connections, 1 listener, look ")
             && lines[1] == TABS
             && lines.iter().any(|line| line.starts_with("ESTABLISHED          6  "))
             && lines[23] == format!("only {filter}  {KEYS}")

@@ -150,7 +150,7 @@ fn queues_by_us(port: u16) -> BTreeSet<String> {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).replace(',', "");
     let table = |title: &'static str| {
-        let rows = text.lines().skip_while(move |line| *line != title).skip(2);
+        let rows = text.lines().skip_while(move |line| line.split(':').next() != Some(title)).skip(2);
         rows.take_while(|line| line.starts_with("  ")).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>())
     };
     let listeners = table("listeners").map(|words| format!("{} {} of {}", words[0], words[1], words[2]));

@@ -64,6 +64,16 @@ impl Record {
     }
 }
 
+/// Whether what a load generator was late by is part of a figure: latencies count from the moment a request is due, and a late load is
+/// another one than was asked for.
+pub fn includes_lateness(figure: &str) -> bool {
+    let is_time = |part: &str| part.ends_with("_ms");
+    // A share may be one of these over another; its name does not tell.
+    let is_rate = |part: &str| matches!(part, "requests" | "requests_per_second" | "failed" | "failed_share" | "share");
+    // The time of a handshake begins when it is sent.
+    figure.split('.').any(|part| (is_time(part) && part != "connect_ms") || is_rate(part))
+}
+
 /// One arm in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -73,6 +83,9 @@ pub struct Sample {
     pub round: u32,
     /// Why it counts for nothing: the generator was the bottleneck, ran late, or could not run.
     pub void: Option<String>,
+    /// The generator was late: why figures that lateness is part of count for nothing ([`includes_lateness`]), while the others stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<String>,
     /// Numbers by name.
     #[serde(deserialize_with = "io::figures")]
     pub figures: BTreeMap<String, f64>,

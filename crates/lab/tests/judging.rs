@@ -271,6 +271,27 @@ fn a_run_fails_by_what_is_claimed_and_not_by_what_is_shown() {
 }
 
 #[test]
+fn a_late_load_voids_its_latencies_and_not_what_they_are_no_part_of() {
+    let values = || (0..8).map(|round| (10.0 + f64::from(round) / 100.0, 5.0));
+    let late = |figure: &str| {
+        let mut record = paired(Claim { figure: figure.to_owned(), times_at_most: Some(1.0), ..claim() }, values());
+        for sample in &mut record.samples {
+            let value = sample.figures.remove(FIGURE).expect("it was given");
+            sample.figures.insert(figure.to_owned(), value);
+            sample.late = (sample.round < 6).then(|| "client was late: p99 9 ms".to_owned());
+        }
+        judged(&record).verdict
+    };
+    assert_eq!(late(FIGURE).outcome, Outcome::Holds, "CPU per request");
+    assert_eq!(late("sockets.proxy.TIME_WAIT").outcome, Outcome::Holds);
+    for figure in ["latency_ms.p99", "client.delivery_ms.p50", "requests_per_second", "client.failed"] {
+        let verdict = late(figure);
+        assert_eq!(verdict.outcome, Outcome::Void, "{figure}: {verdict:?}");
+        assert!(verdict.reason.contains("client was late: p99 9 ms"), "{verdict:?}");
+    }
+}
+
+#[test]
 fn a_control_of_an_experiment_is_judged_as_one() {
     let experiment = experiment(vec![Claim { times_at_least: Some(2.0), ..claim() }]);
     let control = experiment.adapted(&Adaptation { control: true, ..Adaptation::default() }).expect("a control");

@@ -22,7 +22,7 @@ prop_compose! {
         series in prop::collection::btree_map("[a-z]{1,6}", prop::collection::vec((-10.0..1e6_f64, -1e9..1e9_f64), 0..6), 0..3),
         remarks in prop::collection::vec(".{0,20}", 0..3),
     ) -> Sample {
-        Sample { arm, round, void, figures, series, remarks }
+        Sample { arm, round, void, late: None, figures, series, remarks }
     }
 }
 

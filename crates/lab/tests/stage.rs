@@ -197,6 +197,11 @@ fn a_load_between_two_hosts_is_measured_from_all_sides() {
     assert_eq!(ran.count("queue.accepts.backlog"), 77, "the kernel's cut of the 511 that were asked for");
     assert!(ran.figure("told.nginx.requests") >= 20_000.0);
     assert!(ran.figure("cores.origin") > 0.0 && ran.figure("cpu_us_per_request.client") > 0.0);
+    // Each has one thread that works, so the busiest did what the kernel sums up for all.
+    for name in ["client", "origin"] {
+        let (busiest, cores) = (ran.figure(&format!("busiest.{name}")), ran.figure(&format!("cores.{name}")));
+        assert!(busiest >= cores * 0.7 && busiest <= 1.1, "{name}: busiest thread {busiest}, {cores} cores");
+    }
     assert!(
         ran.figure("rss_mb.origin") > 0.1 && ran.figure("descriptors.origin") > 3.0 && ran.figure("died.origin") == 0.0
     );

@@ -118,6 +118,19 @@ impl Cause {
         }
     }
 
+    /// Whether a generator that did not run for a while can be the cause: its own timeouts and those of the target pass meanwhile.
+    pub(crate) fn may_come_of_lateness(self) -> bool {
+        let closed = [
+            Self::KeepaliveRace,
+            Self::ClosedUnanswered,
+            Self::ClosedEarly,
+            Self::ResetUnanswered,
+            Self::ResetEarly,
+            Self::LineFull,
+        ];
+        self.is_waited_for() || closed.contains(&self)
+    }
+
     /// Whether the request was waited for in vain, so that its latency is at least what was waited.
     pub fn is_waited_for(self) -> bool {
         matches!(self, Self::ConnectTimeout | Self::SendTimeout | Self::Silent | Self::ReadTimeout | Self::Unanswered)

@@ -1,6 +1,7 @@
 //! Thresholds: what a run must have reached, as `p99<50ms` or `errors<0.1%`. Parsed before the run, judged after it. Pure.
 
 use crate::cause::Cause;
+use crate::health::{Health, Late};
 use crate::run::Summary;
 use crate::tally::Latencies;
 use serde::Serialize;
@@ -115,7 +116,14 @@ impl<F: Compared> Threshold<F> {
     /// Compares what was measured. A value that is not known is not what was expected.
     pub(crate) fn judge(&self, value: Option<f64>, measured: String) -> Verdict {
         let met = value.is_some_and(|value| self.operator.holds(value, self.bound));
-        Verdict { expected: self.text.clone(), measured, met }
+        Verdict { expected: self.text.clone(), measured, met, undecided: None }
+    }
+
+    /// Whether the threshold lies between what was measured and what it would be at the other end: then the measurement decides nothing.
+    pub(crate) fn lies_between(&self, value: f64, other: f64) -> bool {
+        let holds = |value| self.operator.holds(value, self.bound);
+        let is_within = self.bound >= value.min(other) && self.bound <= value.max(other);
+        holds(value) != holds(other) || (self.operator == Operator::Equal && is_within && !holds(value))
     }
 
     /// So many of so many: the number or the share, as the bound is, and both in words.
@@ -135,6 +143,9 @@ pub struct Verdict {
     pub measured: String,
     /// Whether it was reached.
     pub met: bool,
+    /// Why that counts for nothing: the generator, and not the target, may have decided it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<String>,
 }
 
 /// Why a threshold cannot be understood.
@@ -229,13 +240,14 @@ pub(crate) fn parse_point(name: &str) -> Option<Point> {
 
 /// A number that is no less than 0.
 fn parse_number(text: &str) -> Option<f64> {
-    text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+    report::typed::scaled(text, &[("k", 1e3), ("m", 1e6), ("g", 1e9)])
 }
 
 /// A time with its unit, in nanoseconds.
 fn parse_time(text: &str) -> Option<f64> {
-    let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9)];
-    units.iter().find_map(|(unit, ns)| Some(parse_number(text.strip_suffix(unit)?)? * ns))
+    // A bare number could be meant in any unit.
+    let has_unit = text.ends_with(|last: char| last.is_alphabetic());
+    report::typed::duration(text).ok().filter(|_| has_unit).map(|time| time.as_secs_f64() * 1e9)
 }
 
 fn parse_figure(name: &str) -> Option<Figure> {
@@ -282,8 +294,8 @@ fn parse_bound(bound: Bound, text: &str) -> Result<(f64, bool), &'static str> {
     match bound {
         Bound::Time => parse_time(text).map(|ns| (ns, false)).ok_or("a time with its unit: us, ms, s or m"),
         Bound::Rate => {
-            let bare = text.strip_suffix("/s").unwrap_or(text);
-            number(bare).map(|rate| (rate, false)).ok_or("requests per second, such as 1000 or 1000/s")
+            let rate = report::typed::rate(text).map(|rate| (rate, false));
+            rate.map_err(|_| "requests per second, such as 1000 or 1,000/s")
         }
         Bound::Count => match text.strip_suffix('%') {
             Some(percent) => number(percent).map(|percent| (percent / 100.0, true)).ok_or("a share such as 0.1%"),
@@ -293,32 +305,68 @@ fn parse_bound(bound: Bound, text: &str) -> Result<(f64, bool), &'static str> {
 }
 
 impl Expectation {
-    /// Compares with a run.
-    pub fn judge(&self, summary: &Summary) -> Verdict {
-        let (value, measured) = self.measure(summary);
+    /// Compares with a run, in whose way the generator may have been.
+    pub fn judge(&self, summary: &Summary, health: &Health) -> Verdict {
+        let Measured { value, words, other } = self.measure(summary, health);
         // Of no request at all nothing is known.
         let is_known = summary.record.targets.iter().any(|tally| tally.ended() > 0);
-        self.0.judge(is_known.then_some(value), measured)
+        let mut verdict = self.0.judge(is_known.then_some(value), words);
+        verdict.undecided =
+            if is_known { self.why_undecided(summary, health, value, other, verdict.met) } else { None };
+        verdict
     }
 
-    fn measure(&self, summary: &Summary) -> (f64, String) {
+    fn why_undecided(
+        &self,
+        summary: &Summary,
+        health: &Health,
+        value: f64,
+        other: Option<f64>,
+        met: bool,
+    ) -> Option<String> {
+        if let Some(other) = other.filter(|other| self.0.lies_between(value, *other)) {
+            return Some(match self.0.figure {
+                Figure::Latency(..) => between(&millis(value.min(other)), &millis(value.max(other))),
+                Figure::Rate => between(&per_second(value.min(other)), &per_second(value.max(other))),
+                Figure::Count(_) => "the generator was late, and that may have caused these failures".to_owned(),
+            });
+        }
+        let is_limited = match self.0.figure {
+            Figure::Latency(Series::Lag | Series::OwnLag, _) | Figure::Count(_) => false,
+            Figure::Latency(..) | Figure::Rate => true,
+        };
+        let is_saturated = health.saturated && !summary.options.pace.is_open();
+        (is_limited && is_saturated && !met).then(|| {
+            let busy = health.busy_share * 100.0;
+            format!("the generator's busiest thread ran {busy:.0} % of the time, so the limit may be its own")
+        })
+    }
+
+    fn measure(&self, summary: &Summary, health: &Health) -> Measured {
         let whole = summary.record.whole();
+        let late = health.late.is_some();
         match &self.0.figure {
             Figure::Rate => {
                 let rate = summary.rate();
-                (rate, format!("{rate:.1}/s"))
+                // At most the time by which a request was late would the run have been shorter.
+                let lag_s = summary.record.lag.max_ns() as f64 / 1e9;
+                let shorter_s = (summary.elapsed.as_secs_f64() - lag_s).max(f64::MIN_POSITIVE);
+                let other = late.then(|| whole.responses as f64 / shorter_s);
+                Measured { value: rate, words: per_second(rate), other }
             }
             Figure::Latency(series, point) => {
-                let latencies = match series {
-                    Series::Service if summary.options.pace.is_open() => &summary.record.service,
+                let (latencies, has_lag) = match series {
+                    Series::Service if summary.options.pace.is_open() => (&summary.record.service, false),
                     // In closed loop both are the same.
-                    Series::Latency | Series::Service => &whole.latency,
-                    Series::Lag => &summary.record.lag,
-                    Series::OwnLag => &summary.record.lag_own,
-                    Series::Connect => &summary.record.connect,
+                    Series::Latency | Series::Service => (&whole.latency, true),
+                    Series::Lag => (&summary.record.lag, false),
+                    Series::OwnLag => (&summary.record.lag_own, false),
+                    Series::Connect => (&summary.record.connect, false),
                 };
                 let ns = point.of(latencies);
-                (ns, format!("{:.3} ms", ns / 1e6))
+                let without = Late { lag: &summary.record.lag, service: Some(&summary.record.service) };
+                let other = (late && has_lag).then(|| without.least_ns(latencies, *point));
+                Measured { value: ns, words: format!("{:.3} ms", ns / 1e6), other }
             }
             Figure::Count(counted) => {
                 let (count, of) = match counted {
@@ -329,10 +377,40 @@ impl Expectation {
                     Counted::Statuses(from, to) => (whole.with_status(*from..=*to), whole.responses),
                     Counted::Cause(cause) => (whole.failed_by(*cause), whole.ended()),
                 };
-                self.0.counted(count, of)
+                // A generator that sleeps lets its own timeouts pass, and those of the target.
+                let by_lateness = |cause: &&Cause| match counted {
+                    Counted::Errors | Counted::Failed => cause.may_come_of_lateness(),
+                    Counted::Cause(counted) => counted == *cause && cause.may_come_of_lateness(),
+                    Counted::Responses | Counted::Reused | Counted::Statuses(..) => false,
+                };
+                let caused: u64 = Cause::ALL.iter().filter(by_lateness).map(|cause| whole.failed_by(*cause)).sum();
+                let other = (late && caused > 0).then(|| self.0.counted(count.saturating_sub(caused), of).0);
+                let (value, words) = self.0.counted(count, of);
+                Measured { value, words, other }
             }
         }
     }
+}
+
+/// A figure of a run.
+struct Measured {
+    value: f64,
+    words: String,
+    /// What it may have been at the other end, had the generator been in time; `None` where that makes no difference.
+    other: Option<f64>,
+}
+
+fn millis(ns: f64) -> String {
+    format!("{:.1} ms", ns / 1e6)
+}
+
+fn per_second(rate: f64) -> String {
+    format!("{rate:.1}/s")
+}
+
+/// Why a threshold between two values is not decided.
+pub(crate) fn between(least: &str, most: &str) -> String {
+    format!("without the generator's own lag it would be {least} to {most}, which the threshold lies between")
 }
 
 #[cfg(test)]
@@ -357,7 +435,7 @@ mod tests {
     }
 
     fn met(text: &str) -> bool {
-        text.parse::<Expectation>().unwrap().judge(&summary()).met
+        text.parse::<Expectation>().unwrap().judge(&summary(), &summary().health()).met
     }
 
     #[test]
@@ -381,7 +459,11 @@ mod tests {
             "lag_p99<1ms",
             "own_lag_p99.9<=100us",
         ] {
-            assert!(met(text), "{text}: {:?}", text.parse::<Expectation>().unwrap().judge(&summary()));
+            assert!(
+                met(text),
+                "{text}: {:?}",
+                text.parse::<Expectation>().unwrap().judge(&summary(), &summary().health())
+            );
         }
         for text in
             ["p50<490ms", "max<2s", "rate>100", "errors<1%", "reused>99%", "5xx=0", "silent<1", "service_p50<1us"]
@@ -392,14 +474,14 @@ mod tests {
 
     #[test]
     fn a_verdict_says_what_was_measured() {
-        let verdict = "errors<1%".parse::<Expectation>().unwrap().judge(&summary());
+        let verdict = "errors<1%".parse::<Expectation>().unwrap().judge(&summary(), &summary().health());
         assert_eq!((verdict.measured.as_str(), verdict.met), ("15 of 1010 (1.485 %)", false));
     }
 
     #[test]
     fn of_nothing_nothing_is_met() {
         let none = Summary { record: HttpRecord::new(1), ..summary() };
-        assert!(!"errors<1%".parse::<Expectation>().unwrap().judge(&none).met);
+        assert!(!"errors<1%".parse::<Expectation>().unwrap().judge(&none, &none.health()).met);
     }
 
     #[test]

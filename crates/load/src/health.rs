@@ -1,7 +1,12 @@
 //! Whether the generator itself was in the way. What it lags behind, what it lacks, how busy it was: measured apart from the
 //! target, and judged here. Pure: a summary comes in.
+//!
+//! Latencies of an open loop count from the moment a request is due, so what the generator was late by is part of them: it can turn
+//! a threshold that is met into one that is missed, never the other way round. So a late run is not void as such. Each threshold is
+//! judged twice, with the lag and without it ([`Late`]), and only one that comes out differently counts for nothing.
 
 use crate::cause::{Blame, Cause};
+use crate::expect::{Point, Verdict};
 use crate::options::Pace;
 use crate::processors::{Machine, Spent};
 use crate::run::Summary;
@@ -9,7 +14,7 @@ use crate::tally::Latencies;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Lag below this never makes a run void: it is within what an idle machine does when a timer fires.
+/// Lag below this is not counted as late: it is within what an idle machine does when a timer fires.
 pub(crate) const LAG_NS_FREE: u64 = 1_000_000;
 /// Beyond it, the generator may be late by this share of what is measured: then a tenth of a latency is the generator's own.
 pub(crate) const LAG_SHARE_MAX: f64 = 0.1;
@@ -25,8 +30,11 @@ const BUSY_SHARE: f64 = 0.95;
 /// The generator's own condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Health {
-    /// Why the run says nothing about the target; empty if it does.
+    /// Why the run says nothing about the target; empty if it does. Thresholds that count for nothing are added by
+    /// [`void_with`](Self::void_with).
     pub void: Vec<String>,
+    /// The generator was late by more than is negligible beside the latencies: by how much, and whose doing it was.
+    pub late: Option<String>,
     /// What a reader should know although the run stands.
     pub notes: Vec<String>,
     /// Share of the time (0 to 1) that the busiest thread ran on a core.
@@ -68,15 +76,15 @@ impl Summary {
             }
             let own = self.record.lag_own.quantile_ns(quantile);
             let text = format!(
-                "the generator was late itself: {name} {:.1} ms, where the {name} of the latencies is {:.1} ms; {}",
+                "{name} {:.1} ms, where the {name} of the latencies is {:.1} ms; {}",
                 lag as f64 / 1e6,
                 latency as f64 / 1e6,
                 whose(lag, own, &health.machine.to_string())
             );
             // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
             match self.options.pace {
-                Pace::Open { .. } => health.void.push(text),
-                Pace::Closed { .. } => health.notes.push(text),
+                Pace::Open { .. } => health.late = Some(text),
+                Pace::Closed { .. } => health.notes.push(format!("the generator was late: {text}")),
             }
             return;
         }
@@ -89,7 +97,28 @@ impl Health {
         let (elapsed_ns, busy_ns) = (elapsed.as_nanos() as f64, most.cpu_ns as f64);
         let busy_share = if elapsed_ns > 0.0 { (busy_ns / elapsed_ns).min(1.0) } else { 0.0 };
         let saturated = busy_share >= BUSY_SHARE;
-        Self { void: Vec::new(), notes: Vec::new(), busy_share, saturated, machine }
+        Self { void: Vec::new(), late: None, notes: Vec::new(), busy_share, saturated, machine }
+    }
+
+    /// Why the run, or a threshold of it, counts for nothing.
+    pub fn void_with(&self, verdicts: &[Verdict]) -> Vec<String> {
+        let undecided = verdicts.iter().filter_map(|verdict| {
+            let why = verdict.undecided.as_ref()?;
+            Some(format!("{}: measured {}; {why}", verdict.expected, verdict.measured))
+        });
+        self.void.iter().cloned().chain(undecided).collect()
+    }
+
+    /// What lateness means for this run, in a sentence; `None` where the generator was in time.
+    pub fn of_lateness(&self, verdicts: &[Verdict]) -> Option<&'static str> {
+        self.late.as_ref()?;
+        Some(if verdicts.is_empty() {
+            "the latencies include this lag: those of the target alone are no longer, and shorter by up to the lag"
+        } else if verdicts.iter().any(|verdict| verdict.undecided.is_some()) {
+            "it decides a threshold, which counts for nothing"
+        } else {
+            "it does not matter here: every threshold comes out the same without the lag"
+        })
     }
 
     /// What is missing, as the run ended before its time or a process of it was lost.
@@ -113,6 +142,41 @@ impl Health {
     }
 }
 
+/// What latencies would be without the lag that is part of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Late<'a> {
+    pub(crate) lag: &'a Latencies,
+    /// The same requests from their sending, where that is measured: without the lag none would be shorter.
+    pub(crate) service: Option<&'a Latencies>,
+}
+
+impl Late<'_> {
+    /// Nanoseconds that a figure of `latencies` would have at the least without the lag.
+    ///
+    /// Which request was late by how much is not kept, so this is a bound. Let L be the latencies and G the lags. Of all requests at most
+    /// 1 - p have an L - G above its quantile p, and at most 1 - r a G above its quantile r; so at most (1 - p) + (1 - r) have an L
+    /// above the sum of both quantiles. The quantile s of L with 1 - s = (1 - p) + (1 - r) is therefore no larger than that sum.
+    pub(crate) fn least_ns(&self, latencies: &Latencies, point: Point) -> f64 {
+        let less = |latency_ns: f64, lag_ns: f64| (latency_ns - lag_ns).max(0.0);
+        let bound = match point {
+            Point::Mean => less(latencies.mean_ns(), self.lag.mean_ns()),
+            Point::Min => less(latencies.min_ns() as f64, self.lag.max_ns() as f64),
+            Point::Max => less(latencies.max_ns() as f64, self.lag.max_ns() as f64),
+            Point::Quantile(p) => {
+                let beyond = 1.0 - p;
+                let of = |rest: f64| {
+                    let (s, r) = ((p - rest).max(0.0), 1.0 - rest);
+                    less(latencies.quantile_ns(s) as f64, self.lag.quantile_ns(r) as f64)
+                };
+                // How much of the rest is given to the lag: any choice holds, so the best of a few is taken.
+                [0.0, 0.01, 0.1, 0.5, 1.0].map(|share| of(beyond * share)).into_iter().fold(0.0, f64::max)
+            }
+        };
+        let sent = self.service.filter(|service| service.count() > 0).map_or(0.0, |service| point.of(service));
+        bound.max(sent).min(point.of(latencies))
+    }
+}
+
 /// Whether a lag is the generator's own, or this machine's.
 pub(crate) fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
     if own_ns as f64 >= lag_ns as f64 * OWN_SHARE_MOST {
@@ -126,7 +190,7 @@ pub(crate) fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HttpRecord, Options, Target, Ticks};
+    use crate::{Expectation, HttpRecord, Options, Target, Ticks};
 
     fn summary(lag_ns: u64, latency_ns: u64, open: bool) -> Summary {
         let mut options = Options::new(Target::new("http://127.0.0.1/".parse().unwrap()));
@@ -145,18 +209,19 @@ mod tests {
     }
 
     #[test]
-    fn lag_makes_void_only_where_it_matters() {
-        assert!(summary(900_000, 100_000, true).health().void.is_empty(), "within what a timer does");
-        assert!(summary(5_000_000, 500_000_000, true).health().void.is_empty(), "a hundredth of what was measured");
-        let void = summary(5_000_000, 20_000_000, true).health().void;
-        let late = "the generator was late itself: p50 5.0 ms, where the p50 of the latencies is 20.0 ms; ";
-        assert_eq!(void, [format!("{late}it had too much to do itself (more threads with -t, or more machines)")]);
+    fn a_lag_counts_as_late_where_it_is_large_beside_the_latencies() {
+        assert_eq!(summary(900_000, 100_000, true).health().late, None, "within what a timer does");
+        assert_eq!(summary(5_000_000, 500_000_000, true).health().late, None, "a hundredth of what was measured");
+        let health = summary(5_000_000, 20_000_000, true).health();
+        let late = "p50 5.0 ms, where the p50 of the latencies is 20.0 ms; ";
+        let whose = "it had too much to do itself (more threads with -t, or more machines)";
+        assert_eq!((health.late, health.void.len()), (Some(format!("{late}{whose}")), 0));
         // A target that stalls for half of the run: the p99 is seconds, the median is the generator's.
         let mut stalled = summary(5_000_000, 200_000, true);
         (0..90).for_each(|_| stalled.record.targets[0].response(200, 1, 5_000_000_000));
-        assert_eq!(stalled.health().void.len(), 1);
+        assert!(stalled.health().late.is_some());
         let closed = summary(5_000_000, 20_000_000, false).health();
-        assert_eq!((closed.void.len(), closed.notes.len()), (0, 1));
+        assert_eq!((closed.late, closed.notes.len()), (None, 1));
     }
 
     #[test]
@@ -164,13 +229,82 @@ mod tests {
         let mut summary = summary(5_000_000, 20_000_000, true);
         summary.record.lag_own.clear();
         (0..100).for_each(|_| summary.record.lag_own.record(40_000));
-        let rest = |summary: &Summary| summary.health().void[0].split_once("; ").unwrap().1.to_owned();
+        let rest = |summary: &Summary| summary.health().late.unwrap().split_once("; ").unwrap().1.to_owned();
         assert_eq!(rest(&summary), "its own work was 0.0 ms of it, and for the rest it was not run");
         summary.record.spent_most.waited_ns = Some(125_000_000);
         summary.processors = Ticks { all: 200, stolen: 9 };
         let known = "its own work was 0.0 ms of it, and for the rest it was not run: the generator's threads waited for a \
                      processor 12.50 % of the time at most; the host took 4.50 % of the processors' time away (steal)";
         assert_eq!(rest(&summary), known);
+    }
+
+    /// Thresholds of an open loop, each with what came of it: met, missed, or undecided.
+    fn judged(summary: &Summary, thresholds: &[&str]) -> Vec<&'static str> {
+        let health = summary.health();
+        let judge = |text: &&str| text.parse::<Expectation>().unwrap().judge(summary, &health);
+        let verdicts: Vec<Verdict> = thresholds.iter().map(judge).collect();
+        let undecided = verdicts.iter().filter(|verdict| verdict.undecided.is_some()).count();
+        assert_eq!(health.void_with(&verdicts).len(), health.void.len() + undecided);
+        let word = |verdict: &Verdict| match (&verdict.undecided, verdict.met) {
+            (Some(_), _) => "undecided",
+            (None, true) => "met",
+            (None, false) => "missed",
+        };
+        verdicts.iter().map(word).collect()
+    }
+
+    #[test]
+    fn lateness_voids_only_the_threshold_that_it_decides() {
+        // 20 ms each, of which the generator was late by 5.
+        let late = summary(5_000_000, 20_000_000, true);
+        assert_eq!(judged(&late, &["p99<100ms", "p99<10ms", "p99<18ms"]), ["met", "missed", "undecided"]);
+        assert_eq!(judged(&late, &["mean<18ms", "max<14ms", "p50>18ms"]), ["undecided", "missed", "undecided"]);
+        assert_eq!(judged(&late, &["errors=0", "5xx>0", "lag_p99<1ms"]), ["met", "missed", "missed"]);
+        let said = "p99<18ms".parse::<Expectation>().unwrap().judge(&late, &late.health());
+        let expected =
+            "without the generator's own lag it would be 15.0 ms to 20.0 ms, which the threshold lies between";
+        assert_eq!(said.undecided.as_deref(), Some(expected));
+        let in_time = summary(100_000, 20_000_000, true);
+        assert_eq!(judged(&in_time, &["p99<18ms"]), ["missed"], "nothing but the target");
+        // From sending it took 19 ms, so without the lag no less.
+        let mut slow = summary(5_000_000, 20_000_000, true);
+        (0..100).for_each(|_| slow.record.service.record(19_000_000));
+        assert_eq!(judged(&slow, &["p99<18ms"]), ["missed"]);
+    }
+
+    #[test]
+    fn rates_and_failures_that_a_late_generator_may_have_caused_are_undecided_when_they_are_missed() {
+        let mut late = summary(250_000_000, 300_000_000, true);
+        assert_eq!(judged(&late, &["rate>=90", "rate>=120", "rate>=200"]), ["met", "undecided", "missed"]);
+        late.record.targets[0].failure(Cause::Refused, 0);
+        assert_eq!(judged(&late, &["failed=0", "refused=0"]), ["missed", "missed"], "the target refused");
+        let mut silent = summary(250_000_000, 300_000_000, true);
+        silent.record.targets[0].failure(Cause::Silent, 0);
+        assert_eq!(judged(&silent, &["failed=0", "errors<0.1%"]), ["undecided", "undecided"]);
+        assert_eq!(judged(&summary(1, 1, true), &["rate>=120"]), ["missed"], "it was in time");
+    }
+
+    #[test]
+    fn a_generator_without_rest_decides_what_a_closed_loop_misses() {
+        let mut busy = summary(1, 20_000_000, false);
+        busy.record.spent_most = Spent { cpu_ns: 990_000_000, waited_ns: None };
+        assert_eq!(judged(&busy, &["p99<10ms", "p99<30ms", "rate>1000"]), ["undecided", "met", "undecided"]);
+        busy.record.targets[0].response(503, 1, 1);
+        assert_eq!(judged(&busy, &["5xx=0"]), ["missed"], "a status is the target's own");
+    }
+
+    #[test]
+    fn without_the_lag_a_quantile_is_bounded_by_what_the_lags_allow() {
+        let (mut latencies, mut lag) = (Latencies::default(), Latencies::default());
+        // One request of a hundred was late, by 80 ms, and took 90; the others took 50.
+        (0..990).for_each(|_| latencies.record(50_000_000));
+        (0..10).for_each(|_| latencies.record(90_000_000));
+        (0..990).for_each(|_| lag.record(1_000));
+        (0..10).for_each(|_| lag.record(80_000_000));
+        let least_ms = |point| (Late { lag: &lag, service: None }.least_ns(&latencies, point) / 1e6).round() as u64;
+        assert_eq!(least_ms(Point::Quantile(0.5)), 50);
+        assert_eq!((least_ms(Point::Quantile(0.999)), least_ms(Point::Max)), (10, 10));
+        assert_eq!(least_ms(Point::Mean), 50);
     }
 
     #[test]

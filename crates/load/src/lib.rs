@@ -59,7 +59,7 @@
 //! let first = prepared.plan().scarcest().expect("there is always one");
 //! assert!(first.is_met(), "{} {} of {}", first.what, first.needed, first.available);
 //! let summary = prepared.start()?.wait()?;
-//! let verdict = "errors<1%".parse::<Expectation>()?.judge(&summary);
+//! let verdict = "errors<1%".parse::<Expectation>()?.judge(&summary, &summary.health());
 //! assert_eq!((verdict.met, verdict.measured.as_str()), (false, "20 of 20 (100.000 %)"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -28,6 +28,7 @@ pub mod prometheus;
 pub mod sarif;
 mod scale;
 pub mod text;
+pub mod typed;
 
 pub use chart::{Axis, Chart, Kind, Series};
 pub use document::{Block, Cell, Document, Finding, Note, Outcome, Section, Severity, Table, Verdict};

@@ -50,6 +50,8 @@ pub struct Watch {
     pub listen: Option<SocketAddr>,
     /// Tables, also on a terminal.
     pub plain: bool,
+    /// Each look as a line of JSON on standard output, also on a terminal.
+    pub json: bool,
     /// The network namespace that is looked into, if not this process's.
     pub namespace: Option<Namespace>,
     /// Only sockets that pass this, in ss's words; empty for all.
@@ -93,13 +95,16 @@ impl Watch {
             asked.extend(configured::backlogs(file, &mut *loader)?);
         }
         let wanted = Wanted { ports: self.ports.clone(), asked, filter: filter.cloned() };
-        if !self.plain && exporter.is_none() && Terminal::is_there() {
+        if !self.plain && !self.json && exporter.is_none() && Terminal::is_there() {
             return view::show(wanted, &self.filter, self.interval, self.count, signals);
         }
         let mut sampler = Sampler::open(wanted)?;
         plain::look_on(&mut sampler, self.interval, self.count, signals, |picture| {
             if let Some(exporter) = exporter {
                 exporter.show(metrics::encode(picture));
+            }
+            if self.json {
+                return plain::print_line(picture);
             }
             exporter.is_some() && !self.plain || plain::print_picture(picture)
         })

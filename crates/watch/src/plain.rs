@@ -1,6 +1,8 @@
-//! The plain output: tables for each look, one after another, where standard output is no terminal or `--plain` was given.
+//! The plain output: tables for each look, one after another, where standard output is no terminal or `--plain` was given; or a
+//! line of JSON for each, with `--json`.
 
 use super::log::next_look;
+use super::model::json;
 use super::model::picture::Picture;
 use super::model::tables::write_plain;
 use super::sampler::Sampler;
@@ -17,6 +19,11 @@ const ROWS_MAX: usize = 20;
 /// One look as tables; `false` once nobody reads them.
 pub(super) fn print_picture(picture: &Picture) -> bool {
     print_on(format!("{}\n", write_plain(picture, COLUMNS, ROWS_MAX)).as_bytes())
+}
+
+/// One look as a line of JSON; `false` once nobody reads them.
+pub(super) fn print_line(picture: &Picture) -> bool {
+    print_on((json::encode(picture) + "\n").as_bytes())
 }
 
 /// Looks and hands each picture to `show` until that says `false`, the count is reached or a signal comes.

@@ -36,6 +36,8 @@ pub(super) struct Sampler {
     memory: Memory,
     begun: Instant,
     before: Option<(Instant, Counters)>,
+    /// The counters at the first look.
+    first: Option<Counters>,
     /// Ports that somebody listens on, by the last look.
     listening: HashSet<u16>,
 }
@@ -52,6 +54,7 @@ impl Sampler {
             memory: Memory::default(),
             begun: Instant::now(),
             before: None,
+            first: None,
             listening: HashSet::new(),
         };
         // What dies before the first look can be told apart already.
@@ -131,6 +134,8 @@ impl Sampler {
         self.before = Some((begun, counters));
         self.listening.extend(listening);
         let mut picture = gathering.finish(memory, &counted);
+        picture.counted_all = self.first.map_or_else(Counters::default, |first| counters.since(&first));
+        self.first.get_or_insert(counters);
         picture.time = timestamp();
         picture.seconds = begun.duration_since(self.begun).as_secs_f64();
         picture.took_ms = begun.elapsed().as_secs_f64() * 1e3;

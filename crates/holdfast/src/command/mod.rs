@@ -27,8 +27,9 @@ Exit codes:
   0  done, or ended as asked
   1  refused or failed; the reason stands on standard error
   2  the command line could not be understood
-  3  load: a threshold was not met; plan: the chain does not carry what is wanted; doctor: warnings; lab: a claim fails
-  4  load: void, as the generator was the bottleneck; doctor: errors; lab: a claim is undecided or void
+  3  it ran, and the answer is no: load misses a threshold, doctor finds warnings or errors, doctor diff a difference,
+     plan a chain that does not carry what is wanted, lab a claim that fails
+  4  it ran, and there is no answer to rely on: load or a claim of lab is void or undecided, plan --verify disagrees
 
 Environment:
   NO_COLOR  if set and not empty, nothing is coloured; output that is no terminal never is";

@@ -5,6 +5,7 @@ mod several;
 
 use crate::report::errno;
 use crate::signals::Signals;
+use crate::typed::{bytes, count, duration, seconds, size, small};
 use crate::{exit, report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use origin::{
@@ -32,7 +33,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
     listen: Vec<PeerAddress>,
     /// Threads of each process, each with an event loop
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = size)]
     workers: usize,
     /// Processes that share the addresses, each with as many descriptors as the system grants one; what only one process can know
     /// (rooms, counters, executions) is then refused
@@ -42,19 +43,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "ADDRESS", hide = true, value_parser = parse_address)]
     part: Vec<PeerAddress>,
     /// Accept queue asked for, in connections
-    #[arg(long, value_name = "N", default_value_t = BACKLOG_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = BACKLOG_DEFAULT, value_parser = small)]
     backlog: u32,
     /// Bytes of the page at `/` and `/page`
-    #[arg(long, value_name = "BYTES", default_value_t = PAGE_BYTES_DEFAULT)]
+    #[arg(long, value_name = "BYTES", default_value_t = PAGE_BYTES_DEFAULT, value_parser = bytes)]
     size: u64,
     /// Value of the Server field
     #[arg(long, value_name = "TEXT", default_value = "holdfast-origin")]
     server: String,
     /// End a connection after so many requests
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     close_after_requests: Option<u64>,
-    /// End a connection after so many seconds without a request
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    /// End a connection after so long without a request, such as 500ms or 75s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     close_after_idle: Option<Duration>,
     /// How a connection is ended: fin, half-close or reset
     #[arg(long, value_name = "STYLE", default_value = "fin")]
@@ -66,7 +67,7 @@ pub(super) struct Args {
     #[arg(long)]
     always_close: bool,
     /// Announce `Keep-Alive: timeout=` with so many seconds, true or not
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     keep_alive_timeout: Option<u64>,
     /// Accept connections, and neither read nor write
     #[arg(long)]
@@ -75,7 +76,7 @@ pub(super) struct Args {
     #[arg(long)]
     reset_at_accept: bool,
     /// Longest request body that is read, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX_DEFAULT)]
+    #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX_DEFAULT, value_parser = bytes)]
     body_max: u64,
     /// Print where it listens as JSON
     #[arg(long)]
@@ -187,13 +188,8 @@ fn parse_address(text: &str) -> Result<PeerAddress, String> {
 }
 
 fn parse_processes(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|count| (1..=PROCESSES_MAX).contains(count));
+    let count = size(text).ok().filter(|count| (1..=PROCESSES_MAX).contains(count));
     count.ok_or_else(|| format!("a number from 1 to {PROCESSES_MAX}"))
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -201,13 +197,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_times_are_read_as_written() {
+    fn addresses_are_read_as_written() {
         let ip = |text: &str| PeerAddress::Ip(text.parse().expect("an address"));
         assert_eq!(parse_address("8081"), Ok(ip("127.0.0.1:8081")));
         assert_eq!(parse_address("[::1]:80"), Ok(ip("[::1]:80")));
         assert_eq!(parse_address("unix:/s"), Ok(PeerAddress::Unix("/s".into())));
         assert!(parse_address("localhost").is_err());
-        assert_eq!(parse_seconds("1.5"), Ok(Duration::from_millis(1500)));
-        assert!(parse_seconds("-1").is_err());
     }
 }

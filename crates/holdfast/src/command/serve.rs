@@ -1,17 +1,19 @@
 //! `holdfast serve`: starts the gateway, from a file or, in quick mode, from nothing but an address.
 
-use crate::instance::{Instance, Wanted};
-use crate::{exit, quick, report, serve};
+use crate::instance::{CONF_PATHS, Instance, Wanted};
+use crate::quick::{self, Here, Quick};
+use crate::{exit, report, serve};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// Start the gateway
 ///
-/// From a file as nginx does, daemon and all; or in quick mode (`--to`) without any file, in the foreground and in one
-/// process.
+/// From a file as nginx does, in the background unless it says `daemon off`; or in quick mode (`--to`) without any file, in the
+/// foreground and in one process.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Read this configuration [default: /etc/holdfast/nginx.conf, else /etc/nginx/nginx.conf]
+    /// Read this configuration
     #[arg(short = 'c', long, value_name = "FILE")]
     conf_path: Option<PathBuf>,
     /// Take relative paths from here [default: /var/lib/holdfast]
@@ -26,7 +28,7 @@ pub(super) struct Args {
     /// Quick mode: no file; pass requests on to this address, for example `127.0.0.1:3000` or `unix:/run/app.sock`
     #[arg(long, value_name = "ADDRESS", conflicts_with = "conf_path")]
     to: Option<String>,
-    /// Quick mode: listen here, a port or an address with a port
+    /// Quick mode: listen here: a port of 127.0.0.1, or an address with a port; `*:8080` for all addresses
     #[arg(long, value_name = "ADDRESS", default_value = "8080", requires = "to")]
     listen: String,
     /// Quick mode: print the nginx.conf that it stands for, and exit
@@ -36,6 +38,10 @@ pub(super) struct Args {
 
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> u8 {
+    if args.conf_path.is_none() && args.to.is_none() {
+        report::say(&what_is_missing(Path::exists));
+        return exit::USAGE;
+    }
     let mut instance = Instance::find(&Wanted {
         conf_path: args.conf_path.clone().or(args.to.is_some().then(|| quick::NAME.into())),
         prefix: args.prefix.clone(),
@@ -43,18 +49,71 @@ pub(super) fn run(args: &Args) -> u8 {
         error_log: args.error_log.clone(),
     });
     if let Some(to) = &args.to {
-        let text = match quick::configuration(to, &args.listen, nix::unistd::geteuid().as_raw()) {
-            Ok(text) => text,
+        let quick = match Quick::new(to, &args.listen, &here()) {
+            Ok(quick) => quick,
             Err(message) => {
                 report::say(&format!("holdfast: {message}"));
                 return exit::USAGE;
             }
         };
         if args.print_config {
-            report::print(text.as_bytes());
+            report::print(quick.text.as_bytes());
             return exit::OK;
         }
-        instance.text = Some(text);
+        instance.text = Some(quick.text);
+        return serve::start_and(&instance, |_| report::say(&quick.welcome));
     }
-    serve::start(&instance)
+    let file = instance.conf_path.clone();
+    serve::start_and(&instance, |daemon| {
+        if let Some(pid) = daemon {
+            let file = file.display();
+            report::say(&format!(
+                "holdfast: serves in the background as process {pid}; `holdfast -s quit -c {file}` ends it"
+            ));
+        }
+    })
+}
+
+/// What quick mode has to know of this machine.
+fn here() -> Here {
+    // Without an answer, what every Linux grants.
+    const DESCRIPTORS_LEAST: u64 = 1024;
+    Here {
+        user: nix::unistd::geteuid().as_raw(),
+        workers: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+        descriptors: reactor::descriptor_limit().map_or(DESCRIPTORS_LEAST, |(_, hard)| hard),
+    }
+}
+
+/// Nobody who types two words wants a daemon on port 80, so the configuration is named.
+fn what_is_missing(exists: impl Fn(&Path) -> bool) -> String {
+    let found = CONF_PATHS.iter().find(|path| exists(Path::new(path)));
+    let mut text = "holdfast: serve needs a configuration, or an address to pass requests on to:\n".to_owned();
+    let file = found.copied().unwrap_or("FILE");
+    let there = if found.is_some() {
+        "this file is here; in the background unless it says `daemon off`"
+    } else {
+        "an nginx.conf"
+    };
+    for (command, what) in [
+        (format!("holdfast serve -c {file}"), there),
+        ("holdfast serve --to 127.0.0.1:3000".to_owned(), "no file: http://127.0.0.1:8080/ passes on to that address"),
+        (format!("holdfast -t -c {file}"), "check a file, and start nothing"),
+    ] {
+        let _ = writeln!(text, "  {command:<44} {what}");
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_configuration_it_says_what_can_be_typed() {
+        let said = what_is_missing(|path| path == Path::new("/etc/nginx/nginx.conf"));
+        assert!(said.contains("holdfast serve -c /etc/nginx/nginx.conf"), "{said}");
+        assert!(said.lines().all(|line| line.chars().count() <= 120) && !said.ends_with('\n'), "{said}");
+        assert!(what_is_missing(|_| false).contains("holdfast serve -c FILE"));
+    }
 }

@@ -2,8 +2,10 @@
 
 use crate::exit;
 use crate::files::Files;
-use crate::report::{errno, print, say};
+use crate::output::Output;
+use crate::report::say;
 use crate::signals::Signals;
+use crate::typed::{count, duration};
 use ::watch::{Format, Logs, Watch};
 use sockdiag::Namespace;
 use std::net::SocketAddr;
@@ -31,11 +33,11 @@ enum Task {
 /// How to look.
 #[derive(Debug, clap::Args)]
 struct WatchArgs {
-    /// Seconds between two looks
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
+    /// Time between two looks, such as 500ms or 2s
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_interval)]
     interval: Duration,
     /// End after so many looks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_looks)]
     count: Option<NonZeroU64>,
     /// Write a histogram of states per look into this file, `-` for standard output, and show nothing else
     #[arg(long, value_name = "FILE")]
@@ -49,12 +51,15 @@ struct WatchArgs {
     /// Show, beside each listener, the backlog that this nginx.conf asks for
     #[arg(short = 'c', long = "conf", value_name = "FILE")]
     conf: Vec<PathBuf>,
-    /// Serve the last look as /metrics for Prometheus, and show nothing else unless `--plain` says so
+    /// Serve the last look as /metrics for Prometheus, and show nothing else unless `--plain` or `--json` says so
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "log")]
     listen: Option<SocketAddr>,
     /// Print tables, also on a terminal
     #[arg(long, conflicts_with = "log")]
     plain: bool,
+    /// Print each look as a line of JSON, with everything that the live view shows
+    #[arg(long, conflicts_with_all = ["log", "plain"])]
+    json: bool,
     /// Look into the network namespace of this process, or of this file under /run/netns
     #[arg(long, value_name = "PID|FILE", value_parser = parse_namespace)]
     namespace: Option<Namespace>,
@@ -73,14 +78,10 @@ struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
     /// Leave out the samples of the first seconds of each log
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_skip)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     skip: Duration,
-    /// Write a page with tables and charts into this file, too
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print the document as JSON instead
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What stands at the end of the long help.
@@ -95,7 +96,8 @@ Filter:
 Examples:
   holdfast watch                               live, on a terminal; a table per look, elsewhere
   holdfast watch --interval 2 --count 60 --port 80 --port 10000 --log off.log
-  holdfast watch report off.log on.log --reference idle.log";
+  holdfast watch report off.log on.log --reference idle.log
+  holdfast watch --json --count 2 | jq -s '.[1].queues.by_cause'";
 
 /// The kernel counts in hundredths of a second, and a look at many sockets takes longer than that.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -129,6 +131,7 @@ fn watch(args: &WatchArgs) -> Result<(), String> {
         confs: args.conf.clone(),
         listen: args.listen,
         plain: args.plain,
+        json: args.json,
         namespace: args.namespace.clone(),
         filter: args.filter.join(" "),
     };
@@ -137,21 +140,13 @@ fn watch(args: &WatchArgs) -> Result<(), String> {
 
 fn report(args: &ReportArgs) -> Result<(), String> {
     let logs = Logs::read(&args.logs, args.reference.as_deref(), args.skip)?;
-    if let Some(path) = &args.html {
-        let page = ::report::html::render(&logs.document());
-        std::fs::write(path, page)
-            .map_err(|error| format!("{} cannot be written {}", path.display(), errno(&error)))?;
-    }
-    let text = if args.json { ::report::json::render(&logs.document()) + "\n" } else { logs.text() };
-    print(text.as_bytes());
-    Ok(())
+    args.output.emit_text(&logs.document(), &logs.text())
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
-    let interval = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    let interval = duration(text)?;
     if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
-        return Err(format!("from {} s to {} s", INTERVAL_MIN.as_secs_f64(), INTERVAL_MAX.as_secs()));
+        return Err("from 100ms to 24h".to_owned());
     }
     Ok(interval)
 }
@@ -161,9 +156,8 @@ fn parse_namespace(text: &str) -> Result<Namespace, String> {
     Ok(text.parse().map_or_else(|_| Namespace::Path(text.into()), Namespace::Pid))
 }
 
-fn parse_skip(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+fn parse_looks(text: &str) -> Result<NonZeroU64, String> {
+    NonZeroU64::new(count(text)?).ok_or_else(|| "one at least".to_owned())
 }
 
 #[cfg(test)]
@@ -173,6 +167,8 @@ mod tests {
     #[test]
     fn arguments_are_read_as_written() {
         assert_eq!(parse_interval("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_interval("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_looks("1k").map(NonZeroU64::get), Ok(1000));
         for wrong in ["0", "-1", "1e9", "nan", "soon"] {
             assert!(parse_interval(wrong).is_err(), "{wrong}");
         }

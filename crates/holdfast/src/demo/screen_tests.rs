@@ -24,7 +24,7 @@ fn shown(screen: &Screen) -> Vec<String> {
 fn sample(arm: &str, round: u32, rate: f64, cpu_us: f64) -> Sample {
     let figures = [("requests_per_second", rate), ("cpu_us_per_request.proxy", cpu_us)];
     let figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
-    Sample { arm: arm.to_owned(), round, void: None, figures, series: BTreeMap::new(), remarks: Vec::new() }
+    Sample { arm: arm.to_owned(), round, void: None, late: None, figures, series: BTreeMap::new(), remarks: Vec::new() }
 }
 
 fn has(screen: &Screen, expected: &[&str]) {

@@ -38,7 +38,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> u8 {
     match answer(args) {
         Ok(0) => exit::OK,
-        Ok(_) => exit::WARNINGS,
+        Ok(_) => exit::NO,
         Err(message) => {
             crate::report::say(message.trim_end());
             exit::FAILED

@@ -2,6 +2,7 @@
 //! and keeps them for a time.
 
 use super::named;
+use crate::typed::{duration, size};
 use crate::{exit, output};
 use ::lab::stage::client::held_line;
 use ::lab::stage::hold::{Held, open_url};
@@ -15,11 +16,11 @@ pub(super) struct Args {
     #[arg(long, value_enum)]
     kind: Kind,
     /// How many
-    #[arg(short = 'c', long, value_name = "N")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = size)]
     connections: usize,
     /// For how long, once all are open
-    #[arg(long, value_name = "S")]
-    seconds: f64,
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    seconds: Duration,
     /// As `http://10.77.0.1:8080/page`
     url: String,
 }
@@ -41,9 +42,8 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
         Kind::HalfHead => Held::HalfHead,
         Kind::Tunnel => Held::Tunnel,
     };
-    let time = Duration::try_from_secs_f64(args.seconds).map_err(|error| named(format_args!("--seconds: {error}")))?;
     let streams = open_url(held, &args.url, args.connections).map_err(named)?;
-    let until = Instant::now() + time;
+    let until = Instant::now() + args.seconds;
     while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
         // Nothing wakes it but the end of the time, or the signal that ends the run.
         std::thread::park_timeout(left);

@@ -10,13 +10,15 @@ use std::io::{self, IsTerminal as _};
 /// What happens, on standard error: a line that is written over on a terminal, a line for each sample elsewhere.
 pub(crate) struct Progress {
     on_terminal: bool,
+    quiet: bool,
     /// Of the sample that runs.
     sample: String,
 }
 
 impl Progress {
-    pub(crate) fn new() -> Self {
-        Self { on_terminal: io::stderr().is_terminal(), sample: String::new() }
+    /// `quiet`: nothing is said.
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { on_terminal: io::stderr().is_terminal() && !quiet, quiet, sample: String::new() }
     }
 
     pub(crate) fn tell(&mut self, event: &Event<'_>) {
@@ -42,8 +44,10 @@ impl Progress {
 
     /// Stays.
     fn line(&self, text: &str) {
-        self.clear();
-        report::say(&printable(text));
+        if !self.quiet {
+            self.clear();
+            report::say(&printable(text));
+        }
     }
 
     /// Is written over by what comes next.

@@ -38,7 +38,7 @@ pub(super) fn code(record: &Record, judged: &[Judged]) -> u8 {
     match conclude(judged) {
         _ if record.partial.is_some() => exit::FAILED,
         Conclusion::Holds => exit::OK,
-        Conclusion::Fails => exit::CLAIM_FAILS,
-        Conclusion::Open => exit::CLAIM_OPEN,
+        Conclusion::Fails => exit::NO,
+        Conclusion::Open => exit::UNKNOWN,
     }
 }

@@ -5,6 +5,7 @@ use super::prepared::{self, Prepared, Wanted};
 use super::progress::Progress;
 use super::{leave, load, named, printable, reported};
 use crate::output::Output;
+use crate::typed::small;
 use crate::{exit, report};
 use ::lab::experiment::Order;
 use ::lab::judge::judge;
@@ -24,7 +25,7 @@ pub(super) struct Args {
     #[arg(long)]
     quick: bool,
     /// So many rounds, each of which has every arm once; below 6 there are no verdicts
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = small)]
     rounds: Option<u32>,
     /// Order of the arms and bootstrap follow from it; drawn and printed if not given
     #[arg(long, value_name = "N")]
@@ -53,6 +54,9 @@ pub(super) struct Args {
     /// Write record, page and Markdown into this folder, named after date and experiment
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
+    /// Nothing but the report
+    #[arg(short, long)]
+    quiet: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -115,7 +119,7 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
 
 /// Whatever could not be run tells most, then what fails, then what is open.
 fn worst_of(one: u8, other: u8) -> u8 {
-    let rising = [exit::OK, exit::CLAIM_OPEN, exit::CLAIM_FAILS, exit::FAILED];
+    let rising = [exit::OK, exit::UNKNOWN, exit::NO, exit::FAILED];
     rising.into_iter().rfind(|code| [one, other].contains(code)).unwrap_or(exit::FAILED)
 }
 
@@ -132,8 +136,10 @@ fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) ->
     };
     let mut prepared = Prepared::new(wanted, &began).map_err(named)?;
     prepared.record.fingerprint.extend(args.note.iter().map(|(name, note)| (printable(name), printable(note))));
-    report::say(&prepared.in_short());
-    let mut progress = Progress::new();
+    if !args.quiet {
+        report::say(&prepared.in_short());
+    }
+    let mut progress = Progress::new(args.quiet);
     let file = stem.with_added_extension("json");
     let ran = prepared.perform(Some(&file), stop, &mut |event| progress.tell(&event));
     progress.clear();

@@ -1,6 +1,7 @@
 //! `holdfast load ab`: ab's own command line, and its report.
 
 use super::args::read_body;
+use crate::typed::{count, seconds, size};
 use load::{Options, Pace, Target, Version};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,16 +13,16 @@ const REQUESTS_WITH_TIME: u64 = 50_000;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Requests in all
-    #[arg(short = 'n', value_name = "N", default_value_t = 1)]
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = count)]
     requests: u64,
     /// Requests at a time
-    #[arg(short = 'c', value_name = "N", default_value_t = 1)]
+    #[arg(short = 'c', value_name = "N", default_value_t = 1, value_parser = size)]
     concurrency: usize,
     /// Seconds at most; alone it means -n 50000
-    #[arg(short = 't', value_name = "SECONDS")]
+    #[arg(short = 't', value_name = "SECONDS", value_parser = seconds)]
     time_limit: Option<u64>,
     /// Seconds to wait for each response
-    #[arg(short = 's', value_name = "SECONDS", default_value_t = 30)]
+    #[arg(short = 's', value_name = "SECONDS", default_value_t = 30, value_parser = seconds)]
     timeout: u64,
     /// Keep connections
     #[arg(short = 'k')]

@@ -6,7 +6,8 @@ mod websocket;
 pub(super) use files::FileArgs;
 
 use super::sources;
-use super::typed::{parse_count, parse_duration, parse_duration_range, parse_rate, parse_stage};
+use super::typed::{parse_duration_range, parse_rate, parse_stage};
+use crate::typed::{count, duration, size};
 use load::results::read_at_most;
 use load::{EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target};
 use std::net::IpAddr;
@@ -43,7 +44,7 @@ fn after_help() -> String {
         "Values in URLs, headers and bodies:\n{TEMPLATES}\n\nThresholds:\n{EXPECTATIONS}\n{}\n\nExit codes:\n\
          0  done, and all thresholds were met\n1  could not run: no request was answered, or the start failed\n\
          2  the command line could not be understood\n3  a threshold was not met\n\
-         4  void: the generator was the bottleneck (--allow-lag takes the figures nevertheless)",
+         4  void: the generator may have decided the answer (--allow-lag takes the figures as they are)",
         load::websocket::EXPECTATIONS
     )
 }
@@ -78,13 +79,13 @@ pub(super) struct LoadArgs {
     #[arg(value_name = "URL", required_unless_present = "self_test", conflicts_with = "self_test")]
     pub(super) urls: Vec<String>,
     /// Connections, all threads together; with --rate at most so many
-    #[arg(short, long, value_name = "N", value_parser = parse_count)]
+    #[arg(short, long, value_name = "N", value_parser = count)]
     pub(super) connections: Option<u64>,
     /// How long
-    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub(super) duration: Option<Duration>,
     /// Threads, all processes together
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = size)]
     pub(super) threads: Option<usize>,
     /// Processes: a number, or auto for as many as the limit of descriptors makes necessary
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
@@ -96,9 +97,9 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "WORD", requires = "script")]
     script_arg: Vec<String>,
     /// End after so many requests
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub(super) requests: Option<u64>,
-    /// Open loop: requests per second, such as 2400/s, or a ramp such as 100..2000/s
+    /// Open loop: requests per second, such as 2,400/s or 10k/s, or a ramp such as 100..2000/s
     #[arg(short = 'R', long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<(f64, f64)>,
     /// Open loop in stages, such as --stage 30s:100/s --stage 1m:100..2000/s
@@ -123,19 +124,19 @@ pub(super) struct LoadArgs {
     #[arg(long)]
     no_keepalive: bool,
     /// Requests in flight on each connection
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = size)]
     pipeline: usize,
     /// Pause between an answer and the next request, such as 50ms or 10ms..100ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration_range, conflicts_with_all = ["rate", "stage"])]
     think: Option<(Duration, Duration)>,
     /// Time for a response, from sending its request to its end
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
     /// Time for a connection to be established
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     connect_timeout: Duration,
     /// How long requests that are under way at the end are waited for
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     drain: Duration,
     /// Source addresses in turn: an address, a range (127.0.0.2-127.0.0.9), a network (127.0.0.0/24) or an interface (eth0)
     #[arg(long, value_name = "ADDRESSES", value_parser = sources::parse)]
@@ -150,12 +151,12 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Length of an interval in progress lines and series
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(super) interval: Duration,
     /// A threshold, such as 'p99<50ms'; exit code 3 if it is not met
     #[arg(long, value_name = "THRESHOLD")]
     pub(super) expect: Vec<String>,
-    /// Take the figures also when the generator was the bottleneck
+    /// Take the figures as they are, also where the generator may have decided them
     #[arg(long)]
     pub(super) allow_lag: bool,
     /// Print the report as wrk, ab, siege or k6 would

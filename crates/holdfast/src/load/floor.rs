@@ -1,8 +1,9 @@
 //! `holdfast load floor`: how late a program that only waits is on this machine. The arm beside which the generator's own lag is
 //! to be read; the measuring is `load`'s.
 
-use super::typed::{parse_duration, parse_rate};
+use super::typed::parse_rate;
 use crate::signals::{Ask as Asked, Signals};
+use crate::typed::duration;
 use crate::{exit, report};
 use load::{Ask, Floor, measure_floor, results};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -22,10 +23,10 @@ pub(crate) struct Args {
     #[arg(short = 'R', long, value_name = "RATE", value_parser = parse_rate)]
     rate: (f64, f64),
     /// How long
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// Processor time to use after each, so that the processor is as busy as under a load
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration)]
     work: Duration,
     /// Figures as JSON
     #[arg(long)]

@@ -17,7 +17,7 @@ use ::report::text::grouped;
 use load::drive::{self, Progress};
 use load::results::Files;
 use load::results::http::{Results, Style};
-use load::{Cause, Expectation, Options, Tally, Verdict};
+use load::{Cause, Expectation, Health, Options, Tally, Verdict};
 use std::process::Command as Process;
 use terminal::Terminal;
 
@@ -140,7 +140,7 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     let driven = drive::http(options, part, progress, &show.files)?;
     let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
-    let verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary)).collect();
+    let verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
     let sockets = driven.sockets.as_ref();
     let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = show.files.after(&results) && driven.written;
@@ -155,14 +155,14 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     }
     if show.style != Style::Own {
         // Foreign styles have no words for these.
-        health.void.iter().for_each(|reason| report::say(&format!("holdfast load: void: {reason}")));
+        health.void_with(&verdicts).iter().for_each(|reason| report::say(&format!("holdfast load: void: {reason}")));
+        say_lateness(&health, &verdicts);
         say_failures(&summary.record.whole());
     }
     let ended = Ended {
         failure: summary.failure.as_deref(),
         nothing: (summary.record.whole().responses == 0 && !summary.stopped).then_some("no request was answered"),
         is_void: !health.void.is_empty(),
-        saturated: health.saturated,
         verdicts: &verdicts,
         written,
     };
@@ -176,6 +176,12 @@ fn say_failures(whole: &Tally) {
     }
 }
 
+fn say_lateness(health: &Health, verdicts: &[Verdict]) {
+    if let (Some(late), Some(meaning)) = (&health.late, health.of_lateness(verdicts)) {
+        report::say(&format!("holdfast load: the generator was late: {late}; {meaning}"));
+    }
+}
+
 /// How a run ended, as far as the exit code is concerned.
 #[derive(Debug)]
 struct Ended<'a> {
@@ -184,8 +190,6 @@ struct Ended<'a> {
     /// It could not load at all: in words.
     nothing: Option<&'static str>,
     is_void: bool,
-    /// A thread of the generator had no time left.
-    saturated: bool,
     verdicts: &'a [Verdict],
     /// All files could be written.
     written: bool,
@@ -193,7 +197,6 @@ struct Ended<'a> {
 
 impl Ended<'_> {
     fn code(&self, allow_lag: bool) -> u8 {
-        let unmet = self.verdicts.iter().any(|verdict| !verdict.met);
         if let Some(failure) = self.failure {
             report::say(&format!("holdfast load: the run could not go on: {failure}"));
             return exit::FAILED;
@@ -202,14 +205,18 @@ impl Ended<'_> {
             report::say(&format!("holdfast load: {nothing}"));
             return exit::FAILED;
         }
-        // A threshold that was missed while the generator had no time left says nothing about the target.
-        if !allow_lag && (self.is_void || (unmet && self.saturated)) {
-            return exit::VOID;
+        if self.is_void && !allow_lag {
+            return exit::UNKNOWN;
         }
-        match (unmet, self.written) {
-            (true, _) => exit::THRESHOLD,
-            (false, false) => exit::FAILED,
-            (false, true) => exit::OK,
+        let counts = |verdict: &&Verdict| allow_lag || verdict.undecided.is_none();
+        // One that is missed whatever the generator did is an answer, also where another one counts for nothing.
+        if self.verdicts.iter().filter(counts).any(|verdict| !verdict.met) {
+            return exit::NO;
+        }
+        match (self.verdicts.iter().all(|verdict| counts(&verdict)), self.written) {
+            (false, _) => exit::UNKNOWN,
+            (true, false) => exit::FAILED,
+            (true, true) => exit::OK,
         }
     }
 }

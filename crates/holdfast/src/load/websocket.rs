@@ -32,7 +32,7 @@ fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result
     let driven = drive::websocket(options, super::part, progress, &files)?;
     let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
-    let verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(summary)).collect();
+    let verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
     let sockets = driven.sockets.as_ref();
     let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = files.after(&results) && driven.written;
@@ -43,8 +43,6 @@ fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result
         failure: summary.failure.as_deref(),
         nothing: (summary.record.established == 0 && !summary.stopped).then_some("no WebSocket was opened"),
         is_void: !health.void.is_empty(),
-        // Nothing here is a rate that the generator could be too slow for; where it is late, it says so.
-        saturated: false,
         verdicts: &verdicts,
         written,
     };

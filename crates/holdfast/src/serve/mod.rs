@@ -63,6 +63,11 @@ impl Role {
 
 /// Starts an instance. Returns when it has ended or, with `daemon on`, when it serves; the result is the exit code.
 pub(crate) fn start(instance: &Instance) -> u8 {
+    start_and(instance, |_| ())
+}
+
+/// The same; `serving` is called on the terminal once it serves, with the daemon's process id if it is one.
+pub(crate) fn start_and(instance: &Instance, serving: impl FnOnce(Option<u32>)) -> u8 {
     let mut lasting = Lasting::default();
     let prepared = prepare(instance, &mut instance.loader(), &mut lasting);
     let (Some(process), true) = (&prepared.process, prepared.is_ok()) else {
@@ -75,14 +80,19 @@ pub(crate) fn start(instance: &Instance) -> u8 {
     // The program that hands its sockets over has left the terminal already.
     let takes_over = std::env::var_os(sockets::INHERITED).is_some();
     let outcome = if process.daemon && !is_daemon && !takes_over {
-        start_daemon()
+        start_daemon().map(|daemon| serving(Some(daemon)))
     } else if process.master {
         drop(prepared);
         leave_terminal(is_daemon).and_then(|leaving| master::run(instance, || leaving.done(keeps_stderr)))
     } else {
         report::at_start(&prepared);
-        leave_terminal(is_daemon)
-            .and_then(|leaving| single::run(instance, prepared, lasting, || leaving.done(keeps_stderr)))
+        leave_terminal(is_daemon).and_then(|leaving| {
+            let serves = || {
+                leaving.done(keeps_stderr);
+                serving(None);
+            };
+            single::run(instance, prepared, lasting, serves)
+        })
     };
     conclude(outcome)
 }
@@ -104,8 +114,8 @@ fn conclude(outcome: Result<(), String>) -> u8 {
     }
 }
 
-/// Starts the same command as a daemon, and waits until it serves or has failed.
-fn start_daemon() -> Result<(), String> {
+/// Starts the same command as a daemon, and waits until it serves or has failed. The result is its process id.
+fn start_daemon() -> Result<u32, String> {
     let failed = |error: std::io::Error| format!("the daemon could not be started {}", report::errno(&error));
     let (mut channel, theirs) = Channel::pair().map_err(failed)?;
     let mut words = std::env::args_os();
@@ -118,7 +128,7 @@ fn start_daemon() -> Result<(), String> {
     // The command holds the other end until it goes: otherwise the end of the daemon would not be seen.
     drop(command);
     match channel.wait() {
-        Ok(packet) if packet.kind == Kind::Ready => Ok(()),
+        Ok(packet) if packet.kind == Kind::Ready => Ok(daemon.id()),
         _ => {
             // It has said what was wrong on the terminal that it shares with us.
             let _ = daemon.wait();

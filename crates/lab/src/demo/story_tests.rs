@@ -52,7 +52,15 @@ fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
             .into();
             figures.extend(cpu.map(|cpu| ("cpu_us_per_request.proxy".to_owned(), cpu * weather)));
             let (series, remarks) = (BTreeMap::new(), Vec::new());
-            record.samples.push(Sample { arm: name.to_owned(), round, void: None, figures, series, remarks });
+            record.samples.push(Sample {
+                arm: name.to_owned(),
+                round,
+                void: None,
+                late: None,
+                figures,
+                series,
+                remarks,
+            });
         }
     }
     record

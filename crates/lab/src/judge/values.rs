@@ -1,7 +1,7 @@
 //! Which samples a claim stands on, and which are left out with what reason.
 
 use super::counted_word;
-use crate::record::{Record, Sample};
+use crate::record::{Record, Sample, includes_lateness};
 use std::fmt::Write as _;
 
 /// Left-out rounds that are told one by one.
@@ -48,9 +48,13 @@ impl Counted {
     /// The values of one round, one for each arm, if all of them count.
     fn take(&mut self, samples: &[&Sample], figure: &str) -> Option<Vec<f64>> {
         self.taken += 1;
-        let void = samples.iter().find_map(|sample| sample.void.as_ref().map(|reason| (sample, reason)));
+        let why = |sample: &Sample| {
+            let late = sample.late.as_ref().filter(|_| includes_lateness(figure));
+            sample.void.as_ref().or(late).cloned()
+        };
+        let void = samples.iter().find_map(|sample| Some((sample, why(sample)?)));
         if let Some((sample, reason)) = void {
-            self.void.push((sample.round + 1, sample.arm.clone(), reason.clone()));
+            self.void.push((sample.round + 1, sample.arm.clone(), reason));
             return None;
         }
         let values = samples.iter().map(|sample| sample.figures.get(figure).copied().filter(|value| value.is_finite()));

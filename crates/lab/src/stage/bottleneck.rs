@@ -1,7 +1,7 @@
 //! Which program held the others up, from what its busiest thread did: running counts, and so does waiting for a core, for
 //! a thread that waits for one has work. And whether a load that was itself the bottleneck says anything. Pure.
 
-use super::usage::Busiest;
+use super::threads::Busiest;
 use std::fmt;
 
 /// A thread that ran or waited for a core for this part of the time was never idle to speak of.
@@ -22,6 +22,8 @@ pub struct Bottleneck {
     pub short_of_cores: bool,
     /// All were idle at times, but the cores were not.
     pub cores: bool,
+    /// Programs whose busiest thread may have been one that no look has seen, where nothing else was never idle.
+    pub unknown: Vec<String>,
 }
 
 impl Bottleneck {
@@ -29,18 +31,24 @@ impl Bottleneck {
     pub fn find(programs: &[(&str, Busiest)], cores_used: f64) -> Self {
         let mut never_idle: Vec<_> = programs.iter().filter(|(_, busiest)| busiest.occupied() >= NEVER_IDLE).collect();
         never_idle.sort_by(|(_, one), (_, other)| other.running.total_cmp(&one.running));
+        let may_hide = |(_, busiest): &&(&str, Busiest)| busiest.unseen >= NEVER_IDLE;
+        let unknown = programs.iter().filter(|_| never_idle.is_empty()).filter(may_hide);
         Self {
             programs: never_idle.iter().map(|(name, _)| (*name).to_owned()).collect(),
             short_of_cores: never_idle.iter().any(|(_, busiest)| busiest.queued >= SHORT_OF_CORES),
             cores: never_idle.is_empty() && cores_used >= CORES_FULL,
+            unknown: unknown.map(|(name, _)| (*name).to_owned()).collect(),
         }
     }
 }
 
 impl fmt::Display for Bottleneck {
-    /// `proxy`, `client+origin, short of cores`, `cores`, `none`.
+    /// `proxy`, `client+origin, short of cores`, `cores`, `none`, `unknown: threads of client ended before a look saw them`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.programs.as_slice(), self.cores) {
+            ([], _) if !self.unknown.is_empty() => {
+                f.pad(&format!("unknown: threads of {} ended before a look saw them", self.unknown.join(" and ")))
+            }
             ([], true) => f.pad("cores"),
             ([], false) => f.pad("none"),
             (names, _) => {
@@ -69,7 +77,7 @@ mod tests {
     use super::*;
 
     fn busiest((running, queued): (f64, f64)) -> Busiest {
-        Busiest { running, queued }
+        Busiest { running, queued, unseen: 0.0 }
     }
 
     fn found(client: (f64, f64), proxy: (f64, f64), origin: (f64, f64), cores_used: f64) -> String {
@@ -83,6 +91,14 @@ mod tests {
         assert_eq!(found((0.6, 0.35), (0.5, 0.1), (0.4, 0.5), 0.99), "client+origin, short of cores");
         assert_eq!(found((0.6, 0.2), (0.6, 0.2), (0.4, 0.02), 0.97), "cores");
         assert_eq!(found((0.2, 0.0), (0.2, 0.0), (0.1, 0.0), 0.3), "none");
+    }
+
+    #[test]
+    fn a_program_whose_threads_no_look_has_seen_leaves_the_answer_open() {
+        let hidden = Busiest { unseen: 0.9, ..busiest((0.05, 0.0)) };
+        let said = |proxy| Bottleneck::find(&[("client", hidden), ("proxy", busiest(proxy))], 0.5).to_string();
+        assert_eq!(said((0.5, 0.1)), "unknown: threads of client ended before a look saw them");
+        assert_eq!(said((0.9, 0.1)), "proxy", "this one was never idle, whatever the client did");
     }
 
     #[test]

@@ -4,8 +4,10 @@
 use super::bottleneck::{Bottleneck, void_by_load};
 use super::client;
 use super::held::add_held;
+use super::loads::of_loads;
 use super::looks::{Fullest, Look, Numbers};
-use super::usage::{Busiest, Cores, Cpu};
+use super::threads::{Busiest, busiest};
+use super::usage::{Cores, Cpu};
 use crate::record::Sample;
 use sockdiag::Counters;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,10 +77,12 @@ impl Seen {
         self.add_looks(&series, &mut figures);
         let busiest = self.busiest();
         figures.extend(busiest.iter().map(|(name, busiest)| (format!("busiest.{name}"), busiest.occupied())));
-        let remarks = self.remarks(&busiest, &figures);
+        let mut remarks = self.remarks(&busiest, &figures);
         let void = self.void(&busiest);
+        let late = self.late();
+        remarks.extend(late.clone());
         let charted = Self::charted(series);
-        Sample { arm: self.arm, round: self.round, void, figures, series: charted, remarks }
+        Sample { arm: self.arm, round: self.round, void, late, figures, series: charted, remarks }
     }
 
     fn is_load(&self, name: &str) -> bool {
@@ -255,17 +259,12 @@ impl Seen {
 
     /// How the busiest thread of each process and load spent the time between the first look of the load and the last.
     fn busiest(&self) -> BTreeMap<String, Busiest> {
-        let mut busiest = BTreeMap::new();
         let names: BTreeSet<&String> = self.during().flat_map(|look| look.threads.keys()).collect();
-        for name in names {
-            let mut seen =
-                self.during().filter_map(|look| look.threads.get(name)).filter(|threads| !threads.is_empty());
-            let (first, last) = (seen.next(), seen.next_back());
-            if let (Some(first), Some(last)) = (first, last) {
-                busiest.insert(name.clone(), last.busiest_since(first));
-            }
-        }
-        busiest
+        let found = names.into_iter().filter_map(|name| {
+            let looks = self.during().filter_map(|look| look.threads.get(name));
+            Some((name.clone(), busiest(looks)?))
+        });
+        found.collect()
     }
 
     fn void(&self, busiest: &BTreeMap<String, Busiest>) -> Option<String> {
@@ -280,6 +279,15 @@ impl Seen {
             self.clients.iter().any(|client| client.name == name && !client.figures.is_open && !client.may_limit)
         };
         void_by_load(&of(&is_closed), &of(&|name| !self.is_load(name)))
+    }
+
+    /// How late the loads were, in their own words, without those of which that is measured or does not matter.
+    fn late(&self) -> Option<String> {
+        let judged = self.clients.iter().filter(|client| !client.may_limit);
+        let late =
+            judged.filter_map(|client| Some(format!("{} was late: {}", client.name, client.figures.late.as_ref()?)));
+        let late: Vec<String> = late.collect();
+        (!late.is_empty()).then(|| late.join("; "))
     }
 
     /// Why figures are void in the clients' own words: of those that may be the bottleneck, or of those that may not.
@@ -349,68 +357,12 @@ impl Seen {
     }
 }
 
-/// Of loads together: counts are added up and means weighted. Quantiles are those of all requests where every load tells its
-/// whole histogram; otherwise the worst is told, for quantiles cannot be added.
-fn of_loads(clients: &[Client]) -> Vec<(String, f64)> {
-    let sum = |of: &dyn Fn(&client::Figures) -> f64| -> f64 { clients.iter().map(|client| of(&client.figures)).sum() };
-    let (requests, failed) = (sum(&|told| told.requests as f64), sum(&|told| told.failed as f64));
-    let attempts = sum(&|told| told.attempts as f64);
-    let mut figures = vec![("failed".to_owned(), failed)];
-    // Who only waits or holds has no rate, not one of nothing.
-    if requests > 0.0 || failed > 0.0 || attempts == 0.0 {
-        let rate = sum(&|told| told.requests_per_second);
-        figures.extend([("requests".to_owned(), requests), ("requests_per_second".to_owned(), rate)]);
-    }
-    if attempts > 0.0 {
-        figures.push(("failed_share".to_owned(), failed / attempts));
-    }
-    let merged = if clients.len() > 1 { merged_latency(clients) } else { None };
-    let mut latencies: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
-    for client in clients {
-        for (name, value) in client.figures.latency.each() {
-            latencies.entry(name).or_default().push((value, client.figures.requests as f64));
-        }
-    }
-    for (name, values) in latencies {
-        let value = if name == "mean" {
-            let weight: f64 = values.iter().map(|(_, weight)| weight).sum();
-            let weighted: f64 = values.iter().map(|(value, weight)| value * weight).sum();
-            (weight > 0.0).then(|| weighted / weight)
-        } else if let Some(all) = merged.as_ref().and_then(|merged| quantile_ms(merged, name)) {
-            Some(all)
-        } else {
-            most(values.into_iter().map(|(value, _)| value))
-        };
-        figures.extend(value.map(|value| (format!("latency_ms.{name}"), value)));
-    }
-    figures
-}
-
-/// The latencies of all loads in one histogram; `None` where one that has latencies does not tell them all.
-fn merged_latency(clients: &[Client]) -> Option<stats::Histogram> {
-    let mut merged = stats::Histogram::new();
-    for told in clients.iter().map(|client| &client.figures).filter(|told| told.latency.each().next().is_some()) {
-        if told.histogram.is_empty() {
-            return None;
-        }
-        // The load's own buckets have the same bounds, so that each value falls into the one that it came from.
-        told.histogram.iter().for_each(|(latency_ns, count)| merged.record_n(*latency_ns, *count));
-    }
-    (!merged.is_empty()).then_some(merged)
-}
-
-/// A quantile by the name that figures have for it; the longest is exact as the loads tell it.
-fn quantile_ms(merged: &stats::Histogram, name: &str) -> Option<f64> {
-    let percentile: f64 = name.strip_prefix('p')?.parse().ok()?;
-    Some(merged.percentile_ns(percentile)? as f64 / 1e6)
-}
-
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
 
-fn most(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(super) fn most(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.reduce(f64::max)
 }
 
@@ -421,7 +373,7 @@ fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::usage::Threads;
+    use super::super::threads::Threads;
     use super::*;
     use std::time::Duration;
 
@@ -449,8 +401,8 @@ mod tests {
         let at = [start, start + SECOND, began + SECOND / 2, began + SECOND * 3 / 2, began + SECOND * 3];
         let looks = at.into_iter().zip(sockets).enumerate().map(|(turn, (at, sockets))| {
             let ran = (SECOND_NS as f64 * busy) as u64 * turn as u64;
-            let client = Threads::scripted(at, &[(7, ran, 0)]);
-            let proxy = Threads::scripted(at, &[(8, SECOND_NS / 2 * turn as u64, 0)]);
+            let client = Threads::scripted(at, &[(7, ran, 0)], 0);
+            let proxy = Threads::scripted(at, &[(8, SECOND_NS / 2 * turn as u64, 0)], 0);
             let fullest = Fullest { pair: "a to b:80".to_owned(), sockets: sockets as u32, usable: 100 };
             Look {
                 at,
@@ -543,6 +495,10 @@ mod tests {
         let mut late = seen([0.0; 5], 0.1);
         late.clients[0].figures.void.push("it was late".to_owned());
         assert_eq!(late.into_sample().void.as_deref(), Some("client: it was late"));
+        let mut punctual = seen([0.0; 5], 0.1);
+        punctual.clients[0].figures.late = Some("p99 9 ms".to_owned());
+        let sample = punctual.into_sample();
+        assert_eq!((sample.void, sample.late.as_deref()), (None, Some("client was late: p99 9 ms")));
         let mut measured = seen([0.0; 5], 0.97);
         measured.clients[0].may_limit = true;
         measured.clients[0].figures.void.push("it was late".to_owned());

@@ -5,7 +5,8 @@
 use super::StageError;
 use super::ask::{Url, parse_numbers};
 use super::network::{Network, Space};
-use super::usage::{Threads, descriptors_of, rss_kib_of, tree};
+use super::threads::Threads;
+use super::usage::{descriptors_of, rss_kib_of, tree};
 use crate::experiment::Probe;
 use sockdiag::{Census, Question, Settings, Socket, State, Timer};
 use std::collections::{BTreeMap, HashMap};

@@ -13,6 +13,7 @@ mod error;
 mod figures;
 mod held;
 pub mod hold;
+mod loads;
 mod looks;
 pub mod machine;
 pub mod namespace;
@@ -23,6 +24,7 @@ mod programs;
 mod run;
 mod sample;
 mod sweep;
+pub mod threads;
 pub mod usage;
 mod written;
 

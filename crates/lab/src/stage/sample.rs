@@ -11,7 +11,7 @@ use super::processes::{Limits, Starting, prepare_folder};
 use super::programs::{Programs, STRACE, client_name};
 use super::run::{Event, Stop};
 use super::sweep::Traces;
-use super::usage::{Cores, Cpu, cpu_of_ended, cpu_of_tree};
+use super::usage::{Cores, Cpu, cpu_of_tree};
 use super::written::{Writer, Written};
 use super::{StageError, programs};
 use crate::experiment::{Method, Probe};
@@ -205,7 +205,7 @@ impl<'a> Stage<'a> {
             for loading in loads.iter_mut().filter(|loading| loading.cpu.is_none()) {
                 if loading.started.has_ended()? {
                     // Still a zombie: what its threads and children have used is told as long as it is.
-                    loading.cpu = Some(cpu_of_ended(loading.started.id()));
+                    loading.cpu = Some(cpu_of_tree(loading.started.id()));
                 } else if Instant::now() > loading.late {
                     let text = loading.started.quote(&format!("{} does not come to its end", loading.load.name));
                     return Err(StageError::new(text).at(&loading.load.place));

@@ -1,12 +1,12 @@
-//! What processes use, by the kernel's books under /proc: CPU of a process and its descendants, how its busiest thread
-//! spent its time, memory, descriptors. Reads only. Called by the stage while a load runs, and by `cargo xtask bench`.
+//! What processes use, by the kernel's books under /proc: CPU of a process and its descendants, memory, descriptors. How the
+//! threads of a process spent their time is in [`threads`](super::threads). Reads only. Called by the stage while a load runs,
+//! and by `cargo xtask bench`.
 
+use nix::sys::time::TimeValLike as _;
+use nix::time::clock_getcpuclockid;
 use rustix::process::{Pid, Signal, kill_process};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
 
 /// CPU time of a process tree since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,104 +49,30 @@ pub fn cpu_of_tree(root: u32) -> Cpu {
     cpu_of(&tree(root))
 }
 
-/// The same of processes that are known.
+/// The same of processes that are known. Threads that have ended and children that were waited for are part of it. A zombie
+/// still has its times, until it is waited for.
 pub fn cpu_of(pids: &[u32]) -> Cpu {
     let mut sum = Cpu::default();
     for pid in pids {
         let stat = stat_of(*pid).unwrap_or_default();
-        sum.user_ticks += field(&stat, 14).unwrap_or(0);
-        sum.system_ticks += field(&stat, 15).unwrap_or(0);
-        sum.total_ns += threads_of(*pid).map(|(_, thread)| thread.run_ns).sum::<u64>();
+        let ticks = |number| field(&stat, number).unwrap_or(0);
+        let own_ns = run_ns_of(*pid).unwrap_or_else(|| nanoseconds(ticks(14) + ticks(15)));
+        // The kernel has no finer sum for children that were waited for.
+        sum.total_ns += own_ns + nanoseconds(ticks(16) + ticks(17));
+        sum.user_ticks += ticks(14) + ticks(16);
+        sum.system_ticks += ticks(15) + ticks(17);
     }
     sum
 }
 
-/// All that an ended process has used, with its ended threads and the children that it waited for, as exact as clock ticks are. To
-/// be asked between its end and its reaping.
-pub fn cpu_of_ended(pid: u32) -> Cpu {
-    let stat = stat_of(pid).unwrap_or_default();
-    let sum = |fields: [usize; 2]| fields.into_iter().filter_map(|number| field(&stat, number)).sum();
-    // Its own, and its children's.
-    let (user_ticks, system_ticks): (u64, u64) = (sum([14, 16]), sum([15, 17]));
-    let total_ns = (user_ticks + system_ticks) * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    Cpu { total_ns, user_ticks, system_ticks }
+/// The kernel's own sum of the time that a process has had on a core, ended threads included.
+fn run_ns_of(pid: u32) -> Option<u64> {
+    let clock = clock_getcpuclockid(nix::unistd::Pid::from_raw(i32::try_from(pid).ok()?)).ok()?;
+    u64::try_from(clock.now().ok()?.num_nanoseconds()).ok()
 }
 
-/// What one thread has had since it started: time on a core, and time that it was ready and waited for one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Thread {
-    run_ns: u64,
-    queued_ns: u64,
-}
-
-/// The threads of a process with their times from `schedstat` (Documentation/scheduler/sched-stats.rst).
-fn threads_of(pid: u32) -> impl Iterator<Item = (u32, Thread)> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    threads.filter_map(|thread| {
-        let id = thread.file_name().to_str()?.parse().ok()?;
-        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        let mut times = schedstat.split_ascii_whitespace().map_while(|field| field.parse().ok());
-        Some((id, Thread { run_ns: times.next()?, queued_ns: times.next()? }))
-    })
-}
-
-/// The threads of some processes at one moment.
-#[derive(Clone, Debug)]
-pub struct Threads {
-    at: Instant,
-    each: BTreeMap<u32, Thread>,
-}
-
-/// How the busiest thread of some processes spent a time, in parts of it. What is left it was idle.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Busiest {
-    /// It ran.
-    pub running: f64,
-    /// It had work and waited for a core.
-    pub queued: f64,
-}
-
-impl Busiest {
-    /// The part of the time in which it was not idle.
-    pub fn occupied(&self) -> f64 {
-        self.running + self.queued
-    }
-}
-
-impl Threads {
-    /// Those of these processes, now.
-    pub fn of(pids: &[u32]) -> Self {
-        Self { at: Instant::now(), each: pids.iter().copied().flat_map(threads_of).collect() }
-    }
-
-    /// With so many nanoseconds run and queued, by thread.
-    #[cfg(test)]
-    pub(super) fn scripted(at: Instant, times: &[(u32, u64, u64)]) -> Self {
-        let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
-        Self { at, each: each.collect() }
-    }
-
-    /// Whether there are none: the processes have ended.
-    pub fn is_empty(&self) -> bool {
-        self.each.is_empty()
-    }
-
-    /// Time on a core since each of them started, together, in nanoseconds.
-    pub fn run_ns(&self) -> u64 {
-        self.each.values().map(|thread| thread.run_ns).sum()
-    }
-
-    /// The thread that was idle least since an earlier look. One that began meanwhile counts from its start.
-    pub fn busiest_since(&self, earlier: &Self) -> Busiest {
-        let elapsed_ns = self.at.duration_since(earlier.at).as_nanos() as f64;
-        let spent = self.each.iter().map(|(id, thread)| {
-            let before = earlier.each.get(id).copied().unwrap_or_default();
-            let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / elapsed_ns.max(1.0);
-            let queued = part(thread.queued_ns, before.queued_ns);
-            Busiest { running: part(thread.run_ns, before.run_ns), queued }
-        });
-        spent.max_by(|one, other| one.occupied().total_cmp(&other.occupied())).unwrap_or_default()
-    }
+fn nanoseconds(ticks: u64) -> u64 {
+    ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
 /// What all cores together have done since the system began, in clock ticks.
@@ -335,7 +261,6 @@ mod tests {
     use super::super::process::Started;
     use super::*;
     use std::process::Command;
-    use std::time::Duration;
 
     #[test]
     fn ticks_divide_the_schedulers_total() {
@@ -347,15 +272,6 @@ mod tests {
             (0.0, 1000.0),
             "less than a tick: all of it is shown"
         );
-    }
-
-    #[test]
-    fn the_busiest_thread_is_the_one_that_was_idle_least() {
-        let at = Instant::now();
-        let before = Threads::scripted(at, &[(1, 500, 0), (2, 100, 100)]);
-        let after = Threads::scripted(at + Duration::from_micros(1), &[(1, 1100, 0), (2, 500, 600), (3, 30, 0)]);
-        assert_eq!(after.busiest_since(&before), Busiest { running: 0.4, queued: 0.5 });
-        assert_eq!(Threads::scripted(at, &[]).busiest_since(&before), Busiest::default());
     }
 
     #[test]

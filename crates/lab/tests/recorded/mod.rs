@@ -38,6 +38,7 @@ pub(crate) fn sample(arm: &str, round: u32, figure: &str, value: f64) -> Sample 
         arm: arm.to_owned(),
         round,
         void: None,
+        late: None,
         figures: BTreeMap::from([(figure.to_owned(), value)]),
         series: BTreeMap::new(),
         remarks: Vec::new(),

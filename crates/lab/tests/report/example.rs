@@ -145,6 +145,7 @@ fn sample(arm: &str, round: u32) -> Sample {
         arm: arm.to_owned(),
         round,
         void: (arm == "on 2400" && round == 3).then(|| "the load was late by 12 ms at p99".to_owned()),
+        late: None,
         figures: figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         series,
         remarks: if off { vec!["the ports of host server are used up".to_owned()] } else { Vec::new() },

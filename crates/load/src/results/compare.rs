@@ -71,8 +71,13 @@ struct About {
     protocol: Option<String>,
 }
 
-fn void(reasons: &[String]) -> &'static str {
-    if reasons.is_empty() { "" } else { ", VOID" }
+/// What is to be known of a run before its figures are compared with another's.
+fn caveat(void: &[String], late: Option<&String>) -> &'static str {
+    match (void, late) {
+        ([_, ..], _) => ", VOID",
+        ([], Some(_)) => ", LATE: its latencies include the generator's own lag",
+        ([], None) => "",
+    }
 }
 
 fn http(path: &Path, file: &File) -> Run {
@@ -89,7 +94,7 @@ fn http(path: &Path, file: &File) -> Run {
             file.elapsed_s,
             file.responses,
             file.errors,
-            void(&file.void)
+            caveat(&file.void, file.late.as_ref())
         ),
         kind: format!("a load in {} loop", file.r#loop),
         errors: percent(file.errors, file.responses + file.failed),
@@ -138,7 +143,7 @@ fn websockets(path: &Path, file: &websocket::json::Kept) -> Run {
             file.established,
             file.failed,
             file.losses,
-            void(&file.void)
+            caveat(&file.void, file.late.as_ref())
         ),
         kind: "a load of WebSockets".to_owned(),
         errors: percent(file.failed + file.losses, file.begun),

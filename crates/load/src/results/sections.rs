@@ -2,7 +2,8 @@
 
 use crate::drive::sockets::Sockets;
 use crate::drive::sockets::account::Look;
-use crate::{Latencies, Verdict};
+use crate::results::words::outcome;
+use crate::{Health, Latencies, Verdict};
 use report::{Axis, Chart, Figure, Kind, Section, Series, Severity, Table, Unit};
 
 /// Points of the spectrum per halving of what is left to 100 %.
@@ -44,18 +45,14 @@ pub(crate) fn tcp(sockets: &Sockets) -> Section {
     sockets.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
 }
 
-/// The thresholds; a run that is void holds none.
-pub(crate) fn thresholds(verdicts: &[Verdict], is_void: bool) -> Section {
+/// The thresholds, in the words of the text.
+pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict]) -> Section {
     verdicts.iter().fold(Section::new("Thresholds"), |section, verdict| {
-        let outcome = match verdict.met {
-            _ if is_void => report::Outcome::Void,
-            true => report::Outcome::Holds,
-            false => report::Outcome::Fails,
-        };
+        let why = verdict.undecided.as_ref().map_or_else(String::new, |why| format!("; {why}"));
         section.verdict(report::Verdict {
             claim: verdict.expected.clone(),
-            outcome,
-            reason: format!("measured {}", verdict.measured),
+            outcome: outcome(health, verdict),
+            reason: format!("measured {}{why}", verdict.measured),
             evidence: Vec::new(),
         })
     })
@@ -66,16 +63,13 @@ pub(crate) struct Condition<'a> {
     pub(crate) lag: &'a Latencies,
     /// The part of it that its own work was the cause of.
     pub(crate) own: &'a Latencies,
-    pub(crate) busy_share: f64,
-    /// What the machine had to do with it, in words.
-    pub(crate) machine: String,
-    pub(crate) void: &'a [String],
-    pub(crate) notes: &'a [String],
+    pub(crate) health: &'a Health,
+    pub(crate) verdicts: &'a [Verdict],
 }
 
 /// How late the generator was itself, whose that was, and what it says of the run.
 pub(crate) fn generator(condition: &Condition<'_>) -> Section {
-    let Condition { lag, own, busy_share, machine, void, notes } = condition;
+    let Condition { lag, own, health, verdicts } = condition;
     let figure = |latencies: &Latencies, quantile: f64| {
         Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds).into()
     };
@@ -83,13 +77,18 @@ pub(crate) fn generator(condition: &Condition<'_>) -> Section {
     for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
         table = table.row(vec![name.into(), figure(lag, quantile), figure(own, quantile)]);
     }
-    let busy = Figure::exact(busy_share * 100.0, Unit::Percent);
+    let busy = Figure::exact(health.busy_share * 100.0, Unit::Percent);
     let busy =
         Table::new("Its threads", &["what", "share"]).row(vec!["busiest thread, of its time".into(), busy.into()]);
     let mut section = Section::new("The generator").table(table).table(busy);
+    let machine = health.machine.to_string();
     if !machine.is_empty() {
         section = section.note(Severity::Note, format!("The machine: {machine}"));
     }
-    let section = void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
-    notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
+    if let (Some(late), Some(meaning)) = (&health.late, health.of_lateness(verdicts)) {
+        section = section.note(Severity::Warning, format!("Late: {late}")).note(Severity::Note, meaning);
+    }
+    let section =
+        health.void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
+    health.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
 }

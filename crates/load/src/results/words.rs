@@ -1,8 +1,10 @@
-//! Lines that the text of every load has, whatever it speaks: its plan, the sockets, how late the generator was and whose that was.
+//! Lines that the text of every load has, whatever it speaks: its plan, the sockets, how late the generator was and whose that was,
+//! the thresholds.
 
 use super::units::time;
 use crate::drive::sockets::Sockets;
-use crate::{Latencies, Machine, Plan};
+use crate::{Health, Latencies, Machine, Plan, Verdict};
+use report::Outcome;
 use report::text::grouped;
 use std::fmt::Write as _;
 use watch::model::tally::Histogram;
@@ -72,6 +74,43 @@ pub(crate) fn lateness(lag: &Latencies) -> String {
     let quantile = |quantile| time(lag.quantile_ns(quantile) as f64);
     let (p50, p99, p999, max) = (quantile(0.5), quantile(0.99), quantile(0.999), time(lag.max_ns() as f64));
     format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
+}
+
+/// What the generator's own condition means for the run: how late it was and whether that matters, what else a reader should know,
+/// and why the run counts for nothing.
+pub(crate) fn condition(health: &Health, verdicts: &[Verdict], text: &mut String) {
+    if let (Some(late), Some(meaning)) = (&health.late, health.of_lateness(verdicts)) {
+        let _ = writeln!(text, "late        {late}\n            {meaning}");
+    }
+    for note in &health.notes {
+        let _ = writeln!(text, "note        {note}");
+    }
+    for reason in &health.void {
+        let _ = writeln!(text, "VOID        {reason}");
+    }
+}
+
+/// A line for each threshold. A run that is void holds none.
+pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict], text: &mut String) {
+    for verdict in verdicts {
+        let word = match outcome(health, verdict) {
+            Outcome::Holds => "met   ",
+            Outcome::Fails => "FAILED",
+            _ => "VOID  ",
+        };
+        let why = verdict.undecided.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+        let _ = writeln!(text, "{word}  {}: measured {}{why}", verdict.expected, verdict.measured);
+    }
+}
+
+/// What became of a threshold, as every form of the report has it.
+pub(crate) fn outcome(health: &Health, verdict: &Verdict) -> Outcome {
+    match (&verdict.undecided, verdict.met) {
+        _ if !health.void.is_empty() => Outcome::Void,
+        (Some(_), _) => Outcome::Void,
+        (None, true) => Outcome::Holds,
+        (None, false) => Outcome::Fails,
+    }
 }
 
 /// What the machine had to do with a lag.

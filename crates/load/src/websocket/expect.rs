@@ -3,7 +3,8 @@
 use super::ending::Ending;
 use super::run::Summary;
 use crate::cause::Cause;
-use crate::expect::{Bound, Compared, ExpectationError, Point, Threshold, Verdict, parse_point};
+use crate::expect::{Bound, Compared, ExpectationError, Point, Threshold, Verdict, between, parse_point};
+use crate::health::{Health, Late};
 use crate::tally::Latencies;
 use std::str::FromStr;
 
@@ -97,10 +98,39 @@ impl Compared for Figure {
 }
 
 impl Expectation {
-    /// Compares with a run. What is not known is not met.
-    pub fn judge(&self, summary: &Summary) -> Verdict {
+    /// Compares with a run, in whose way the generator may have been. What is not known is not met.
+    pub fn judge(&self, summary: &Summary, health: &Health) -> Verdict {
         let (value, measured) = self.measure(summary);
-        self.0.judge(value.filter(|_| summary.record.begun > 0), measured)
+        let value = value.filter(|_| summary.record.begun > 0);
+        let mut verdict = self.0.judge(value, measured);
+        if let Some(value) = value.filter(|_| health.late.is_some()) {
+            verdict.undecided = self.why_undecided(summary, value);
+        }
+        verdict
+    }
+
+    /// What a late generator may have decided.
+    fn why_undecided(&self, summary: &Summary, value: f64) -> Option<String> {
+        let record = &summary.record;
+        let lag = Late { lag: &record.lag, service: None };
+        let least_ns = match self.0.figure {
+            Figure::Latency(Series::Delivery, point) => lag.least_ns(&record.delivery, point),
+            Figure::Latency(Series::Handshake, point) => lag.least_ns(&record.handshake, point),
+            Figure::Latency(Series::Pong, point) => lag.least_ns(&record.pong, point),
+            Figure::Recovered => (value - record.lag.max_ns() as f64).max(0.0),
+            // A generator that sleeps answers no ping and reads nothing: these may be its own doing.
+            Figure::Failed | Figure::Losses | Figure::Lost | Figure::Cause(_) | Figure::Ending(_) => {
+                let why = "the generator was late, and that may have caused these";
+                return self.0.lies_between(value, 0.0).then(|| why.to_owned());
+            }
+            Figure::Latency(Series::Connect | Series::Lag | Series::OwnLag, _)
+            | Figure::Open
+            | Figure::Established
+            | Figure::Delivered
+            | Figure::Memory => return None,
+        };
+        let millis = |ns: f64| format!("{:.1} ms", ns / 1e6);
+        self.0.lies_between(value, least_ns).then(|| between(&millis(least_ns), &millis(value)))
     }
 
     fn measure(&self, summary: &Summary) -> (Option<f64>, String) {

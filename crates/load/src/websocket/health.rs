@@ -27,7 +27,7 @@ impl Summary {
                 };
                 let whose = whose(lag, own, &health.machine.to_string());
                 let lag_ms = lag as f64 / 1e6;
-                health.void.push(format!("the generator was late itself: {name} {lag_ms:.1} ms{beside}; {whose}"));
+                health.late = Some(format!("{name} {lag_ms:.1} ms{beside}; {whose}"));
                 break;
             }
         }

@@ -146,7 +146,7 @@ mod tests {
             "holdfast_destination_ports{local=\"10.0.0.1\",remote=\"10.0.0.2:10000\",kind=\"free\"} 1222",
             "holdfast_destination_exhausted_seconds{local=\"10.0.0.1\",remote=\"10.0.0.2:10000\"} 20",
             "holdfast_closes_total{first=\"this_side\"} 990",
-            "holdfast_opens_total{by=\"seen\"} 99",
+            "holdfast_opens_total{by=\"seen\"} 399",
             "holdfast_look_seconds 0.0015",
         ] {
             assert!(page.lines().any(|line| line == expected), "{expected} is not in\n{page}");

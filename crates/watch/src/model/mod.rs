@@ -5,6 +5,7 @@
 pub(crate) mod account;
 pub mod closers;
 pub(crate) mod destinations;
+pub(crate) mod json;
 pub(crate) mod listeners;
 pub(crate) mod log_file;
 pub(crate) mod metrics;

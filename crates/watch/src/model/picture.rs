@@ -29,22 +29,15 @@ pub(crate) struct Picture {
     /// Closes per peer since the watch began.
     pub(crate) closers: Vec<(Peer, Closes)>,
     pub(crate) closes: Closes,
-    /// Counters since the look before.
+    /// Counters since the look before; all unknown at the first look.
     pub(crate) counted: Counters,
+    /// Counters since the watch began.
+    pub(crate) counted_all: Counters,
     /// What was missed in this interval, and since the watch began; `None` with a filter or without counters.
     pub(crate) missed: Option<(Missed, Missed)>,
     pub(crate) settings: Settings,
     /// What limits this picture, in words.
     pub(crate) notes: Vec<String>,
-}
-
-impl Picture {
-    /// Segments sent again in percent of all that were sent, since the look before.
-    pub(crate) fn retransmitted_percent(&self) -> Option<f64> {
-        let again = self.counted.segments_retrans?;
-        let all = self.counted.segments_out? + again;
-        (all > 0).then(|| again as f64 / all as f64 * 100.0)
-    }
 }
 
 /// What is kept from look to look.
@@ -231,6 +224,7 @@ fn process_of(owners: Option<&Owners>, inode: u32) -> Option<String> {
 mod tests {
     use super::*;
     use crate::model::piles::PILES_MAX;
+    use crate::model::tables::retransmitted_percent;
     use crate::model::tests::socket;
 
     fn look(settings: &Settings, elapsed_s: Option<f64>) -> Look<'_> {
@@ -278,7 +272,7 @@ mod tests {
             ..Counters::default()
         };
         let picture = second.finish(&mut memory, &counted);
-        assert_eq!(picture.retransmitted_percent(), Some(25.0));
+        assert_eq!(retransmitted_percent(&picture.counted), Some(25.0));
         let (now, all) = picture.missed.unwrap();
         assert_eq!((now.opened, now.opens_seen, now.opens_seen_dying, now.closes_seen), (2, 1, 1, 1));
         assert_eq!(now, all);

@@ -5,7 +5,7 @@ use super::missed::Missed;
 use super::picture::Picture;
 use super::table::{Cell, Table};
 use report::text::grouped;
-use sockdiag::State;
+use sockdiag::{Counters, State};
 use std::fmt::Write as _;
 
 /// What there is to see, each on a page of its own in the live view.
@@ -49,13 +49,15 @@ impl Page {
     pub(crate) fn explanation(self) -> &'static str {
         match self {
             Self::States => "TIME_WAIT, FIN_WAIT: this side closed first. CLOSE_WAIT, LAST_ACK: the peer did.",
-            Self::Listeners => "A queue of n holds n + 1. Asked is known from a configuration (-c) alone.",
+            Self::Listeners => {
+                "Dropped: since the listener began. Asked: by a configuration (-c). A queue of n holds n + 1."
+            }
             Self::Destinations => {
                 "connect() chooses a port for each pair of addresses and remote port; * reuses TIME_WAIT."
             }
             Self::Queues => "Recv-Q: bytes not read here. Send-Q: bytes not acknowledged there.",
-            Self::Closes => "Since the watch began. Unknown: a reset leaves no trace of who began.",
-            Self::Kernel => "Of the whole network namespace, whatever the filter.",
+            Self::Closes => "Since the watch started. Unknown: a reset leaves no trace of who began.",
+            Self::Kernel => "Counts of the whole network namespace, whatever the filter.",
         }
     }
 }
@@ -166,51 +168,77 @@ fn closes(picture: &Picture) -> Table {
     }
 }
 
+/// Each counter over the interval of this look and since the watch began, side by side: a sum under the heading of an interval
+/// would be read as a rate.
 fn kernel(picture: &Picture) -> Table {
-    let mut rows = Vec::new();
-    let mut add =
-        |name: String, value: Cell, meaning: String| rows.push(vec![Cell::word(name), value, Cell::word(meaning)]);
-    let share = picture.retransmitted_percent();
-    let share = share.map_or_else(Cell::unknown, |percent| Cell::number(percent, format!("{percent:.2} %")));
-    add("segments sent again".to_owned(), share, "of all that were sent".to_owned());
-    let counted = picture.counted;
-    let buckets = picture
-        .settings
-        .tw_buckets_max
-        .map_or_else(String::new, |most| format!(", {} at most", grouped(u64::from(most))));
-    for (name, value, meaning) in [
-        ("TIME_WAIT refused", counted.time_wait_overflows, format!("tcp_max_tw_buckets was reached{buckets}")),
-        ("TIME_WAIT reused", counted.time_waits_reused, "its port was handed to connect()".to_owned()),
-        ("accept queue full", counted.listen_overflows, "connections that found no place".to_owned()),
-        ("dropped by listeners", counted.listen_drops, "for that and other reasons".to_owned()),
-        ("SYNs sent again", counted.syn_retrans, "after 1, 3, 7 s".to_owned()),
-        ("resets sent", counted.resets_out, String::new()),
-        ("ended by a reset", counted.established_resets, "out of ESTABLISHED or CLOSE_WAIT".to_owned()),
-        ("closed with unread data", counted.aborted_with_data, "which makes a reset of the close".to_owned()),
-        ("windows closed here", counted.zero_windows_out, "receive buffers that ran full".to_owned()),
-        ("given up", counted.aborted_on_timeout, "for lack of an answer".to_owned()),
-    ] {
-        add(name.to_owned(), Cell::maybe(value), meaning);
+    let percent = |share: Option<f64>| {
+        share.map_or_else(Cell::unknown, |percent| Cell::number(percent, format!("{percent:.2} %")))
+    };
+    let (now, all) = (&picture.counted, &picture.counted_all);
+    let mut rows = vec![vec![
+        Cell::word("segments sent again"),
+        percent(retransmitted_percent(now)),
+        percent(retransmitted_percent(all)),
+        Cell::word("of all that were sent"),
+    ]];
+    for (name, of, meaning) in COUNTERS {
+        let meaning = match picture.settings.tw_buckets_max.filter(|_| *name == TIME_WAIT_REFUSED) {
+            Some(most) => format!("{meaning}, {} at most", grouped(u64::from(most))),
+            None => (*meaning).to_owned(),
+        };
+        rows.push(vec![Cell::word(*name), Cell::maybe(of(now)), Cell::maybe(of(all)), Cell::word(meaning)]);
     }
-    if let Some((_, sum)) = &picture.missed {
-        for (name, value, meaning) in what_was_missed(sum) {
-            add(name.to_owned(), value, meaning);
-        }
+    if let Some((now, sum)) = &picture.missed {
+        rows.extend(what_was_missed(now, sum));
     }
-    Table { headings: vec!["since the look before", "count", ""], rows, empty: "" }
+    Table { headings: vec!["counter, since", "last look", "start", ""], rows, empty: "" }
+}
+
+const TIME_WAIT_REFUSED: &str = "TIME_WAIT refused";
+
+type Count = fn(&Counters) -> Option<u64>;
+
+/// What the kernel's page has of the counters, and what each means.
+const COUNTERS: &[(&str, Count, &str)] = &[
+    (TIME_WAIT_REFUSED, |counters| counters.time_wait_overflows, "tcp_max_tw_buckets was reached"),
+    ("TIME_WAIT reused", |counters| counters.time_waits_reused, "its port was handed to connect()"),
+    ("accept queue full", |counters| counters.listen_overflows, "connections that found no place"),
+    ("dropped by listeners", |counters| counters.listen_drops, "for that and other reasons"),
+    ("SYNs sent again", |counters| counters.syn_retrans, "after 1, 3, 7 s"),
+    ("resets sent", |counters| counters.resets_out, ""),
+    ("ended by a reset", |counters| counters.established_resets, "out of ESTABLISHED, CLOSE_WAIT"),
+    ("closed with unread data", |counters| counters.aborted_with_data, "so the close is a reset"),
+    ("windows closed here", |counters| counters.zero_windows_out, "receive buffers that ran full"),
+    ("given up", |counters| counters.aborted_on_timeout, "for lack of an answer"),
+];
+
+/// Segments sent again in percent of all that were sent.
+pub(crate) fn retransmitted_percent(counted: &Counters) -> Option<f64> {
+    let again = counted.segments_retrans?;
+    let all = counted.segments_out? + again;
+    (all > 0).then(|| again as f64 / all as f64 * 100.0)
 }
 
 /// The account of what sampling missed.
-fn what_was_missed(sum: &Missed) -> Vec<(&'static str, Cell, String)> {
-    let share = |percent: Option<f64>| percent.map_or_else(String::new, |percent| format!("{percent:.1} % seen"));
+fn what_was_missed(now: &Missed, sum: &Missed) -> Vec<Vec<Cell>> {
+    let share =
+        |percent: Option<f64>| percent.map_or_else(String::new, |percent| format!("{percent:.1} % of all seen"));
+    let row = |name: &str, of: fn(&Missed) -> u64, meaning: String| {
+        vec![Cell::word(name), Cell::count(of(now)), Cell::count(of(sum)), Cell::word(meaning)]
+    };
     vec![
-        ("opened, in all", Cell::count(sum.opened), share(sum.opens_seen_percent())),
-        ("  seen at a look", Cell::count(sum.opens_seen), String::new()),
-        ("  passed over by one", Cell::count(sum.passed_over), "there before it and after it".to_owned()),
-        ("  seen dying before one", Cell::count(sum.opens_seen_dying), String::new()),
-        ("closed, in all", Cell::count(sum.closed), share(sum.closes_seen_percent())),
-        ("events lost", Cell::count(sum.overruns), "times that the kernel's queue was full".to_owned()),
+        row("connections opened", |missed| missed.opened, share(sum.opens_seen_percent())),
+        row("  seen at a look", |missed| missed.opens_seen, String::new()),
+        row("  seen dying before one", |missed| missed.opens_seen_dying, String::new()),
+        row("  passed over by a look", |missed| missed.passed_over, "it was there before and after".to_owned()),
+        row("connections closed", |missed| missed.closed, share(sum.closes_seen_percent())),
+        row("events lost", |missed| missed.overruns, "the kernel's queue was full".to_owned()),
     ]
+}
+
+/// `1 listener`, `1,200 connections`.
+fn counted(count: u64, of: &str) -> String {
+    format!("{} {of}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 /// `12 s`, `3.5 min`, `2.1 h`.
@@ -236,7 +264,7 @@ pub(crate) fn write_plain(picture: &Picture, width: usize, rows_max: usize) -> S
         let rows_max = if page == Page::Kernel { table.rows.len() } else { rows_max };
         let hidden = table.rows.len().saturating_sub(rows_max);
         table.rows.truncate(rows_max);
-        let _ = writeln!(text, "\n{}", page.title());
+        let _ = writeln!(text, "\n{}", heading(page, width));
         if table.rows.is_empty() {
             let _ = writeln!(text, "  {}", table.empty);
             continue;
@@ -254,13 +282,19 @@ pub(crate) fn write_plain(picture: &Picture, width: usize, rows_max: usize) -> S
     text
 }
 
+/// The page's name, with what its columns mean where that fits.
+fn heading(page: Page, width: usize) -> String {
+    let whole = format!("{}: {}", page.title(), page.explanation());
+    if whole.chars().count() <= width { whole } else { page.title().to_owned() }
+}
+
 /// When, how much, and what the look cost.
 pub(crate) fn headline(picture: &Picture, width: usize) -> String {
-    let connections = grouped(picture.tally.all.connections());
+    let connections = counted(picture.tally.all.connections(), "connection");
     let line = format!(
-        "{}  {connections} connections, {} listeners, look {:.1} ms",
+        "{}  {connections}, {}, look {:.1} ms",
         picture.time,
-        picture.listeners.len(),
+        counted(picture.listeners.len() as u64, "listener"),
         picture.took_ms
     );
     line.chars().take(width).collect()

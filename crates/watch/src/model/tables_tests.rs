@@ -61,7 +61,8 @@ pub(crate) fn picture() -> Picture {
         ],
         closes: Closes { this_side: 990, peer: 14, unknown: 1 },
         counted: Counters { segments_out: Some(75), segments_retrans: Some(25), ..Counters::default() },
-        missed: Some((missed, missed)),
+        counted_all: Counters { segments_out: Some(300), segments_retrans: Some(25), ..Counters::default() },
+        missed: Some((missed, Missed { opened: 400, opens_seen: 340, ..missed })),
         settings: Settings { somaxconn: Some(128), ..Settings::default() },
         notes: vec!["3 processes may not be looked into".to_owned()],
         ..Picture::default()
@@ -75,20 +76,25 @@ fn every_page_says_what_it_is_for_in_80_columns() {
     let squeezed: Vec<String> =
         text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>().join(" ")).collect();
     for expected in [
-        "2026-11-22T00:00:00Z 121 connections, 1 listeners, look 1.5 ms",
+        "2026-11-22T00:00:00Z 121 connections, 1 listener, look 1.5 ms",
         "TIME_WAIT 120 120",
         "0.0.0.0:80 129 128 511 - nginx[4711] full: nobody accepts",
         "10.0.0.2:10000 10.0.0.1 10 27,000 1,222 +61.1 20 s",
         "to 10.0.0.2:10000 990 9 1 99.0",
         "from 10.0.0.9 on :80 0 5 0 0.0",
-        "segments sent again 25.00 % of all that were sent",
-        "opened, in all 100 99.0 % seen",
+        "kernel: Counts of the whole network namespace, whatever the filter.",
+        "counter, since last look start",
+        "segments sent again 25.00 % 7.69 % of all that were sent",
+        "accept queue full - - connections that found no place",
+        "connections opened 100 400 99.8 % of all seen",
         "note: 3 processes may not be looked into",
     ] {
         assert!(squeezed.iter().any(|line| line == expected), "{expected:?} is not in\n{text}");
     }
     let pile = squeezed.iter().find(|line| line.contains("2,600,000")).expect("in the table");
     assert!(pile.starts_with("0 2,600,000 peer's window zero") && pile.contains(":40000"), "{pile}");
+    let kernel = text.split("\nkernel: ").nth(1).expect("a page");
+    assert!(!kernel.contains('…'), "what a counter means is readable: {kernel}");
     // What is cut off is said.
     assert!(write_plain(&picture(), 80, 1).contains("  and 1 more\n"));
     // An empty machine has pages, too.

@@ -40,7 +40,7 @@ impl Shown {
 fn each_page_fits_80_columns_and_24_lines() {
     let mut shown = Shown::new();
     let lines = shown.lines();
-    assert_eq!(lines[0], "2026-11-22T00:00:00Z  121 connections, 1 listeners, look 1.5 ms");
+    assert_eq!(lines[0], "2026-11-22T00:00:00Z  121 connections, 1 listener, look 1.5 ms");
     assert_eq!(lines[1], "1 states  2 listeners  3 destinations  4 queues  5 closed first  6 kernel");
     assert!(lines[8].starts_with("TIME_WAIT          120  ▁"), "{}", lines.join("\n"));
     assert!(lines[14].starts_with("port 10000         120  ESTABLISHED 0, TIME_WAIT 120"), "{}", lines.join("\n"));

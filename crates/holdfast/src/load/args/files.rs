@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// What a run leaves in files.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct FileArgs {
-    /// Write all figures as JSON; - is the standard output, in place of the report
-    #[arg(long, value_name = "FILE")]
+    /// Print all figures as JSON instead of the report, or write them into a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", value_parser = parse_file)]
     json: Option<PathBuf>,
     /// Write a line of figures per interval
     #[arg(long, value_name = "FILE")]
@@ -25,6 +25,14 @@ pub(crate) struct FileArgs {
     /// Serve the same at /metrics during the run
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+}
+
+/// A URL behind a `--json` without a file would otherwise be taken for the file.
+fn parse_file(text: &str) -> Result<PathBuf, String> {
+    if text.contains("://") {
+        return Err("a file; to print, write the URL first, or --json=-".to_owned());
+    }
+    Ok(text.into())
 }
 
 impl FileArgs {

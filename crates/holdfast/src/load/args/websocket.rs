@@ -1,7 +1,8 @@
 //! The flags of a load of WebSockets, and what they become together with those that it shares with HTTP.
 
-use super::super::typed::{parse_count, parse_duration, parse_duration_range, parse_rate};
+use super::super::typed::{parse_duration_range, parse_rate};
 use super::{LoadArgs, THREADS_DEFAULT};
+use crate::typed::{bytes, count, duration};
 use load::websocket::{Options, Storm, parse_url};
 use std::time::Duration;
 
@@ -15,19 +16,19 @@ pub(super) struct Flags {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     ramp: Option<(f64, f64)>,
     /// How long the connections are held, once all are to be open; as -d
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "duration")]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "duration")]
     hold: Option<Duration>,
     /// Ping each connection so often; one whose pong has not come by the next ping is given up
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     heartbeat: Option<Duration>,
     /// Divide the connections between so many rooms ({{room}} in the URL): each message is expected by every member
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = count)]
     rooms: Option<u64>,
     /// A message that each connection sends first, to join its room, such as 'join {{room}}'
     #[arg(long, value_name = "TEXT")]
     join: Option<String>,
     /// Bytes of each message that --rate sends
-    #[arg(long, value_name = "BYTES", value_parser = parse_count)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     message_size: Option<u64>,
     /// Share of the connections that never read, such as 10%
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
@@ -61,13 +62,13 @@ impl Flags {
 /// `10%` or `0.1`.
 fn parse_share(text: &str) -> Result<f64, String> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
-    let share = number.trim().parse::<f64>().ok().map(|number| number * factor);
+    let share = report::typed::number(number).map(|number| number * factor);
     share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "a share from 0% to 100%".to_owned())
 }
 
 fn parse_storm(text: &str) -> Result<Storm, String> {
     let (after, share) = text.split_once(':').ok_or("a storm is TIME:SHARE, such as 10s:50%")?;
-    Ok(Storm { after: parse_duration(after)?, share: parse_share(share)? })
+    Ok(Storm { after: duration(after)?, share: parse_share(share)? })
 }
 
 impl LoadArgs {

@@ -49,6 +49,9 @@ pub struct Figures {
     pub is_open: bool,
     /// Why the figures say nothing about the arm, if the client says so.
     pub void: Vec<String>,
+    /// How late the load was where that is part of its latencies, if the client says so.
+    #[serde(default)]
+    pub late: Option<String>,
     /// What else it tells, by name.
     pub more: BTreeMap<String, f64>,
     /// Every latency that was counted, in ns with three digits, and how often; empty if the client does not tell. With it the

@@ -28,6 +28,7 @@ pub fn parse_load(text: &str) -> Option<Figures> {
     let mut figures = if file.contains_key("protocol") { of_websocket(&file, of)? } else { of_http(&file, of)? };
     figures.is_open = file.get("loop").and_then(Value::as_str) != Some("closed");
     figures.void = void;
+    figures.late = file.get("late").and_then(Value::as_str).map(str::to_owned);
     figures.more = more;
     Some(figures)
 }
@@ -140,7 +141,7 @@ mod tests {
     fn a_load_over_http_is_read() {
         let text = format!(
             r#"{{"format":1,"loop":"open","responses":100,"failed":2,"errors":5,"rate":50.5,"statuses":{{"200":97,"502":3}},
-               "failures":{{"reset":2}},"latency":{LATENCY},"connect":{LATENCY},"connections_opened":7,"void":["it was late"],
+               "failures":{{"reset":2}},"latency":{LATENCY},"connect":{LATENCY},"connections_opened":7,"void":["it starved"],"late":"p99 9 ms",
                "intervals":[{{"begun_s":1.0,"length_s":0.5,"responses":20}}],"first_limit":null}}"#
         );
         let figures = parse_load(&text).unwrap();
@@ -150,7 +151,8 @@ mod tests {
         assert_eq!((figures.more["connections_opened"], figures.more["connect_ms.p50"]), (7.0, 1.5));
         assert_eq!(figures.histogram, [(1_500_000, 9), (9_000_000, 1)]);
         assert!(figures.is_open);
-        assert_eq!((figures.over_time, figures.void), (vec![(1.25, 40.0)], vec!["it was late".to_owned()]));
+        assert_eq!((figures.over_time, figures.void), (vec![(1.25, 40.0)], vec!["it starved".to_owned()]));
+        assert_eq!(figures.late.as_deref(), Some("p99 9 ms"));
     }
 
     #[test]

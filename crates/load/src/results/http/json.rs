@@ -66,7 +66,11 @@ pub(crate) struct File {
     /// What the kernel said of the sockets towards the targets.
     #[serde(default)]
     pub(crate) sockets: Option<SocketFigures>,
+    /// Why the run, or one of its thresholds, counts for nothing.
     pub(crate) void: Vec<String>,
+    /// How late the generator was, where that is not negligible beside the latencies.
+    #[serde(default)]
+    pub(crate) late: Option<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) verdicts: Vec<VerdictFigures>,
 }
@@ -108,6 +112,9 @@ pub(crate) struct VerdictFigures {
     pub(crate) expected: String,
     pub(crate) measured: String,
     pub(crate) met: bool,
+    /// Why that counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) undecided: Option<String>,
 }
 
 impl Results<'_> {
@@ -156,7 +163,8 @@ impl Results<'_> {
             targets: self.targets(),
             intervals: self.rows.iter().map(interval).collect(),
             sockets: self.sockets.map(SocketFigures::from),
-            void: self.health.void.clone(),
+            void: self.health.void_with(self.verdicts),
+            late: self.health.late.clone(),
             notes: self.health.notes.clone(),
             verdicts: self.verdicts.iter().map(verdict).collect(),
         }
@@ -193,5 +201,10 @@ fn interval(row: &Row) -> IntervalFigures {
 }
 
 fn verdict(verdict: &Verdict) -> VerdictFigures {
-    VerdictFigures { expected: verdict.expected.clone(), measured: verdict.measured.clone(), met: verdict.met }
+    VerdictFigures {
+        expected: verdict.expected.clone(),
+        measured: verdict.measured.clone(),
+        met: verdict.met,
+        undecided: verdict.undecided.clone(),
+    }
 }

@@ -23,17 +23,11 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         document = document.section(tcp(sockets));
     }
     if !results.verdicts.is_empty() {
-        document = document.section(thresholds(results.verdicts, !results.health.void.is_empty()));
+        document = document.section(thresholds(results.health, results.verdicts));
     }
-    let (record, health) = (&summary.record, results.health);
-    let condition = Condition {
-        lag: &record.lag,
-        own: &record.lag_own,
-        busy_share: health.busy_share,
-        machine: health.machine.to_string(),
-        void: &health.void,
-        notes: &health.notes,
-    };
+    let record = &summary.record;
+    let condition =
+        Condition { lag: &record.lag, own: &record.lag_own, health: results.health, verdicts: results.verdicts };
     document.section(generator(&condition))
 }
 

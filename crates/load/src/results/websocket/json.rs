@@ -69,7 +69,8 @@ struct File<'a> {
     generator_busy_share: f64,
     generator_waited_share: Option<f64>,
     host_stolen_share: Option<f64>,
-    void: &'a [String],
+    void: Vec<String>,
+    late: Option<&'a str>,
     notes: &'a [String],
     verdicts: &'a [Verdict],
 }
@@ -123,6 +124,8 @@ pub(crate) struct Kept {
     pub(crate) failed: u64,
     pub(crate) losses: u64,
     pub(crate) void: Vec<String>,
+    #[serde(default)]
+    pub(crate) late: Option<String>,
     pub(crate) intervals: Vec<IntervalFigures>,
 }
 
@@ -205,7 +208,8 @@ pub(crate) fn json(results: &Results<'_>) -> String {
         generator_busy_share: results.health.busy_share,
         generator_waited_share: results.health.machine.waited_share,
         host_stolen_share: results.health.machine.stolen_share,
-        void: &results.health.void,
+        void: results.health.void_with(results.verdicts),
+        late: results.health.late.as_deref(),
         notes: &results.health.notes,
         verdicts: results.verdicts,
     };

@@ -2,7 +2,7 @@
 
 use super::Results;
 use crate::results::units::{bytes, time};
-use crate::results::words::{lateness, plan_line, tcp, whose};
+use crate::results::words::{condition, lateness, plan_line, tcp, thresholds, whose};
 use crate::websocket::{Ending, WebSocketRecord};
 use crate::{Cause, Latencies};
 use report::text::grouped;
@@ -23,10 +23,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
         tcp(sockets, &mut text);
     }
     generator(results, &mut text);
-    for verdict in results.verdicts {
-        let word = if verdict.met { "met   " } else { "FAILED" };
-        let _ = writeln!(text, "{word}  {}: measured {}", verdict.expected, verdict.measured);
-    }
+    thresholds(results.health, results.verdicts, &mut text);
     text
 }
 
@@ -210,10 +207,5 @@ fn generator(results: &Results<'_>, text: &mut String) {
         results.health.busy_share * 100.0,
     );
     whose(&record.lag_own, &record.turn, results.health.machine, text);
-    for note in &results.health.notes {
-        let _ = writeln!(text, "note        {note}");
-    }
-    for reason in &results.health.void {
-        let _ = writeln!(text, "VOID        {reason}");
-    }
+    condition(results.health, results.verdicts, text);
 }

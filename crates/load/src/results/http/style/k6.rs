@@ -2,6 +2,8 @@
 
 use crate::Latencies;
 use crate::results::http::Results;
+use crate::results::words::outcome;
+use report::Outcome;
 use std::fmt::Write as _;
 
 /// Columns of a name with the dots behind it.
@@ -40,7 +42,11 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     if !results.verdicts.is_empty() {
         text.push_str("\n  █ THRESHOLDS\n\n");
         for verdict in results.verdicts {
-            let mark = if verdict.met { '✓' } else { '✗' };
+            let mark = match outcome(results.health, verdict) {
+                Outcome::Holds => '✓',
+                Outcome::Fails => '✗',
+                _ => '?',
+            };
             let _ = writeln!(text, "    {mark} '{}' {}", verdict.expected, verdict.measured);
         }
         text.push('\n');

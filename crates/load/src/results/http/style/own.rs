@@ -3,7 +3,7 @@
 
 use crate::results::http::Results;
 use crate::results::units::{bytes, time};
-use crate::results::words::{lateness, plan_line, tcp, whose};
+use crate::results::words::{condition, lateness, plan_line, tcp, thresholds, whose};
 use crate::{Cause, Latencies, Pace, Spacing, Tally};
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -28,10 +28,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
         tcp(sockets, &mut text);
     }
     generator(results, &mut text);
-    for verdict in results.verdicts {
-        let word = if verdict.met { "met   " } else { "FAILED" };
-        let _ = writeln!(text, "{word}  {}: measured {}", verdict.expected, verdict.measured);
-    }
+    thresholds(results.health, results.verdicts, &mut text);
     text
 }
 
@@ -196,10 +193,5 @@ fn generator(results: &Results<'_>, text: &mut String) {
         health.busy_share * 100.0,
     );
     whose(&record.lag_own, &record.turn, health.machine, text);
-    for note in &health.notes {
-        let _ = writeln!(text, "note        {note}");
-    }
-    for reason in &health.void {
-        let _ = writeln!(text, "VOID        {reason}");
-    }
+    condition(health, results.verdicts, text);
 }

@@ -1,0 +1,236 @@
+//! How the threads of a process spent the time of a load: ran, waited for a core, or were idle. A load's worker threads end
+//! before its process does, so each thread counts up to the look that saw it last. The sum is held against the kernel's own
+//! sum for the process, which knows threads that no look has seen. Called by `looks` and `figures`.
+
+use super::usage::{Cpu, cpu_of};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+/// What one thread has had since it started: time on a core, and time that it was ready and waited for one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    run_ns: u64,
+    queued_ns: u64,
+}
+
+/// The threads of a process with their times from `schedstat` (Documentation/scheduler/sched-stats.rst).
+fn threads_of(pid: u32) -> impl Iterator<Item = (u32, Thread)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| {
+        let id = thread.file_name().to_str()?.parse().ok()?;
+        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let mut times = schedstat.split_ascii_whitespace().map_while(|field| field.parse().ok());
+        Some((id, Thread { run_ns: times.next()?, queued_ns: times.next()? }))
+    })
+}
+
+/// The threads of some processes at one moment.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    at: Instant,
+    each: BTreeMap<u32, Thread>,
+    /// The kernel's own sum for the processes, threads that have ended included.
+    cpu: Cpu,
+}
+
+/// How the busiest thread of some processes spent a time, in parts of it. What is left it was idle.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Busiest {
+    /// It ran.
+    pub running: f64,
+    /// It had work and waited for a core.
+    pub queued: f64,
+    /// Cores that the processes used in threads which no look has seen: the busiest may have been one of them.
+    #[serde(default)]
+    pub unseen: f64,
+}
+
+impl Busiest {
+    /// The part of the time in which it was not idle.
+    pub fn occupied(&self) -> f64 {
+        self.running + self.queued
+    }
+}
+
+/// One thread over several looks.
+struct Watched {
+    /// What it had when it was seen first; nothing for one that began between two looks.
+    first: Thread,
+    last: Thread,
+    /// Seconds between the look before it was there, or the first of all, and the last that saw it.
+    from_s: f64,
+    until_s: f64,
+}
+
+impl Threads {
+    /// Those of these processes, now.
+    pub fn of(pids: &[u32]) -> Self {
+        Self { at: Instant::now(), each: pids.iter().copied().flat_map(threads_of).collect(), cpu: cpu_of(pids) }
+    }
+
+    /// With so many nanoseconds run and queued, by thread; `ended_ns`: run by threads that have ended.
+    #[cfg(test)]
+    pub(super) fn scripted(at: Instant, times: &[(u32, u64, u64)], ended_ns: u64) -> Self {
+        let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
+        let total_ns = times.iter().map(|(_, run_ns, _)| run_ns).sum::<u64>() + ended_ns;
+        Self { at, each: each.collect(), cpu: Cpu { total_ns, ..Cpu::default() } }
+    }
+
+    /// Whether there are none: the processes have ended.
+    pub fn is_empty(&self) -> bool {
+        self.each.is_empty()
+    }
+
+    /// CPU time of the processes since they started, by the kernel's own sum.
+    pub fn run_ns(&self) -> u64 {
+        self.cpu.total_ns
+    }
+}
+
+/// The thread that was idle least over some looks, in their order. `None` for fewer than two.
+///
+/// A thread's time is the time in which it was there, so that what a load does after its threads have ended, such as writing its
+/// figures, does not make them look idle. One that was there for less than half of all counts over that half: a thread that
+/// was busy for a moment held up nothing else.
+pub fn busiest<'a>(looks: impl IntoIterator<Item = &'a Threads>) -> Option<Busiest> {
+    let mut looks = looks.into_iter().filter(|threads| !threads.is_empty());
+    let begin = looks.next()?;
+    let seconds = |at: Instant| at.duration_since(begin.at).as_secs_f64();
+    let watch =
+        |(id, thread): (&u32, &Thread)| (*id, Watched { first: *thread, last: *thread, from_s: 0.0, until_s: 0.0 });
+    let mut threads: BTreeMap<u32, Watched> = begin.each.iter().map(watch).collect();
+    let mut latest = None;
+    for look in looks {
+        let (before_s, now_s) = (seconds(latest.unwrap_or(begin).at), seconds(look.at));
+        for (id, thread) in &look.each {
+            let began = || Watched { first: Thread::default(), last: *thread, from_s: before_s, until_s: now_s };
+            let watched = threads.entry(*id).or_insert_with(began);
+            (watched.last, watched.until_s) = (*thread, now_s);
+        }
+        latest = Some(look);
+    }
+    let end = latest?;
+    let whole_s = seconds(end.at).max(1e-9);
+    let of_thread = |watched: &Watched| {
+        let span_ns = (watched.until_s - watched.from_s).max(whole_s / 2.0) * 1e9;
+        let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / span_ns;
+        let queued = part(watched.last.queued_ns, watched.first.queued_ns);
+        Busiest { running: part(watched.last.run_ns, watched.first.run_ns), queued, unseen: 0.0 }
+    };
+    let one = threads.values().map(of_thread).max_by(|one, other| one.occupied().total_cmp(&other.occupied()))?;
+    let ran_ns = |watched: &Watched| watched.last.run_ns.saturating_sub(watched.first.run_ns);
+    let seen_ns: u64 = threads.values().map(ran_ns).sum();
+    let all_ns = end.run_ns().saturating_sub(begin.run_ns());
+    Some(Busiest { unseen: all_ns.saturating_sub(seen_ns) as f64 / 1e9 / whole_s, ..one })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::process::Started;
+    use super::super::usage::cpu_of_tree;
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MS: u64 = 1_000_000;
+
+    /// A thread, with the milliseconds that it ran and waited; and what ended threads ran.
+    type Seen<'a> = (&'a [(u32, u64, u64)], u64);
+
+    /// Looks a second apart.
+    fn found(looks: &[Seen<'_>]) -> Option<Busiest> {
+        let start = Instant::now();
+        let scripted = |(turn, (times, ended_ns)): (usize, &Seen<'_>)| {
+            let times: Vec<_> = times.iter().map(|&(id, ran, queued)| (id, ran * MS, queued * MS)).collect();
+            Threads::scripted(start + SECOND * u32::try_from(turn).unwrap(), &times, ended_ns * MS)
+        };
+        let looks: Vec<Threads> = looks.iter().enumerate().map(scripted).collect();
+        busiest(&looks).map(|found| {
+            let round = |part: f64| (part * 1e6).round() / 1e6;
+            Busiest { running: round(found.running), queued: round(found.queued), unseen: round(found.unseen) }
+        })
+    }
+
+    #[test]
+    fn the_busiest_thread_is_the_one_that_was_idle_least() {
+        let looks: [Seen<'_>; 2] =
+            [(&[(1, 500, 0), (2, 100, 100)], 0), (&[(1, 1100, 0), (2, 500, 600), (3, 30, 0)], 0)];
+        assert_eq!(found(&looks), Some(Busiest { running: 0.4, queued: 0.5, unseen: 0.0 }));
+        assert_eq!(found(&looks[..1]), None, "one look has no span");
+    }
+
+    #[test]
+    fn a_thread_that_ended_before_the_process_counts_up_to_its_end() {
+        let main = |ran| (1, ran, 0);
+        let all: [Seen<'_>; 5] = [
+            (&[main(0), (2, 0, 0)], 0),
+            (&[main(5), (2, 950, 0)], 0),
+            (&[main(10), (2, 1900, 0)], 0),
+            (&[main(15), (2, 2850, 0)], 0),
+            (&[main(60)], 2850),
+        ];
+        assert_eq!(found(&all), Some(Busiest { running: 0.95, queued: 0.0, unseen: 0.0 }));
+        let moment: [Seen<'_>; 3] = [(&[main(0)], 0), (&[main(5), (2, 900, 0)], 0), (&[main(10)], 900)];
+        assert_eq!(found(&moment).unwrap().running.to_bits(), 0.9_f64.to_bits(), "half of the time, so it counts");
+        let late: [Seen<'_>; 5] =
+            [(&[main(0)], 0), (&[main(5)], 0), (&[main(9)], 0), (&[main(10)], 0), (&[main(15), (2, 900, 0)], 0)];
+        assert_eq!(found(&late).unwrap().running.to_bits(), 0.45_f64.to_bits(), "a quarter counts over half");
+    }
+
+    #[test]
+    fn cpu_time_that_no_look_has_seen_is_told() {
+        let looks: [Seen<'_>; 2] = [(&[(1, 0, 0)], 0), (&[(1, 100, 0)], 700)];
+        assert_eq!(found(&looks), Some(Busiest { running: 0.1, queued: 0.0, unseen: 0.7 }));
+    }
+
+    /// What a load does: its workers end, and its process goes on for a while.
+    #[test]
+    #[ignore = "the process that the next test starts"]
+    fn workers_that_end_before_their_process() {
+        let Some(path) = std::env::var_os("HOLDFAST_TEST_WORKERS") else { return };
+        let work = || {
+            let until = Instant::now() + Duration::from_millis(400);
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        };
+        let workers: Vec<_> = (0..2).map(|_| std::thread::spawn(work)).collect();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        fs::write(path, b"ended").unwrap();
+        // Until the test kills it.
+        std::thread::park_timeout(Duration::from_mins(1));
+    }
+
+    #[test]
+    fn what_looks_see_of_a_process_is_what_the_kernel_sums_up_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended = folder.path().join("ended");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "stage::threads::tests::workers_that_end_before_their_process"]);
+        let started =
+            Started::new("workers", command.env("HOLDFAST_TEST_WORKERS", &ended), folder.path().join("output"));
+        let started = started.unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut looks = vec![Threads::of(&[started.id()])];
+        while !ended.exists() {
+            assert!(Instant::now() < deadline, "it never ended its work: {}", started.said());
+            std::thread::park_timeout(Duration::from_millis(10));
+            looks.push(Threads::of(&[started.id()]));
+        }
+        looks.push(Threads::of(&[started.id()]));
+        let seen = busiest(&looks).unwrap();
+        let (first, last) = (looks.first().unwrap(), looks.last().unwrap());
+        let whole_s = last.at.duration_since(first.at).as_secs_f64();
+        let kernel = cpu_of_tree(started.id()).total_ns.saturating_sub(first.run_ns()) as f64 / 1e9 / whole_s;
+        assert!(kernel > 0.3, "two workers were busy: {kernel} cores in {whole_s} s");
+        assert!(seen.unseen < kernel * 0.2, "{seen:?} of {kernel} cores");
+        // Two threads that never wait for anything but a core.
+        assert!(seen.occupied() > 0.85, "{seen:?}");
+        assert!(seen.occupied() >= kernel / 2.0, "one of two threads did half at least: {seen:?}, {kernel} cores");
+    }
+}
