@@ -116,11 +116,7 @@ impl Decoder {
 
     /// Name and value of each kept trailer field.
     pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.trailer_lines().split_inclusive(|&byte| byte == b'\n').filter_map(|line| {
-            let line = line.strip_suffix(b"\r\n")?;
-            let colon = memchr::memchr(b':', line)?;
-            Some((line.get(..colon)?, line.get(colon + 2..)?))
-        })
+        trailer_fields(self.trailer_lines())
     }
 
     /// Reads on: up to the end of the next piece of data, of the body, or of the input, whichever comes first. Call it
@@ -351,6 +347,15 @@ impl ChunkHeader {
 /// The size line of a chunk of `len` bytes, which must not be 0. After the data comes [`CHUNK_END`].
 pub fn encode_chunk_header(len: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(ChunkHeader::new(len).as_bytes());
+}
+
+/// Name and value of each field of [`Decoder::trailer_lines`].
+pub fn trailer_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines.split_inclusive(|&byte| byte == b'\n').filter_map(|line| {
+        let line = line.strip_suffix(b"\r\n")?;
+        let colon = memchr::memchr(b':', line)?;
+        Some((line.get(..colon)?, line.get(colon + 2..)?))
+    })
 }
 
 /// The end of a body: the last chunk, `trailer_lines` (each with its CRLF, as [`Decoder::trailer_lines`] gives them or

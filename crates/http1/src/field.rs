@@ -203,10 +203,15 @@ impl FieldSet {
 
     /// Adds `id`; says whether it was there before.
     #[inline]
-    pub(crate) fn insert(&mut self, id: FieldId) -> bool {
+    pub fn insert(&mut self, id: FieldId) -> bool {
         let was_there = self.contains(id);
         self.0[usize::from(id as u8 >> 6)] |= 1 << (id as u8 & 63);
         was_there
+    }
+
+    /// Takes `id` out.
+    pub fn remove(&mut self, id: FieldId) {
+        self.0[usize::from(id as u8 >> 6)] &= !(1 << (id as u8 & 63));
     }
 }
 

@@ -2,14 +2,14 @@
 
 use crate::base::close::CloseReason;
 use crate::content::files::send::FileReply;
+use crate::content::filtered::{Compress, OWN_BYTES_MAX, Ranges};
 use crate::downstream::h1::Framing;
+use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
-use crate::filter::gzip::OWN_BYTES_MAX;
 use crate::plan::generation::ReturnPlan;
-use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
-use http1::{FieldId, Method, Version};
+use http1::{FieldId, Method};
 use std::net::IpAddr;
 
 /// A response that is complete in memory.
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 pub(crate) struct Reply {
     pub(crate) status: u16,
     /// Further fields, in order.
-    pub(crate) fields: Vec<(&'static [u8], Vec<u8>)>,
+    pub(crate) fields: Vec<(FieldId, Vec<u8>)>,
     pub(crate) content_type: Option<Box<[u8]>>,
     pub(crate) body: ReplyBody,
 }
@@ -53,9 +53,6 @@ impl Reply {
         Self { status, ..Self::default() }
     }
 }
-
-/// The field of a body that comes in chunks.
-pub(crate) const CHUNKED: &[u8] = b"Transfer-Encoding: chunked\r\n";
 
 /// Whether responses of this status never have a body.
 pub(crate) fn is_bodiless(status: u16) -> bool {
@@ -129,7 +126,7 @@ impl Exchange {
             location.push(b'?');
             location.extend_from_slice(args);
         }
-        Reply { fields: vec![(b"Location", self.absolute_location(location))], ..Reply::error(301) }
+        Reply { fields: vec![(FieldId::Location, self.absolute_location(location))], ..Reply::error(301) }
     }
 
     /// Puts scheme and host before a path.
@@ -175,32 +172,25 @@ impl Exchange {
             ReplyBody::ErrorPage => rules::reply::shown_status(reply.status),
             _ => reply.status,
         };
-        self.status = status;
+        let mut head = self.begin_head(status);
         self.settle_keepalive();
         self.begin_pace();
-        let mut head = self.thread.take_scratch();
-        head.clear();
         let (body, content_type) = self.render(reply);
-        let bodiless = is_bodiless(status);
-        let is_head = self.down.method == Method::Head;
-        let framing = match self.wants_trailers(status, false) {
-            _ if bodiless || is_head => Framing::Empty,
-            true => Framing::Chunked,
-            false => Framing::Length(body.len() as u64),
-        };
-        self.down.with_trailers = framing == Framing::Chunked;
-        self.encode_own_head(reply, content_type.as_deref(), body.len(), &mut head);
+        head.has_body = !is_bodiless(status);
+        head.length = head.has_body.then_some(body.len() as u64);
+        head.has_trailers = self.wants_trailers(status, false);
+        self.fill_own_head(reply, content_type.as_deref(), &mut head);
+        let compress = if body.len() > OWN_BYTES_MAX { Compress::No } else { Compress::Yes };
+        self.filter_head(&mut head, Ranges::None, compress);
         if let Some(refusal) = self.refuse_undecided() {
-            self.thread.put_scratch(head);
+            self.spares.recycle_reply_head(head);
             return self.respond(&refusal);
         }
-        let framing = if body.len() > OWN_BYTES_MAX { framing } else { self.compress(framing, false, &mut head) };
-        encode_head_end(&mut head);
-        let body = if framing == Framing::Empty { &[][..] } else { &body[..] };
-        if self.down.send_head(&head, framing, body, true).is_err() {
+        let body = if self.down.framing_of(&head) == Framing::Empty { &[][..] } else { &body[..] };
+        if self.filters.send_head(&mut self.down, head.with(b""), body, true).is_err() {
             self.close = Some(CloseReason::ClientAborted);
         }
-        self.thread.put_scratch(head);
+        self.spares.recycle_reply_head(head);
         Served::Responded
     }
 
@@ -227,43 +217,16 @@ impl Exchange {
         self.location().msie_padding && user_agent.is_some_and(rules::reply::pads_error_pages)
     }
 
-    fn encode_own_head(&self, reply: &Reply, content_type: Option<&[u8]>, length: usize, head: &mut Vec<u8>) {
-        encode_status_line(Version::Http11, self.status, None, head);
-        self.encode_server_and_date(head);
+    fn fill_own_head(&self, reply: &Reply, content_type: Option<&[u8]>, head: &mut ReplyHead) {
+        self.fill_server_and_date(head);
         if let Some(content_type) = content_type {
-            encode_field(b"Content-Type", content_type, head);
+            head.fields.push(FieldId::ContentType, content_type);
         }
-        if self.down.with_trailers {
-            head.extend_from_slice(CHUNKED);
-        } else if !is_bodiless(self.status) {
-            encode_number_field(b"Content-Length", length as u64, head);
+        head.fields.mark(Mark::Length);
+        for (id, value) in &reply.fields {
+            head.fields.push(*id, value);
         }
-        for (name, value) in &reply.fields {
-            encode_field(name, value, head);
-        }
-        self.encode_carried(|name| reply.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)), head);
-        self.encode_connection(head);
-        self.encode_added(self.status, head);
-    }
-
-    pub(crate) fn encode_server_and_date(&self, head: &mut Vec<u8>) {
-        encode_field(b"Server", &self.location().server_token, head);
-        head.extend_from_slice(b"Date: ");
-        self.thread.clock.write_date(head);
-        head.extend_from_slice(b"\r\n");
-    }
-
-    /// The Connection field, and Keep-Alive where it is configured.
-    pub(crate) fn encode_connection(&self, head: &mut Vec<u8>) {
-        if !self.down.keepalive {
-            head.extend_from_slice(b"Connection: close\r\n");
-            return;
-        }
-        head.extend_from_slice(b"Connection: keep-alive\r\n");
-        if let Some(seconds) = self.client_plan().keepalive_header {
-            head.extend_from_slice(b"Keep-Alive: timeout=");
-            head.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
-            head.extend_from_slice(b"\r\n");
-        }
+        self.fill_carried(|id| reply.fields.iter().any(|(own, _)| *own == id), head);
+        head.fields.mark(Mark::Connection);
     }
 }

@@ -11,7 +11,7 @@ impl Exchange {
     /// The status, as the client wants it.
     pub(crate) async fn status_page(&mut self) -> Reply {
         if !matches!(self.method, Method::Get | Method::Head) {
-            return Reply { fields: vec![(b"Allow", b"GET, HEAD".to_vec())], ..Reply::error(405) };
+            return Reply { fields: vec![(FieldId::Allow, b"GET, HEAD".to_vec())], ..Reply::error(405) };
         }
         let accept = self.request.head.value(FieldId::Accept, &self.request.bytes);
         let Ok(format) = StatusFormat::of_request(self.uri(), self.args(), accept) else {
@@ -27,7 +27,7 @@ impl Exchange {
             Ok(document) => Reply {
                 status: 200,
                 // What was true a moment ago is of no use to anybody.
-                fields: vec![(b"Cache-Control", b"no-store".to_vec()), (b"Vary", b"Accept".to_vec())],
+                fields: vec![(FieldId::CacheControl, b"no-store".to_vec()), (FieldId::Vary, b"Accept".to_vec())],
                 content_type: Some(format.content_type().as_bytes().into()),
                 body: ReplyBody::Bytes(document),
             },

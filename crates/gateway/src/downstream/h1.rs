@@ -3,15 +3,12 @@
 
 use crate::base::buffer::Spill;
 use crate::downstream::connection::Connection;
-use crate::filter::compress::Gzip;
-use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use crate::downstream::h1_head::{ClientWords, encode_lines};
+use crate::downstream::reply_head::{Entry, Fields, HeadView};
+use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK, encode_last_chunk};
 use http1::{Method, Version};
-use reactor::{OpenFile, Reactor};
-use rules::pace::Pace;
-use std::ops::Range;
-use std::rc::Rc;
-use std::time::Duration;
-use std::{fmt, io};
+use reactor::OpenFile;
+use std::io;
 
 /// How the end of a response body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,55 +42,22 @@ pub(crate) struct Downstream {
     head_ends_at: u64,
     spill: Spill,
     /// The body ends in trailers, which are known when it has ended.
-    pub(crate) with_trailers: bool,
+    with_trailers: bool,
     /// Its last byte was given to the socket; the trailers were not.
     body_ended: bool,
-    /// What of the body is sent; `None` for all of it.
-    portion: Option<Box<BodyPortion>>,
-    /// `gzip`
-    gzip: Option<Box<Gzip>>,
-    /// `limit_rate`
-    pace: Option<Box<ClientPace>>,
+    /// Bytes go to the socket by [`Self::flush`] only.
+    held_back: bool,
+    /// What the location says of HTTP/1's own fields.
+    pub(crate) words: ClientWords,
     /// The head and the trailers as they were sent, where somebody asks for them.
     sent: Option<Box<Sent>>,
-}
-
-/// How fast the response goes, and whose clock says so.
-struct ClientPace {
-    pace: Pace,
-    reactor: Rc<Reactor>,
-}
-
-impl fmt::Debug for ClientPace {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pace.fmt(out)
-    }
-}
-
-/// The part of a body that is sent: as many bytes are dropped before it, and all behind it.
-#[derive(Debug)]
-struct BodyPortion {
-    skipped: u64,
-    left: u64,
-}
-
-impl BodyPortion {
-    /// What of the next bytes belongs to it.
-    fn cut<'a>(&mut self, body: &'a [u8]) -> &'a [u8] {
-        let count = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(body.len());
-        let (_, behind) = body.split_at(count(self.skipped));
-        self.skipped -= (body.len() - behind.len()) as u64;
-        let part = &behind[..count(self.left).min(behind.len())];
-        self.left -= part.len() as u64;
-        part
-    }
 }
 
 /// What was sent besides the body.
 #[derive(Debug, Default)]
 struct Sent {
-    head: Vec<u8>,
-    trailers: Vec<u8>,
+    head: Fields,
+    trailers: Fields,
 }
 
 impl Downstream {
@@ -118,24 +82,27 @@ impl Downstream {
             spill: Spill::default(),
             with_trailers: false,
             body_ended: false,
-            portion: None,
-            gzip: None,
-            pace: None,
+            held_back: false,
+            words: ClientWords::default(),
             sent: keeps_sent.then(Box::default),
         }
     }
 
     /// Sends a final head and the beginning of the body; `last`: that is all of it.
-    pub(crate) fn send_head(&mut self, head: &[u8], framing: Framing, body: &[u8], last: bool) -> io::Result<()> {
-        self.head_begun = true;
-        self.framing = framing;
-        self.keep_head(head);
-        self.send_framed(head, body, last)
+    pub(crate) fn send_head(&mut self, view: HeadView<'_>, body: &[u8], last: bool) -> io::Result<()> {
+        let wire = self.begin_head(view);
+        let sent = self.send_framed(&wire, body, last);
+        view.head.put_wire(wire);
+        sent
     }
 
     /// Sends an interim (1xx) head.
-    pub(crate) fn send_interim(&mut self, head: &[u8]) -> io::Result<()> {
-        self.write(&[head])
+    pub(crate) fn send_interim(&mut self, view: HeadView<'_>) -> io::Result<()> {
+        let mut wire = view.head.take_wire();
+        self.encode(view, &mut wire);
+        let sent = self.write(&[&wire]);
+        view.head.put_wire(wire);
+        sent
     }
 
     /// Sends a part of the body; `last`: nothing follows.
@@ -143,85 +110,45 @@ impl Downstream {
         self.send_framed(&[], body, last)
     }
 
-    /// Sends a final head whose body, of this many bytes, follows by [`Self::send_file`].
-    pub(crate) fn send_head_of_file(&mut self, head: &[u8], length: u64) -> io::Result<()> {
-        self.head_begun = true;
-        self.framing = Framing::Length(length);
-        self.keep_head(head);
-        if self.pace.is_some() {
-            return self.write(&[head]);
-        }
-        self.bytes_sent += self.spill.write_more(&self.connection.stream, head)? as u64;
-        Ok(())
+    /// Sends a final head whose body follows by [`Self::send_file`].
+    pub(crate) fn send_head_of_file(&mut self, view: HeadView<'_>) -> io::Result<()> {
+        let wire = self.begin_head(view);
+        let sent = if self.held_back {
+            self.write(&[&wire])
+        } else {
+            self.spill.write_more(&self.connection.stream, &wire).map(|sent| self.bytes_sent += sent as u64)
+        };
+        view.head.put_wire(wire);
+        sent
     }
 
     /// Sends a part of the body from a file by `sendfile(2)`, and moves the offset on. 0: the socket takes none, or the
-    /// file has ended.
+    /// file has ended. Nothing may wait for the socket.
     pub(crate) fn send_file(&mut self, file: &OpenFile, offset: &mut u64, count: usize) -> io::Result<usize> {
         let Framing::Length(left) = self.framing else { return Ok(0) };
-        if !self.flush()? {
-            return Ok(0);
-        }
         let count = count.min(usize::try_from(left).unwrap_or(usize::MAX));
-        let Some(room) = self.room() else { return Ok(0) };
-        let count = count.min(room);
-        let before = self.bytes_sent;
         let mut position = i64::try_from(*offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let sent = self.connection.stream.write_file(file.descriptor(), &mut position, count)?;
         *offset += sent as u64;
         self.framing = Framing::Length(left - sent as u64);
         self.bytes_sent += sent as u64;
         self.body_bytes += sent as u64;
-        self.note_pace(before);
         Ok(sent)
     }
 
-    /// Sends only these bytes of the body that follows.
-    pub(crate) fn send_only(&mut self, range: &Range<u64>) {
-        self.portion = Some(Box::new(BodyPortion { skipped: range.start, left: range.end - range.start }));
+    /// Encodes a final head, which is sent next.
+    fn begin_head(&mut self, view: HeadView<'_>) -> Vec<u8> {
+        self.head_begun = true;
+        self.framing = self.framing_of(view.head);
+        self.with_trailers = view.head.has_trailers;
+        let mut wire = view.head.take_wire();
+        self.encode(view, &mut wire);
+        self.head_ends_at = self.bytes_sent + (self.spill.len() + wire.len()) as u64;
+        self.keep_head(view);
+        wire
     }
 
     fn send_framed(&mut self, head: &[u8], body: &[u8], last: bool) -> io::Result<()> {
-        let body = match &mut self.portion {
-            None => body,
-            Some(portion) => match portion.cut(body) {
-                [] if head.is_empty() && !last => return Ok(()),
-                part => part,
-            },
-        };
-        let Some(gzip) = &mut self.gzip else { return self.send_plain(head, body, last) };
-        let packed = gzip.compress(body, last)?;
-        let sent =
-            if head.is_empty() && packed.is_empty() && !last { Ok(()) } else { self.send_plain(head, &packed, last) };
-        if let Some(gzip) = &mut self.gzip {
-            gzip.give_back(packed);
-        }
-        sent
-    }
-
-    /// The body breaks off here: what the compressor still holds of it is sent, and no end.
-    pub(crate) fn break_off(&mut self) -> io::Result<()> {
-        let Some(gzip) = self.gzip.as_mut().filter(|gzip| gzip.bytes_in > 0) else { return Ok(()) };
-        let packed = gzip.break_off()?;
-        if packed.is_empty() { Ok(()) } else { self.send_plain(&[], &packed, false) }
-    }
-
-    /// Compresses the body that follows, or leaves it as it is.
-    pub(crate) fn set_gzip(&mut self, gzip: Option<Gzip>) {
-        self.gzip = gzip.map(Box::new);
-    }
-
-    /// Whether the body is compressed.
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.gzip.is_some()
-    }
-
-    /// `$gzip_ratio`
-    pub(crate) fn gzip_ratio(&self) -> Option<String> {
-        self.gzip.as_ref().and_then(|gzip| rules::gzip::ratio(gzip.bytes_in, gzip.bytes_out))
-    }
-
-    fn send_plain(&mut self, head: &[u8], body: &[u8], last: bool) -> io::Result<()> {
         match self.framing {
             Framing::Empty => self.write(&[head]),
             Framing::Length(left) => {
@@ -255,23 +182,31 @@ impl Downstream {
         }
     }
 
-    /// Notes the final head, which is sent next.
-    fn keep_head(&mut self, head: &[u8]) {
-        self.head_ends_at = self.bytes_sent + (self.spill.len() + head.len()) as u64;
-        if let Some(sent) = &mut self.sent {
-            sent.head.clear();
-            sent.head.extend_from_slice(head);
+    /// Keeps a copy of the head, with what HTTP/1 says itself as it is now.
+    fn keep_head(&mut self, HeadView { head, answer }: HeadView<'_>) {
+        let Some(mut sent) = self.sent.take() else { return };
+        sent.head.clear();
+        for entry in &head.fields.entries {
+            match entry {
+                Entry::Mark(mark) => self.say(*mark, head, |id, value| sent.head.push(id, value)),
+                entry => {
+                    if let Some((name, value)) = head.fields.parts(entry, answer) {
+                        sent.head.push_named(name, value);
+                    }
+                }
+            }
         }
+        self.sent = Some(sent);
     }
 
-    /// The head that was sent; empty where nobody asks for it.
-    pub(crate) fn sent_head(&self) -> &[u8] {
-        self.sent.as_ref().map_or(&[], |sent| &sent.head)
+    /// The fields of the head that was sent, where somebody asks for them.
+    pub(crate) fn sent_head(&self) -> Option<&Fields> {
+        self.sent.as_ref().map(|sent| &sent.head)
     }
 
-    /// The trailers that were sent; empty where nobody asks for them.
-    pub(crate) fn sent_trailers(&self) -> &[u8] {
-        self.sent.as_ref().map_or(&[], |sent| &sent.trailers)
+    /// The trailers that were sent, where somebody asks for them.
+    pub(crate) fn sent_trailers(&self) -> Option<&Fields> {
+        self.sent.as_ref().map(|sent| &sent.trailers)
     }
 
     /// Whether only trailers are missing.
@@ -279,65 +214,42 @@ impl Downstream {
         self.with_trailers && self.body_ended && self.framing == Framing::Chunked
     }
 
-    /// Sends the end of a body, with trailer lines.
-    pub(crate) fn end_with_trailers(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// Sends the end of a body, with its trailers.
+    pub(crate) fn end_with_trailers(&mut self, trailers: &Fields) -> io::Result<()> {
         self.framing = Framing::Length(0);
+        let mut lines = Vec::new();
+        encode_lines(trailers, b"", &mut lines, |_, _| {});
+        let mut end = Vec::with_capacity(lines.len() + b"0\r\n\r\n".len());
+        encode_last_chunk(&lines, &mut end);
         if let Some(sent) = &mut self.sent {
-            sent.trailers.extend_from_slice(lines);
+            for (name, value) in trailers.iter(b"") {
+                sent.trailers.push_named(name, value);
+            }
         }
-        let parts: [&[u8]; 3] = [b"0\r\n", lines, b"\r\n"];
-        self.body_bytes += parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        self.write(&parts)
+        self.body_bytes += end.len() as u64;
+        self.write(&[&end])
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> io::Result<()> {
-        if self.pace.is_some() {
+        if self.held_back {
             self.spill.hold(parts);
-            return self.flush().map(drop);
+            return Ok(());
         }
         self.bytes_sent += self.spill.write(&self.connection.stream, parts)? as u64;
         Ok(())
     }
 
-    /// Goes on with what the socket did not take; `true` when nothing waits any more.
-    pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        if self.spill.is_empty() {
-            return Ok(true);
+    /// From now on nothing goes to the socket but by [`Self::flush`].
+    pub(crate) fn hold_back(&mut self) {
+        self.held_back = true;
+    }
+
+    /// Goes on with what the socket did not take, so many bytes at most; `true` when nothing waits any more.
+    pub(crate) fn flush(&mut self, most: usize) -> io::Result<bool> {
+        if !self.spill.is_empty() {
+            self.bytes_sent += self.spill.flush_most(&self.connection.stream, most)? as u64;
         }
-        let Some(room) = self.room() else { return Ok(false) };
-        let before = self.bytes_sent;
-        self.bytes_sent += self.spill.flush_most(&self.connection.stream, room)? as u64;
-        self.note_pace(before);
         Ok(self.spill.is_empty())
-    }
-
-    /// From now on the response goes at this pace.
-    pub(crate) fn set_pace(&mut self, pace: Pace, reactor: &Rc<Reactor>) {
-        self.pace = Some(Box::new(ClientPace { pace, reactor: Rc::clone(reactor) }));
-    }
-
-    /// Whether it goes at a pace.
-    pub(crate) fn is_paced(&self) -> bool {
-        self.pace.is_some()
-    }
-
-    /// For how long the pace lets nothing go; `None`: something may go now.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        let ClientPace { pace, reactor } = self.pace.as_deref()?;
-        pace.room(self.bytes_sent, reactor.now().0).err().map(Duration::from_millis)
-    }
-
-    /// Bytes that the pace lets go now.
-    fn room(&self) -> Option<usize> {
-        let Some(ClientPace { pace, reactor }) = self.pace.as_deref() else { return Some(usize::MAX) };
-        let room = pace.room(self.bytes_sent, reactor.now().0).ok()?;
-        Some(usize::try_from(room).unwrap_or(usize::MAX))
-    }
-
-    fn note_pace(&mut self, before: u64) {
-        if let Some(ClientPace { pace, reactor }) = self.pace.as_deref_mut() {
-            pace.note(before, self.bytes_sent, reactor.now().0);
-        }
     }
 
     /// Bytes that wait for room in the socket.
@@ -347,8 +259,7 @@ impl Downstream {
 
     /// Bytes of memory held for the client.
     pub(crate) fn held_bytes(&self) -> usize {
-        let gzip = self.gzip.as_ref().map_or(0, |gzip| gzip.held_bytes());
-        self.spill.held_bytes() + self.connection.pending.capacity() + gzip
+        self.spill.held_bytes() + self.connection.pending.capacity()
     }
 
     /// The connection, and what its socket has not taken.

@@ -3,7 +3,9 @@
 pub(crate) mod body;
 pub(crate) mod connection;
 pub(crate) mod h1;
+pub(crate) mod h1_head;
 pub(crate) mod linger;
 pub(crate) mod proxy_header;
 pub(crate) mod replay_body;
+pub(crate) mod reply_head;
 pub(crate) mod request;

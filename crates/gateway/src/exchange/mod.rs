@@ -20,12 +20,14 @@ use crate::downstream::body::RequestBody;
 use crate::downstream::connection::Connection;
 use crate::downstream::h1::Downstream;
 use crate::downstream::replay_body::ReplayBody;
+use crate::downstream::reply_head::Fields;
 use crate::downstream::request::{Answer, Request};
 use crate::exchange::attempts::Attempts;
 use crate::exchange::prefetched::Prefetched;
 use crate::exchange::spares::Spares;
 use crate::exchange::target::Target;
 use crate::exchange::undecided::Undecided;
+use crate::filter::chain::Chain;
 use crate::plan::computed::ComputedTarget;
 use crate::plan::generation::{ClientPlan, LocationPlan, Pinned};
 use crate::registry::limit_zones::Limited;
@@ -70,6 +72,8 @@ pub(crate) struct Exchange {
     pub(crate) request: Box<Request>,
     /// The response head of the upstream that was tried last, once something of it is there.
     pub(crate) answer: Option<Box<Answer>>,
+    /// What the response's body goes through on its way to the client's side.
+    pub(crate) filters: Chain,
     pub(crate) down: Downstream,
     pub(crate) body: RequestBody,
     pub(crate) target: Target,
@@ -87,8 +91,8 @@ pub(crate) struct Exchange {
     pub(crate) method: Method,
     /// The status under which an error page is sent, whatever its own.
     pub(crate) shown_status: Option<u16>,
-    /// Encoded fields of an upstream's response that go with the response that the client gets instead of it.
-    pub(crate) carried: Vec<u8>,
+    /// Fields of an upstream's response that go with the response that the client gets instead of it.
+    pub(crate) carried: Option<Box<Fields>>,
     /// The type that the upstream gave what `X-Accel-Redirect` leads to.
     pub(crate) carried_type: Option<Box<[u8]>>,
     /// `error_page` has no more say.
@@ -129,6 +133,7 @@ impl Exchange {
         let keepalive = refusal.is_none() && head.keepalive;
         let began_at = thread.reactor.now();
         Self {
+            filters: Chain::default(),
             down: Downstream::new(connection, head.method, head.version, keepalive, generation.keeps_sent),
             body: RequestBody::new(framing),
             answer: None,
@@ -141,7 +146,7 @@ impl Exchange {
             computed: None,
             method: head.method,
             shown_status: None,
-            carried: Vec::new(),
+            carried: None,
             carried_type: None,
             error_pages_done: false,
             abort_ignored: false,

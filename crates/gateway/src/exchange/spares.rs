@@ -1,8 +1,9 @@
 //! Buffers of exchanges that are over, kept for the next ones.
 
 use crate::base::memory::{Ledger, Pressure};
+use crate::downstream::reply_head::ReplyHead;
 use crate::downstream::request::{Answer, Request};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that are usually under way at the same
 /// time; a burst beyond it allocates.
@@ -15,6 +16,8 @@ pub(crate) struct Spares {
     requests: RefCell<Vec<Box<Request>>>,
     #[allow(clippy::vec_box)] // as above
     answers: RefCell<Vec<Box<Answer>>>,
+    /// Nearly every head is sent in the turn in which it is made: one spare is enough.
+    head: Cell<Option<Box<ReplyHead>>>,
 }
 
 impl Spares {
@@ -53,6 +56,17 @@ impl Spares {
             memory.spend(answer.held_bytes() as u64);
             answers.push(answer);
         }
+    }
+
+    /// An empty head for a response.
+    pub(crate) fn reply_head(&self) -> Box<ReplyHead> {
+        self.head.take().unwrap_or_default()
+    }
+
+    /// Gives it back.
+    pub(crate) fn recycle_reply_head(&self, mut head: Box<ReplyHead>) {
+        head.clear();
+        self.head.set(Some(head));
     }
 
     /// Frees buffers down to as many as the closure says for each kind.

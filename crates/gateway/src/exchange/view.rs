@@ -2,9 +2,9 @@
 
 use crate::base::close::CloseSide;
 use crate::base::logs::error::{Level, errno, quoted};
+use crate::downstream::reply_head::{Fields, HeadView};
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
-use crate::plan::added;
 use crate::plan::computed::PORT_DEFAULT;
 use crate::plan::generation::Content;
 use crate::registry::limit_zones::{LimitStatus, Limited};
@@ -13,6 +13,7 @@ use crate::thread::clock::Clock;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
 use base64::Engine as _;
 use conf::value::Host;
+use http1::chunked::trailer_fields;
 use http1::{Field, FieldId, Version};
 use reactor::{Millis, PeerAddress};
 use rules::template::View;
@@ -29,25 +30,25 @@ const BASIC: &[u8] = b"Basic ";
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
     pub(crate) exchange: &'a Exchange,
-    /// The head of the response, as far as it is there.
-    head: &'a [u8],
-    /// Its trailers, as far as they are there.
-    trailers: &'a [u8],
+    /// The head of the response while it is made; otherwise the one that was sent counts.
+    head: Option<HeadView<'a>>,
+    /// The same of its trailers.
+    trailers: Option<&'a Fields>,
 }
 
 impl<'a> ExchangeView<'a> {
     pub(crate) fn of(exchange: &'a Exchange) -> Self {
-        Self { exchange, head: exchange.down.sent_head(), trailers: exchange.down.sent_trailers() }
+        Self { exchange, head: None, trailers: None }
     }
 
     /// The same while a head is made: `$sent_http_…` sees what is in it already.
-    pub(crate) fn before(exchange: &'a Exchange, head: &'a [u8]) -> Self {
-        Self { exchange, head, trailers: b"" }
+    pub(crate) fn before(exchange: &'a Exchange, head: HeadView<'a>) -> Self {
+        Self { exchange, head: Some(head), trailers: None }
     }
 
     /// The same while trailers are made: `$sent_trailer_…` sees those that are there already.
-    pub(crate) fn before_trailers(exchange: &'a Exchange, trailers: &'a [u8]) -> Self {
-        Self { exchange, head: exchange.down.sent_head(), trailers }
+    pub(crate) fn before_trailers(exchange: &'a Exchange, trailers: &'a Fields) -> Self {
+        Self { exchange, head: None, trailers: Some(trailers) }
     }
 }
 
@@ -179,17 +180,17 @@ impl ExchangeView<'_> {
             | Variable::ProxyProtocolServerAddr
             | Variable::ProxyProtocolServerPort
             | Variable::ProxyProtocolTlv(_) => exchange.proxy_protocol(variable, out),
-            Variable::GzipRatio => exchange.down.gzip_ratio().is_some_and(|ratio| bytes(ratio.as_bytes(), out)),
+            Variable::GzipRatio => exchange.filters.gzip_ratio().is_some_and(|ratio| bytes(ratio.as_bytes(), out)),
             Variable::LimitRate => number(exchange.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
             Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason.side()), out)),
-            Variable::SentHttp(name) => join_lines(self.head, name, out),
-            Variable::SentTrailer(name) => join_lines(self.trailers, name, out),
+            Variable::SentHttp(name) => self.sent_field(name, out),
+            Variable::SentTrailer(name) => self.sent_trailer(name, out),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
             Variable::UpstreamCookie(name) => self.response_cookie(name, out),
             Variable::UpstreamTrailer(name) => {
-                exchange.answer().is_some_and(|answer| join_lines(&answer.trailers, name, out))
+                exchange.answer().is_some_and(|answer| join(trailer_fields(&answer.trailers), name, out))
             }
             Variable::RemoteUser => self.remote_user(out),
             Variable::RealpathRoot => self.realpath_root(out),
@@ -197,7 +198,7 @@ impl ExchangeView<'_> {
             Variable::RequestBodyFile => exchange.replay.path().is_some_and(|path| bytes(&path, out)),
             Variable::RequestPort => self.request_port().is_none_or(|port| number(u64::from(port), out)),
             Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
-            Variable::Trailer(name) => join_lines(&exchange.body.trailers, name, out),
+            Variable::Trailer(name) => join(trailer_fields(&exchange.body.trailers), name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
             Variable::Idle(idle) => optional(idle.value(), out),
             Variable::User(slot) => exchange.generation.definitions.write(*slot, self, out),
@@ -353,6 +354,25 @@ impl ExchangeView<'_> {
         let request = &self.exchange.request;
         let mut fields = request.head.fields.iter().filter(|field| field.id == FieldId::Cookie);
         optional(fields.find_map(|field| cookie(field.value.of(&request.bytes), name)), out)
+    }
+
+    /// All fields of a name in the response's head, with what the client's protocol says itself.
+    fn sent_field(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
+        let down = &self.exchange.down;
+        let Some(HeadView { head, answer }) = self.head else {
+            return down.sent_head().is_some_and(|fields| join(fields.iter(b""), name, out));
+        };
+        let mut found = join(head.fields.iter(answer), name, out);
+        for mark in head.fields.marks() {
+            down.say(mark, head, |id, value| found |= join([(id.name().as_bytes(), value)], name, out));
+        }
+        found
+    }
+
+    /// The same of its trailers.
+    fn sent_trailer(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
+        let trailers = self.trailers.or_else(|| self.exchange.down.sent_trailers());
+        trailers.is_some_and(|trailers| join(trailers.iter(b""), name, out))
     }
 
     fn response_cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
@@ -558,26 +578,18 @@ fn write_ip(ip: IpAddr, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The same of encoded lines.
-fn join_lines(lines: &[u8], name: &FieldName, out: &mut Vec<u8>) -> bool {
+/// The values of all fields of a name, joined by commas as one value.
+fn join<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, name: &FieldName, out: &mut Vec<u8>) -> bool {
     let mut found = false;
-    for (_, value) in added::fields(lines).filter(|(known, _)| name.matches(known)) {
+    for (_, value) in fields.into_iter().filter(|(known, _)| name.matches(known)) {
         out.extend_from_slice(if found { b", " } else { b"" });
-        out.extend_from_slice(value);
+        out.extend_from_slice(value.trim_ascii());
         found = true;
     }
     found
 }
 
-/// All fields of a name, joined by commas as one value.
+/// The same of a parsed head.
 fn join_fields(fields: &[Field], head: &[u8], name: &FieldName, out: &mut Vec<u8>) -> bool {
-    let mut found = false;
-    for field in fields.iter().filter(|field| name.matches(field.name.of(head))) {
-        if found {
-            out.extend_from_slice(b", ");
-        }
-        out.extend_from_slice(field.value.of(head));
-        found = true;
-    }
-    found
+    join(fields.iter().map(|field| (field.name.of(head), field.value.of(head))), name, out)
 }

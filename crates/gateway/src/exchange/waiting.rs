@@ -52,7 +52,7 @@ impl Exchange {
         self.account(wants.besides);
         let reactor = &self.thread.reactor;
         // While the response is held back it is not the client that makes no progress.
-        let pause = self.down.pause().filter(|_| self.down.waiting_bytes() > 0);
+        let pause = self.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);
         let deadline = reactor.now().after(pause.unwrap_or(at_most));
         reactor.begin_wait(self.task(), &self.awaited(&wants, pause.is_some()), deadline);
         executor::suspend().await;
@@ -85,7 +85,7 @@ impl Exchange {
     /// Says what the exchange holds, and its caller besides.
     pub(crate) fn account(&self, besides: usize) {
         let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
-        let buffers = answer + self.down.held_bytes() + self.replay.held_bytes() + besides;
+        let buffers = answer + self.filters.held_bytes() + self.down.held_bytes() + self.replay.held_bytes() + besides;
         let held = EXCHANGE_BYTES + self.request.held_bytes() + buffers.max(BUFFERS_BYTES_MIN);
         self.thread.memory.hold(self.task(), HeldFor::Exchange, held);
     }

@@ -1,115 +1,138 @@
-//! What a location adds to every response: `expires`, `add_header`, `add_trailer`. Called by whoever encodes a head, and
-//! when a body has ended.
+//! What a location adds to every response: `expires`, `add_header`, `add_trailer`. The steps edit heads and trailers; who
+//! applies them evaluates the values.
 
-use crate::content::reply::is_bodiless;
-use crate::exchange::Exchange;
-use crate::exchange::view::ExchangeView;
-use crate::plan::added::{AddedField, AddedPlan, ExpiresPlan, drop_fields, expiry, fields, is_usual};
+use crate::downstream::reply_head::{Fields, HeadView, ReplyHead};
+use crate::plan::added::{AddedField, AddedPlan, ExpiresPlan, expiry, is_usual};
 use conf::model::{Expires, parse_expires_text};
-use http1::encode::encode_field;
-use http1::outgoing::is_field_value;
-use http1::{FieldId, Method, Version};
+use http1::FieldId;
 use rules::precondition::parse_date;
+use rules::template::Template;
 
-impl Exchange {
-    /// Adds to an encoded head, which may be seen by the values, what the location wants in it.
-    pub(crate) fn encode_added(&self, status: u16, head: &mut Vec<u8>) {
-        let Some(plan) = &self.location().added else { return };
-        if is_usual(status) {
-            self.encode_expiry(plan, head);
+/// Evaluates what a location adds to a head. `head` is as far as it is there, and the values may speak of it.
+pub(crate) trait HeadValues {
+    /// The value of a field.
+    fn field(&self, field: &AddedField, head: HeadView<'_>) -> Vec<u8>;
+    /// What the template of `expires` comes to.
+    fn expires(&self, template: &Template, head: HeadView<'_>) -> Vec<u8>;
+    /// Seconds since the epoch.
+    fn now(&self) -> i64;
+    /// Of local time, east of Greenwich.
+    fn utc_offset_minutes(&self) -> i16;
+}
+
+/// Adds to a head what the location wants in it.
+pub(crate) fn add_fields(plan: &AddedPlan, head: &mut ReplyHead, answer: &[u8], values: &impl HeadValues) {
+    let usual = is_usual(head.status);
+    if usual {
+        add_expiry(plan, head, answer, values);
+    }
+    for field in plan.fields.iter().filter(|field| field.always || usual) {
+        let value = values.field(field, head.with(answer));
+        if field.replaces() {
+            head.fields.remove(FieldId::of_name(field.name.as_bytes()));
         }
-        for field in plan.fields.iter().filter(|field| field.always || is_usual(status)) {
-            let value = self.added_value(field, &ExchangeView::before(self, head));
-            if field.replaces() {
-                drop_fields(head, &[field.name.as_bytes()]);
-            }
-            if !value.is_empty() {
-                encode_field(field.name.as_bytes(), &value, head);
-            }
+        if !value.is_empty() {
+            head.fields.push_named(field.name.as_bytes(), &value);
+        }
+    }
+}
+
+fn add_expiry(plan: &AddedPlan, head: &mut ReplyHead, answer: &[u8], values: &impl HeadValues) {
+    let evaluated;
+    let expires = match &plan.expires {
+        ExpiresPlan::Fixed(Expires::Off) => return,
+        ExpiresPlan::Fixed(expires) => expires,
+        ExpiresPlan::Template { modified, value } => {
+            let text = values.expires(value, head.with(answer));
+            // As in nginx a value that says nothing leaves the response as it is.
+            let Some(expires) = parse_expires_text(&text, *modified) else { return };
+            evaluated = expires;
+            &evaluated
+        }
+    };
+    let modified = head.fields.value(FieldId::LastModified, answer).and_then(parse_date);
+    if let Some((date, control)) = expiry(expires, values.now(), modified, values.utc_offset_minutes()) {
+        head.fields.remove(FieldId::Expires);
+        head.fields.remove(FieldId::CacheControl);
+        head.fields.push(FieldId::Expires, &date);
+        head.fields.push(FieldId::CacheControl, &control);
+    }
+}
+
+/// Whether the location adds trailers to a response of this status.
+pub(crate) fn adds_trailers(plan: Option<&AddedPlan>, status: u16) -> bool {
+    plan.is_some_and(|plan| plan.trailers.iter().any(|field| field.always || is_usual(status)))
+}
+
+/// Adds to trailers what the location wants in them. `value` may speak of those that are there.
+pub(crate) fn add_trailers(
+    plan: &AddedPlan,
+    status: u16,
+    trailers: &mut Fields,
+    value: impl Fn(&AddedField, &Fields) -> Vec<u8>,
+) {
+    for field in plan.trailers.iter().filter(|field| field.always || is_usual(status)) {
+        let value = value(field, trailers);
+        if !value.is_empty() {
+            trailers.push_named(field.name.as_bytes(), &value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http1::outgoing::FieldToken;
+
+    /// Each value names the server field that the head has so far.
+    struct Values;
+
+    impl HeadValues for Values {
+        fn field(&self, _: &AddedField, head: HeadView<'_>) -> Vec<u8> {
+            head.value(FieldId::Server).unwrap_or_default().to_vec()
+        }
+
+        fn expires(&self, _: &Template, _: HeadView<'_>) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn now(&self) -> i64 {
+            784_111_777
+        }
+
+        fn utc_offset_minutes(&self) -> i16 {
+            0
         }
     }
 
-    fn encode_expiry(&self, plan: &AddedPlan, head: &mut Vec<u8>) {
-        let evaluated;
-        let expires = match &plan.expires {
-            ExpiresPlan::Fixed(Expires::Off) => return,
-            ExpiresPlan::Fixed(expires) => expires,
-            ExpiresPlan::Template { modified, value } => {
-                let mut text = Vec::new();
-                value.write(&ExchangeView::before(self, head), &mut text);
-                // As in nginx a value that says nothing leaves the response as it is.
-                let Some(expires) = parse_expires_text(&text, *modified) else { return };
-                evaluated = expires;
-                &evaluated
-            }
+    fn added(name: &[u8], always: bool) -> AddedField {
+        let name = FieldToken::new(name).expect("a name");
+        AddedField { directive: "add_header", name, value: Template::constant(b""), always }
+    }
+
+    fn shown(plan: &AddedPlan, status: u16) -> String {
+        let mut head = ReplyHead::of(status);
+        head.fields.push(FieldId::Server, b"x");
+        head.fields.push(FieldId::CacheControl, b"private");
+        head.fields.push(FieldId::ETag, b"\"old\"");
+        add_fields(plan, &mut head, b"", &Values);
+        head.fields
+            .iter(b"")
+            .map(|(name, value)| format!("{}={};", name.escape_ascii(), value.escape_ascii()))
+            .collect()
+    }
+
+    #[test]
+    fn fields_are_added_and_replaced_by_status() {
+        let plan = AddedPlan {
+            expires: ExpiresPlan::Fixed(Expires::Epoch),
+            fields: vec![added(b"ETag", false), added(b"X-By", true)],
+            trailers: Vec::new(),
         };
-        let clock = &self.thread.clock;
-        let modified = fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"last-modified"));
-        let modified = modified.and_then(|(_, value)| parse_date(value));
-        let said = expiry(expires, clock.now().as_secs() as i64, modified, clock.utc_offset_minutes());
-        if let Some((date, control)) = said {
-            drop_fields(head, &[b"expires", b"cache-control"]);
-            encode_field(b"Expires", &date, head);
-            encode_field(b"Cache-Control", &control, head);
-        }
-    }
-
-    /// The value of a field, as `view` shows the exchange.
-    fn added_value(&self, field: &AddedField, view: &ExchangeView<'_>) -> Vec<u8> {
-        let mut value = Vec::new();
-        field.value.write(view, &mut value);
-        self.one_line(value, || {
-            let by = self.brought_by(&field.value, |value| !is_field_value(value));
-            format!("\"{} {}\"{by}", field.directive, field.name.as_bytes().escape_ascii())
-        })
-    }
-
-    /// Whether the response ends in trailers, which only chunks can have: the location's, or those that it `brings` along.
-    pub(crate) fn wants_trailers(&self, status: u16, brings: bool) -> bool {
-        let adds = || {
-            let added = self.location().added.as_ref();
-            added.is_some_and(|plan| plan.trailers.iter().any(|field| field.always || is_usual(status)))
-        };
-        (brings || adds())
-            && !is_bodiless(status)
-            && self.down.method != Method::Head
-            && self.down.version == Version::Http11
-            && self.client_plan().chunked_transfer_encoding
-    }
-
-    /// `proxy_pass_trailers`: the lines of the upstream's that are not hidden.
-    fn passed_trailers(&self) -> Vec<u8> {
-        let (Some(answer), Some(plan)) = (self.answer(), self.location().content.proxy(self.proxy_place)) else {
-            return Vec::new();
-        };
-        if !plan.pass_trailers {
-            return Vec::new();
-        }
-        let mut lines = Vec::with_capacity(answer.trailers.len());
-        for (name, value) in fields(&answer.trailers) {
-            if !plan.hidden.contains(FieldId::of_name(name), name) {
-                encode_field(name, value, &mut lines);
-            }
-        }
-        lines
-    }
-
-    /// Ends a body that waits for its trailers.
-    pub(crate) fn send_trailers(&mut self) {
-        if !self.down.awaits_trailers() {
-            return;
-        }
-        let mut lines = self.passed_trailers();
-        if let Some(plan) = &self.location().added {
-            for field in plan.trailers.iter().filter(|field| field.always || is_usual(self.status)) {
-                let value = self.added_value(field, &ExchangeView::before_trailers(self, &lines));
-                if !value.is_empty() {
-                    encode_field(field.name.as_bytes(), &value, &mut lines);
-                }
-            }
-        }
-        if self.down.end_with_trailers(&lines).is_err() {
-            self.close = Some(crate::base::close::CloseReason::ClientAborted);
-        }
+        assert_eq!(
+            shown(&plan, 200),
+            "Server=x;Expires=Thu, 01 Jan 1970 00:00:01 GMT;Cache-Control=no-cache;ETag=x;X-By=x;"
+        );
+        assert_eq!(shown(&plan, 500), "Server=x;Cache-Control=private;ETag=\\\"old\\\";X-By=x;");
     }
 }

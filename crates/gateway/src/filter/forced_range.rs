@@ -1,11 +1,8 @@
 //! `proxy_force_ranges`: a part of an upstream's whole response for a client that asks for one, whatever the upstream says about
 //! ranges. As in nginx it is one part at most, of a 200 with a length, and not of a compressed one.
 
-use crate::content::reply::Reply;
-use crate::exchange::Exchange;
-use crate::plan::generation::ProxyPlan;
+use crate::downstream::reply_head::{Mark, ReplyHead};
 use http1::FieldId;
-use http1::encode::{encode_fields, encode_number_field};
 use rules::precondition::{is_same_version, parse_date};
 use rules::range::{Wanted, parse_range};
 use std::ops::Range;
@@ -26,47 +23,85 @@ pub(crate) enum Portion {
     Nothing { size: u64 },
 }
 
-impl Exchange {
-    /// What of the response whose head is there goes to the client.
-    pub(crate) fn portion(&self, plan: &ProxyPlan) -> Portion {
-        let Some(answer) = self.answer().filter(|_| plan.force_ranges) else { return Portion::Whole };
-        let status = self.shown_status.unwrap_or(answer.head.status);
-        let Some(size) = answer.head.content_length.filter(|_| status == 200) else { return Portion::Whole };
-        let asked = |id| self.request.head.value(id, &self.request.bytes);
-        let Some(range) = asked(FieldId::Range) else { return Portion::Offered };
-        if self.would_compress_answer(plan, size) {
-            return Portion::Whole;
-        }
-        if let Some(of) = asked(FieldId::IfRange) {
-            let tag = answer.head.value(FieldId::ETag, &answer.bytes);
-            let modified = answer.head.value(FieldId::LastModified, &answer.bytes).and_then(parse_date);
-            if !is_same_version(of, tag, modified) {
-                return Portion::Offered;
-            }
+/// What the request says about parts, and what they would be parts of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RangeFacts<'a> {
+    /// `Range`
+    pub(crate) range: &'a [u8],
+    /// `If-Range`
+    pub(crate) of: Option<&'a [u8]>,
+    /// The response's `ETag` and `Last-Modified`.
+    pub(crate) tag: Option<&'a [u8]>,
+    pub(crate) modified: Option<&'a [u8]>,
+    /// Bytes of the whole.
+    pub(crate) size: u64,
+}
+
+impl Portion {
+    /// What of a response goes to the client.
+    pub(crate) fn of(facts: &RangeFacts<'_>) -> Self {
+        let RangeFacts { range, of, tag, modified, size } = *facts;
+        if of.is_some_and(|of| !is_same_version(of, tag, modified.and_then(parse_date))) {
+            return Self::Offered;
         }
         match parse_range(range, size, 1) {
-            Wanted::Whole => Portion::Offered,
-            Wanted::Unsatisfiable => Portion::Nothing { size },
+            Wanted::Whole => Self::Offered,
+            Wanted::Unsatisfiable => Self::Nothing { size },
             Wanted::Parts(parts) => match parts.into_iter().next() {
-                Some(range) => Portion::Part { range, size },
-                None => Portion::Offered,
+                Some(range) => Self::Part { range, size },
+                None => Self::Offered,
             },
         }
     }
 
-    fn would_compress_answer(&self, plan: &ProxyPlan, size: u64) -> bool {
-        if self.location().gzip.is_none() {
-            return false;
+    /// Says in a head what of the response it is.
+    pub(crate) fn say(&self, head: &mut ReplyHead) {
+        match self {
+            Self::Part { range, size } => {
+                let place = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+                head.fields.push(FieldId::ContentRange, place.as_bytes());
+            }
+            Self::Offered => head.fields.push(FieldId::AcceptRanges, b"bytes"),
+            Self::Whole | Self::Nothing { .. } => {}
         }
-        let mut head = Vec::new();
-        encode_fields(self.answer_bytes(), self.passed_fields(plan), &mut head);
-        encode_number_field(b"Content-Length", size, &mut head);
-        self.encode_added(200, &mut head);
-        self.would_compress(&head)
+    }
+
+    /// The same behind the upstream's fields, ahead of what the downstream says of the length.
+    pub(crate) fn say_of_answer(&self, head: &mut ReplyHead) {
+        if matches!(self, Self::Part { .. } | Self::Offered) {
+            self.say(head);
+            head.fields.move_last_before(Mark::Length);
+        }
     }
 }
 
-/// 416, which says how much there is.
-pub(crate) fn unsatisfiable(size: u64) -> Reply {
-    Reply { fields: vec![(b"Content-Range", format!("bytes */{size}").into_bytes())], ..Reply::error(416) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(range: &[u8]) -> RangeFacts<'_> {
+        RangeFacts { range, of: None, tag: Some(b"\"a\""), modified: None, size: 10 }
+    }
+
+    #[test]
+    fn one_part_of_the_asked_version_is_cut_out() {
+        assert_eq!(Portion::of(&facts(b"bytes=2-4")), Portion::Part { range: 2..5, size: 10 });
+        assert_eq!(Portion::of(&facts(b"bytes=10-")), Portion::Nothing { size: 10 });
+        assert_eq!(Portion::of(&facts(b"bytes=0-1,4-5")), Portion::Offered, "more than one");
+        assert_eq!(Portion::of(&RangeFacts { of: Some(b"\"b\""), ..facts(b"bytes=2-4") }), Portion::Offered);
+        assert_eq!(
+            Portion::of(&RangeFacts { of: Some(b"\"a\""), ..facts(b"bytes=2-4") }),
+            Portion::Part { range: 2..5, size: 10 }
+        );
+    }
+
+    #[test]
+    fn a_head_says_what_of_the_response_it_is() {
+        let mut head = ReplyHead::default();
+        head.fields.mark(Mark::Length);
+        head.fields.push(FieldId::Server, b"x");
+        Portion::Part { range: 2..5, size: 10 }.say_of_answer(&mut head);
+        let shown: Vec<_> = head.fields.iter(b"").collect();
+        assert_eq!(shown, [(&b"Content-Range"[..], &b"bytes 2-4/10"[..]), (b"Server", b"x")]);
+    }
 }

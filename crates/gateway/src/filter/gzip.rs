@@ -1,70 +1,86 @@
-//! `gzip`: which responses are compressed, and what that does to their heads. Asked when a head is encoded but for its end:
-//! everything that nginx looks at is in it by then, whoever made the response.
+//! `gzip`: which responses are compressed, and what that does to their heads. Asked when everything that nginx looks at is in
+//! the head, whoever made the response.
 
-use crate::base::close::CloseReason;
-use crate::downstream::h1::Framing;
-use crate::exchange::Exchange;
-use crate::filter::compress::{GZIP_BYTES, Gzip};
-use crate::plan::added::{drop_fields, fields};
+use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
+use crate::filter::compress::Gzip;
 use crate::plan::filters::GzipPlan;
-use conf::model::HttpVersion;
-use http1::encode::encode_field;
-use http1::{FieldId, Method, Version};
+use conf::model::{HttpVersion, MediaTypes};
+use http1::{FieldId, Method, RequestHead, Version};
 use rules::gzip::{ProxiedFacts, accepts_gzip, is_msie6, is_proxied_allowed, weak_tag};
 use rules::precondition::parse_date;
 
-/// A response of our own that is larger is not compressed: it is in memory as a whole, and would hold the worker.
-pub(crate) const OWN_BYTES_MAX: usize = 256 * 1024;
+/// Who asks for the response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GzipClient<'a> {
+    pub(crate) request: &'a RequestHead,
+    /// What the spans of the request point into.
+    pub(crate) bytes: &'a [u8],
+    /// Seconds since the epoch.
+    pub(crate) now: i64,
+}
 
-impl Exchange {
-    /// Makes a head, which is encoded but for its end, that of a compressed response where the location wants it, and says
-    /// how the body is framed then. `flushes`: what comes is passed on at once.
-    pub(crate) fn compress(&mut self, framing: Framing, flushes: bool, head: &mut Vec<u8>) -> Framing {
-        // A response that was begun and not sent may have left one behind.
-        self.down.set_gzip(None);
-        let Some(plan) = &self.location().gzip else { return framing };
-        if !plan.wants(self.status, head) {
-            return framing;
-        }
-        let (vary, level, is_for_client) = (plan.vary, plan.level, self.takes_gzip(plan, head));
-        if vary {
-            encode_field(b"Vary", b"Accept-Encoding", head);
-        }
-        if !is_for_client || self.thread.memory.room(GZIP_BYTES, 0) < GZIP_BYTES {
-            return framing;
-        }
-        let tag = fields(head).find(|(name, _)| name.eq_ignore_ascii_case(b"etag")).map(|(_, tag)| weak_tag(tag));
-        drop_fields(head, &[b"content-length", b"accept-ranges", b"etag", b"transfer-encoding"]);
-        if let Some(Some(tag)) = tag {
-            encode_field(b"ETag", &tag, head);
-        }
-        encode_field(b"Content-Encoding", b"gzip", head);
-        if self.down.method == Method::Head {
-            return framing;
-        }
-        self.down.set_gzip(Some(Gzip::new(level, flushes)));
-        if self.down.version == Version::Http11 && self.client_plan().chunked_transfer_encoding {
-            encode_field(b"Transfer-Encoding", b"chunked", head);
-            return Framing::Chunked;
-        }
-        if self.down.keepalive {
-            self.down.keepalive = false;
-            self.close.get_or_insert(CloseReason::CloseDelimited);
-            drop_fields(head, &[b"connection", b"keep-alive"]);
-            self.encode_connection(head);
-        }
-        Framing::UntilClose
+/// Makes a head that of a compressed response where the location wants it, and gives the compressor. `has_room`: there is
+/// memory for one. `flushes`: what comes is passed on at once.
+pub(crate) fn compress(
+    plan: &GzipPlan,
+    head: &mut ReplyHead,
+    answer: &[u8],
+    client: &GzipClient<'_>,
+    has_room: impl FnOnce() -> bool,
+    flushes: bool,
+) -> Option<Gzip> {
+    if !wants(plan, head.with(answer)) {
+        return None;
     }
-
-    /// Whether a file of this head would be compressed: parts of it cannot be asked for then.
-    pub(crate) fn would_compress(&self, head: &[u8]) -> bool {
-        let plan = self.location().gzip.as_ref();
-        plan.is_some_and(|plan| plan.wants(200, head) && self.takes_gzip(plan, head))
+    let is_for_client = client.takes_gzip(plan, head.with(answer));
+    if plan.vary {
+        head.fields.push(FieldId::Vary, b"Accept-Encoding");
     }
+    if !is_for_client || !has_room() {
+        return None;
+    }
+    let tag = head.fields.value(FieldId::ETag, answer).and_then(weak_tag);
+    for id in [FieldId::ContentLength, FieldId::AcceptRanges, FieldId::ETag, FieldId::TransferEncoding] {
+        head.fields.remove(id);
+    }
+    if let Some(tag) = tag {
+        head.fields.push(FieldId::ETag, &tag);
+    }
+    head.fields.push(FieldId::ContentEncoding, b"gzip");
+    // How long it becomes is not known.
+    head.length = None;
+    head.fields.move_mark_last(Mark::Length);
+    if client.request.method == Method::Head {
+        return None;
+    }
+    head.has_body = true;
+    Some(Gzip::new(plan.level, flushes))
+}
 
+/// Whether a response of this head would be compressed: parts of it cannot be asked for then.
+pub(crate) fn would_compress(plan: &GzipPlan, head: HeadView<'_>, client: &GzipClient<'_>) -> bool {
+    wants(plan, head) && client.takes_gzip(plan, head)
+}
+
+/// Whether a response of this head is one to compress.
+fn wants(plan: &GzipPlan, view: HeadView<'_>) -> bool {
+    matches!(view.head.status, 200 | 403 | 404)
+        && !view.head.fields.says(FieldId::ContentEncoding, view.answer)
+        && view.head.stated_length().is_none_or(|length| length >= plan.length_min)
+        && covers(plan, view.value(FieldId::ContentType))
+}
+
+fn covers(plan: &GzipPlan, media: Option<&[u8]>) -> bool {
+    let MediaTypes::Some(types) = &plan.types else { return true };
+    let media = media.unwrap_or_default();
+    let media = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end();
+    !media.is_empty() && types.iter().any(|known| known.eq_ignore_ascii_case(media))
+}
+
+impl GzipClient<'_> {
     /// Whether this client gets compressed responses.
-    fn takes_gzip(&self, plan: &GzipPlan, head: &[u8]) -> bool {
-        let (request, bytes) = (&self.request.head, &self.request.bytes);
+    fn takes_gzip(&self, plan: &GzipPlan, head: HeadView<'_>) -> bool {
+        let Self { request, bytes, .. } = self;
         let accepted = request.value(FieldId::AcceptEncoding, bytes).is_some_and(accepts_gzip);
         let version = match request.version {
             Version::Http10 => HttpVersion::Http10,
@@ -87,16 +103,15 @@ impl Exchange {
         !agent.is_some_and(|agent| plan.agents.iter().any(|regex| regex.code.is_match(agent).unwrap_or(true)))
     }
 
-    fn proxied_facts<'h>(&self, head: &'h [u8]) -> ProxiedFacts<'h> {
-        let value = |wanted: &[u8]| fields(head).find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|it| it.1);
-        let date = value(b"date").and_then(parse_date);
-        let now = date.unwrap_or_else(|| self.thread.clock.now().as_secs() as i64);
+    fn proxied_facts<'h>(&self, head: HeadView<'h>) -> ProxiedFacts<'h> {
+        let now = head.value(FieldId::Date).and_then(parse_date).unwrap_or(self.now);
+        let expires = head.value(FieldId::Expires);
         ProxiedFacts {
-            authorized: self.request.head.seen.contains(FieldId::Authorization),
-            expired: value(b"expires").map(|expires| parse_date(expires).is_some_and(|expires| expires < now)),
-            cache_control: value(b"cache-control"),
-            has_last_modified: value(b"last-modified").is_some(),
-            has_etag: value(b"etag").is_some(),
+            authorized: self.request.seen.contains(FieldId::Authorization),
+            expired: expires.map(|expires| parse_date(expires).is_some_and(|expires| expires < now)),
+            cache_control: head.value(FieldId::CacheControl),
+            has_last_modified: head.value(FieldId::LastModified).is_some(),
+            has_etag: head.value(FieldId::ETag).is_some(),
         }
     }
 }

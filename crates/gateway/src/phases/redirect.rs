@@ -7,19 +7,11 @@ use crate::content::reply::{Reply, ReplyBody};
 use crate::exchange::Exchange;
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
-use crate::plan::added::{drop_fields, fields};
-use crate::plan::generation::{LocationId, ProxyPlan};
-use http1::encode::encode_field;
+use crate::plan::generation::LocationId;
 use http1::outgoing::is_field_value;
-use http1::{Field, Method};
+use http1::{FieldId, Method};
 use rules::reply::PageTarget;
 use std::rc::Rc;
-
-/// What a 401 cannot do without (RFC 9110 section 11.6.1).
-const CHALLENGE: &[u8] = b"WWW-Authenticate";
-
-/// Fields that a page has once: its own goes before the one of the reply that it is shown for.
-const SINGLE: [&[u8]; 2] = [b"location", b"content-range"];
 
 impl Exchange {
     /// What `error_page` makes of a reply, if it has a say. It has none in bodies that the configuration wrote itself
@@ -67,50 +59,6 @@ impl Exchange {
         })
     }
 
-    /// Keeps what an intercepted 401 asks the client for: the page that is shown for it says it too, as in nginx.
-    pub(crate) fn carry_challenges(&mut self) {
-        let mut carried = Vec::new();
-        if let Some(answer) = self.answer().filter(|answer| answer.head.status == 401) {
-            let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(CHALLENGE);
-            for field in answer.head.fields.iter().filter(named) {
-                encode_field(field.name.of(&answer.bytes), field.value.of(&answer.bytes), &mut carried);
-            }
-        }
-        self.carried = carried;
-    }
-
-    /// Keeps fields of the upstream's response for whatever response the client gets instead.
-    pub(crate) fn carry(&mut self, plan: &ProxyPlan, names: &[&[u8]]) {
-        let mut carried = std::mem::take(&mut self.carried);
-        if let Some(answer) = self.answer() {
-            let named =
-                |field: &&Field| names.iter().any(|name| field.name.of(&answer.bytes).eq_ignore_ascii_case(name));
-            for field in answer.head.fields.iter().filter(named) {
-                encode_field(field.name.of(&answer.bytes), &self.rewritten(plan, field, &answer.bytes), &mut carried);
-            }
-        }
-        self.carried = carried;
-    }
-
-    /// Keeps what a reply of ours says besides its status: the page that is shown for a 416 says how long the whole is,
-    /// too, and one for a 301 where it has gone.
-    fn carry_reply(&mut self, reply: &Reply) {
-        for (name, value) in &reply.fields {
-            drop_fields(&mut self.carried, &[name]);
-            encode_field(name, value, &mut self.carried);
-        }
-    }
-
-    /// The fields that were kept. `is_own`: whether the response has a field of this name itself.
-    pub(crate) fn encode_carried(&self, is_own: impl Fn(&[u8]) -> bool, head: &mut Vec<u8>) {
-        for (name, value) in fields(&self.carried) {
-            let is_single = SINGLE.iter().any(|single| single.eq_ignore_ascii_case(name));
-            if !is_single || !is_own(name) {
-                encode_field(name, value, head);
-            }
-        }
-    }
-
     /// Sends the client elsewhere; a path stays one. A control character in the URL, which a variable may bring, leads
     /// nowhere.
     fn redirect_reply(&self, status: u16, location: &[u8]) -> Reply {
@@ -118,7 +66,7 @@ impl Exchange {
             self.error_log("a control character in the URL of an error page; it is not sent");
             return Reply::error(500);
         }
-        Reply { fields: vec![(b"Location", location.to_vec())], ..Reply::error(status) }
+        Reply { fields: vec![(FieldId::Location, location.to_vec())], ..Reply::error(status) }
     }
 
     /// Routes the request anew.

@@ -8,6 +8,7 @@ use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::{LocationId, ProgramPlan};
 use conf::value::size::parse_size_text;
+use http1::FieldId;
 use http1::outgoing::is_field_value;
 use reactor::{FileKind, c_path, open_file_cached};
 use rules::captures::Captures;
@@ -69,7 +70,7 @@ impl Exchange {
             self.error_log("a control character in the URL of a redirect; it is not sent");
             return Reply::error(500);
         }
-        Reply { fields: vec![(b"Location", self.absolute_location(url))], ..Reply::error(status) }
+        Reply { fields: vec![(FieldId::Location, self.absolute_location(url))], ..Reply::error(status) }
     }
 
     /// `-f`, `-d`, `-e`, `-x`

@@ -156,7 +156,7 @@ impl Exchange {
         }
         let mut stall = StallTimeout::new(0, self.thread.reactor.now());
         loop {
-            match self.down.flush() {
+            match self.filters.flush(&mut self.down) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(_) => return Err(CloseReason::ClientAborted),
@@ -343,7 +343,7 @@ impl Exchange {
     /// The response cannot be completed: the client learns of it by the connection's end.
     pub(crate) fn truncate(&mut self) -> Served {
         self.close = Some(CloseReason::Truncated);
-        if self.down.head_begun && self.down.break_off().is_err() {
+        if self.down.head_begun && self.filters.break_off(&mut self.down).is_err() {
             self.close = Some(CloseReason::ClientAborted);
         }
         self.down.keepalive = false;

@@ -1,5 +1,5 @@
-//! `expires`, `add_header` and `add_trailer`: what a location adds to a response, whatever made it. The plans, the
-//! arithmetic of `expires`, and editing the lines of an encoded head; when they are applied is the exchange's to say.
+//! `expires`, `add_header` and `add_trailer`: what a location adds to a response, whatever made it. The plans,
+//! and the arithmetic of `expires`; `filter::added_fields` applies them.
 
 use conf::model::Expires;
 use http1::outgoing::FieldToken;
@@ -78,31 +78,6 @@ pub(crate) fn expiry(
     Some((Moment::new(at, 0).http_date().to_vec(), control.into_bytes()))
 }
 
-/// The fields of an encoded head, whole or not: name and value.
-pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines(head).filter_map(|line| {
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
-    })
-}
-
-fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
-    head.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end)
-}
-
-/// Takes the fields of these names (in lower case) out of an encoded head.
-pub(crate) fn drop_fields(head: &mut Vec<u8>, names: &[&[u8]]) {
-    let dropped = |line: &[u8]| {
-        let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-        names.iter().any(|dropped| dropped.eq_ignore_ascii_case(name))
-    };
-    if lines(head).any(dropped) {
-        let kept: Vec<u8> =
-            head.split_inclusive(|&byte| byte == b'\n').filter(|line| !dropped(line)).flatten().copied().collect();
-        *head = kept;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,14 +111,5 @@ mod tests {
         // East of Greenwich by an hour it is 21:30 already.
         let (date, _) = said(&Expires::Daily(22 * 3600), None, 60).unwrap();
         assert_eq!(date, "Sat, 21 Nov 2026 21:00:00 GMT");
-    }
-
-    #[test]
-    fn fields_of_a_head_are_found_and_taken_out() {
-        let mut head = b"HTTP/1.1 200 OK\r\nExpires: 0\r\nX: a:b\r\nexpires:1\r\n".to_vec();
-        let found: Vec<_> = fields(&head).collect();
-        assert_eq!(found, [(&b"Expires"[..], &b"0"[..]), (b"X", b"a:b"), (b"expires", b"1")]);
-        drop_fields(&mut head, &[b"expires", b"none"]);
-        assert_eq!(head, b"HTTP/1.1 200 OK\r\nX: a:b\r\n");
     }
 }

@@ -8,12 +8,12 @@ use crate::base::logs::error::{errno, quoted};
 use crate::content::files::parts::FileParts;
 use crate::content::files::send::FileReply;
 use crate::content::reply::{Reply, ReplyBody};
+use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::prefetched::Prefetched;
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::files::{FilesPlan, entity_tag};
-use http1::encode::{encode_field, encode_number_field};
 use http1::{FieldId, Method};
 use reactor::{FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached};
 use rules::precondition::{Conditions, Validators, Verdict, evaluate, is_same_version};
@@ -184,7 +184,7 @@ impl Exchange {
         let (mut uri, mut location) = (self.uri().to_vec(), Vec::new());
         uri.push(b'/');
         rules::uri::write_redirect(&uri, self.args(), &mut location);
-        Reply { fields: vec![(b"Location", self.absolute_location(location))], ..Reply::error(301) }
+        Reply { fields: vec![(FieldId::Location, self.absolute_location(location))], ..Reply::error(301) }
     }
 
     /// The file, a part of it, or what the request's conditions make of it.
@@ -212,7 +212,7 @@ impl Exchange {
             },
             Wanted::Unsatisfiable => {
                 let range = format!("bytes */{}", status.size).into_bytes();
-                return Reply { fields: vec![(b"Content-Range", range)], ..Reply::error(416) };
+                return Reply { fields: vec![(FieldId::ContentRange, range)], ..Reply::error(416) };
             }
         };
         Reply {
@@ -235,15 +235,13 @@ impl Exchange {
         if self.location().gzip.is_none() || self.request_value(FieldId::Range).is_none() {
             return false;
         }
-        let mut head = Vec::new();
-        encode_field(b"Content-Type", plan.types.type_of(self.uri()), &mut head);
-        encode_number_field(b"Content-Length", file.status.size, &mut head);
-        encode_field(b"Last-Modified", &Moment::new(file.status.modified, 0).http_date(), &mut head);
+        let mut head = ReplyHead::whole(file.status.size);
+        head.fields.push(FieldId::ContentType, plan.types.type_of(self.uri()));
+        head.fields.push(FieldId::LastModified, &Moment::new(file.status.modified, 0).http_date());
         if let Some(tag) = tag {
-            encode_field(b"ETag", tag.as_bytes(), &mut head);
+            head.fields.push(FieldId::ETag, tag.as_bytes());
         }
-        self.encode_added(200, &mut head);
-        self.would_compress(&head)
+        self.would_compress(&mut head)
     }
 
     fn request_value(&self, id: FieldId) -> Option<&[u8]> {
@@ -271,7 +269,7 @@ impl Exchange {
 }
 
 fn not_modified(modified: i64, tag: Option<String>) -> Reply {
-    let mut fields = vec![(b"Last-Modified".as_slice(), Moment::new(modified, 0).http_date().to_vec())];
-    fields.extend(tag.map(|tag| (b"ETag".as_slice(), tag.into_bytes())));
+    let mut fields = vec![(FieldId::LastModified, Moment::new(modified, 0).http_date().to_vec())];
+    fields.extend(tag.map(|tag| (FieldId::ETag, tag.into_bytes())));
     Reply { fields, ..Reply::empty(304) }
 }

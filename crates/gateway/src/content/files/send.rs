@@ -3,13 +3,15 @@
 
 use crate::base::close::CloseReason;
 use crate::content::files::parts::FileParts;
-use crate::content::reply::{CHUNKED, Reply, ReplyBody, is_bodiless};
+use crate::content::filtered::{Compress, Ranges};
+use crate::content::reply::{Reply, ReplyBody, is_bodiless};
 use crate::downstream::h1::Framing;
+use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::step::Served;
 use crate::exchange::waiting::Wants;
-use http1::Method;
-use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
+use crate::filter::forced_range::Portion;
+use http1::FieldId;
 use reactor::{Interest, OpenFile, Woken};
 use rules::time_format::Moment;
 use std::io;
@@ -21,9 +23,6 @@ use std::time::Duration;
 /// same: a worker needed 19–22 µs of CPU for a request of 16 KB this way and 21–24 µs for one of 17 KB by `sendfile` (three
 /// interleaved rounds of 3,000, shared machine).
 const SMALL_BYTES_MAX: u64 = 16 * 1024;
-
-/// What of the whole a part is.
-const CONTENT_RANGE: &[u8] = b"Content-Range";
 
 /// A file as the body of a reply.
 #[derive(Debug)]
@@ -59,27 +58,20 @@ impl Exchange {
     }
 
     async fn send_file(&mut self, reply: &Reply, file: FileReply) -> Served {
-        self.status = reply.status;
+        let mut head = self.begin_head(reply.status);
         self.settle_keepalive();
         self.begin_pace();
-        self.down.with_trailers = self.wants_trailers(reply.status, false);
-        let mut head = self.thread.take_scratch();
-        head.clear();
-        self.encode_file_head(reply, &file, &mut head);
+        head.has_body = true;
+        head.length = Some(file.parts.length());
+        head.has_trailers = self.wants_trailers(reply.status, false);
+        let portion = self.fill_file_head(reply, &file, &mut head);
+        self.filter_head(&mut head, Ranges::OfFile(&portion), Compress::Yes);
         if let Some(refusal) = self.refuse_undecided() {
-            self.thread.put_scratch(head);
+            self.spares.recycle_reply_head(head);
             return self.respond(&refusal);
         }
-        let length = file.parts.length();
-        let framing = match self.down.with_trailers {
-            _ if self.down.method == Method::Head => Framing::Empty,
-            true => Framing::Chunked,
-            false => Framing::Length(length),
-        };
-        let framing = self.compress(framing, false, &mut head);
-        encode_head_end(&mut head);
-        let sent = self.send_file_with_head(&head, framing, file).await;
-        self.thread.put_scratch(head);
+        let sent = self.send_file_with_head(&head, file).await;
+        self.spares.recycle_reply_head(head);
         match sent {
             Ok(()) if self.down.is_complete() => Served::Responded,
             Ok(()) => {
@@ -97,42 +89,42 @@ impl Exchange {
         }
     }
 
-    async fn send_file_with_head(&mut self, head: &[u8], framing: Framing, file: FileReply) -> Result<(), CloseReason> {
+    async fn send_file_with_head(&mut self, head: &ReplyHead, file: FileReply) -> Result<(), CloseReason> {
         let length = file.parts.length();
-        if framing == Framing::Empty {
-            return gone(self.down.send_head(head, framing, &[], true));
+        let framing = self.down.framing_of(head);
+        if framing == Framing::Empty || length == 0 {
+            return gone(self.filters.send_head(&mut self.down, head.with(b""), &[], true));
         }
         match file.parts.single() {
-            _ if length == 0 => gone(self.down.send_head(head, framing, &[], true)),
             Some(range) if matches!(framing, Framing::Length(_)) => {
                 let range = range.clone();
                 let FileReply { file, sendfile, chunk, .. } = file;
                 if sendfile && length > SMALL_BYTES_MAX {
-                    gone(self.down.send_head_of_file(head, length))?;
+                    gone(self.filters.send_head_of_file(&mut self.down, head.with(b"")))?;
                     self.send_by_sendfile(&file, range, chunk).await
                 } else {
-                    self.send_by_reading(Some((head, framing)), &Arc::new(file), range, chunk).await.map(drop)
+                    self.send_by_reading(Some(head), &Arc::new(file), range, chunk).await.map(drop)
                 }
             }
-            _ => self.send_parts(head, framing, file).await,
+            _ => self.send_parts(head, file).await,
         }
     }
 
     /// Several parts with what stands around them, or a body in chunks, which `sendfile(2)` cannot frame.
-    async fn send_parts(&mut self, head: &[u8], framing: Framing, file: FileReply) -> Result<(), CloseReason> {
+    async fn send_parts(&mut self, head: &ReplyHead, file: FileReply) -> Result<(), CloseReason> {
         let FileReply { file, parts, chunk, .. } = file;
         let file = Arc::new(file);
-        gone(self.down.send_head(head, framing, &[], false))?;
+        gone(self.filters.send_head(&mut self.down, head.with(b""), &[], false))?;
         for part in &parts.parts {
             if !part.before.is_empty() {
-                gone(self.down.send_body(&part.before, false))?;
+                gone(self.filters.send_body(&mut self.down, &part.before, false))?;
             }
             if !self.send_by_reading(None, &file, part.range.clone(), chunk).await? {
                 // The file has become shorter than its head said.
                 return Ok(());
             }
         }
-        gone(self.down.send_body(&parts.after, true))
+        gone(self.filters.send_body(&mut self.down, &parts.after, true))
     }
 
     /// Where the page cache does not have the next part, the kernel reads it in this call, ahead of what it sends
@@ -140,12 +132,12 @@ impl Exchange {
     async fn send_by_sendfile(&mut self, file: &OpenFile, range: Range<u64>, chunk: usize) -> Result<(), CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
-            if self.down.pause().is_some() {
+            if self.filters.pause(&self.down).is_some() {
                 self.wait_for_client().await?;
                 continue;
             }
             let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(chunk);
-            let sent = match self.down.send_file(file, &mut offset, count) {
+            let sent = match self.filters.send_file(&mut self.down, file, &mut offset, count) {
                 Ok(sent) => sent,
                 Err(error) => return Err(self.read_failed(&error)),
             };
@@ -165,26 +157,26 @@ impl Exchange {
     /// is all of it, goes out with the head, where there is one. `false`: the file has become shorter.
     async fn send_by_reading(
         &mut self,
-        mut head: Option<(&[u8], Framing)>,
+        mut head: Option<&ReplyHead>,
         file: &Arc<OpenFile>,
         range: Range<u64>,
         chunk: usize,
     ) -> Result<bool, CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
-            if !gone(self.down.flush())? {
+            if !gone(self.filters.flush(&mut self.down))? {
                 self.wait_for_client().await?;
                 continue;
             }
             let left = range.end - offset;
-            let small = self.down.is_paced() || self.down.is_compressed();
+            let small = self.filters.is_paced() || self.filters.is_compressed();
             let piece = if small { SMALL_BYTES_MAX } else { (chunk as u64).max(SMALL_BYTES_MAX) };
             let max = piece.min(left) as usize;
-            let down = &mut self.down;
+            let Self { filters, down, .. } = &mut *self;
             let mut send = |bytes: &[u8]| {
                 let sent = match head.take() {
-                    Some((head, framing)) => down.send_head(head, framing, bytes, false),
-                    None => down.send_body(bytes, false),
+                    Some(head) => filters.send_head(down, head.with(b""), bytes, false),
+                    None => filters.send_body(down, bytes, false),
                 };
                 sent.map(|()| bytes.len())
             };
@@ -195,8 +187,8 @@ impl Exchange {
                     match self.offload(move || cold.read_at(offset, max)).await.flatten() {
                         Ok(bytes) => {
                             let sent = match head.take() {
-                                Some((head, framing)) => self.down.send_head(head, framing, &bytes, false),
-                                None => self.down.send_body(&bytes, false),
+                                Some(head) => self.filters.send_head(&mut self.down, head.with(b""), &bytes, false),
+                                None => self.filters.send_body(&mut self.down, &bytes, false),
                             };
                             sent.map(|()| bytes.len())
                         }
@@ -220,7 +212,7 @@ impl Exchange {
     /// turn. What the client sends meanwhile does not count: it has to read.
     async fn wait_for_client(&self) -> Result<(), CloseReason> {
         let stream = &self.down.connection.stream;
-        if let Some(pause) = self.down.pause() {
+        if let Some(pause) = self.filters.pause(&self.down) {
             let left = self.wait(Wants::NOTHING, pause).await == Woken::PeerGone;
             return if left { Err(CloseReason::ClientAborted) } else { Ok(()) };
         }
@@ -254,37 +246,29 @@ impl Exchange {
         }
     }
 
-    fn encode_file_head(&self, reply: &Reply, file: &FileReply, head: &mut Vec<u8>) {
+    /// Fills the head, and says what of the file the response is.
+    fn fill_file_head(&self, reply: &Reply, file: &FileReply, head: &mut ReplyHead) -> Portion {
         let status = &file.file.status;
-        encode_status_line(http1::Version::Http11, reply.status, None, head);
-        self.encode_server_and_date(head);
+        self.fill_server_and_date(head);
         if let Some(media) = reply.content_type.as_deref().filter(|media| !media.is_empty()) {
-            encode_field(b"Content-Type", media, head);
+            head.fields.push(FieldId::ContentType, media);
         }
-        if self.down.with_trailers {
-            head.extend_from_slice(CHUNKED);
-        } else {
-            encode_number_field(b"Content-Length", file.parts.length(), head);
-        }
+        head.fields.mark(Mark::Length);
         // The date of an error page is not that of what was asked for.
         if matches!(reply.status, 200 | 206) {
-            encode_field(b"Last-Modified", &Moment::new(status.modified, 0).http_date(), head);
+            head.fields.push(FieldId::LastModified, &Moment::new(status.modified, 0).http_date());
         }
         // An error page that is shown as a 206 is whole all the same.
         let part = file.parts.single().filter(|_| reply.status == 206 && self.shown_status.is_none());
-        self.encode_carried(|name| part.is_some() && name.eq_ignore_ascii_case(CONTENT_RANGE), head);
+        self.fill_carried(|id| part.is_some() && id == FieldId::ContentRange, head);
         if let Some(tag) = &file.tag {
-            encode_field(b"ETag", tag.as_bytes(), head);
+            head.fields.push(FieldId::ETag, tag.as_bytes());
         }
-        self.encode_connection(head);
-        self.encode_added(reply.status, head);
+        head.fields.mark(Mark::Connection);
         match part {
-            Some(part) => {
-                let range = format!("bytes {}-{}/{}", part.start, part.end - 1, status.size);
-                encode_field(CONTENT_RANGE, range.as_bytes(), head);
-            }
-            None if reply.status != 206 && file.ranges => encode_field(b"Accept-Ranges", b"bytes", head),
-            None => {}
+            Some(part) => Portion::Part { range: part.clone(), size: status.size },
+            None if reply.status != 206 && file.ranges => Portion::Offered,
+            None => Portion::Whole,
         }
     }
 }

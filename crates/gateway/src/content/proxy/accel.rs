@@ -11,7 +11,8 @@ use http1::{FieldId, Method};
 use rules::uri::parse_internal;
 
 /// Fields of the upstream's that go with what it redirects to, as in nginx.
-const CARRIED: [&[u8]; 5] = [b"Set-Cookie", b"Content-Disposition", b"Cache-Control", b"Expires", b"Accept-Ranges"];
+const CARRIED: [FieldId; 5] =
+    [FieldId::SetCookie, FieldId::ContentDisposition, FieldId::CacheControl, FieldId::Expires, FieldId::AcceptRanges];
 
 impl Exchange {
     /// Where the upstream wants the request to go on.

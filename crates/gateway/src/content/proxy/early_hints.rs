@@ -2,10 +2,10 @@
 //! an interim response has come; without the directive none is passed on.
 
 use crate::base::logs::error::Level;
+use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::ProxyPlan;
-use http1::encode::{encode_fields, encode_head_end, encode_status_line};
 use http1::{Field, Version};
 
 /// What has come of interim responses during an attempt.
@@ -39,13 +39,12 @@ impl Exchange {
         if fields.peek().is_none() {
             return;
         }
-        let mut out = self.thread.take_scratch();
-        encode_status_line(Version::Http11, 103, None, &mut out);
-        encode_fields(head, fields, &mut out);
-        encode_head_end(&mut out);
+        let mut hints = ReplyHead::of(103);
+        for field in fields {
+            hints.fields.pass(field);
+        }
         // A client that is gone is noticed by whoever waits next.
-        let _ = self.down.send_interim(&out);
-        self.thread.put_scratch(out);
+        let _ = self.down.send_interim(hints.with(head));
     }
 
     /// Whether one of the location's values is neither empty nor `0`.

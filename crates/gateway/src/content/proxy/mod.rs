@@ -5,6 +5,7 @@ pub(crate) mod accel;
 pub(crate) mod attempt;
 pub(crate) mod computed;
 pub(crate) mod early_hints;
+pub(crate) mod forced_range;
 pub(crate) mod relay;
 pub(crate) mod request_body;
 pub(crate) mod request_head;

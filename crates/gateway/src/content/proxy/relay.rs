@@ -7,9 +7,11 @@ use crate::base::logs::error::errno;
 use crate::base::memory::FLOOR_BYTES;
 use crate::base::stall_timeout::StallTimeout;
 use crate::connector::leased::Leased;
-use crate::downstream::h1::{Downstream, Framing};
+use crate::downstream::h1::Downstream;
+use crate::downstream::reply_head::HeadView;
 use crate::exchange::Exchange;
 use crate::exchange::waiting::Wants;
+use crate::filter::chain::Chain;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use http1::ChunkError;
 use http1::chunked::Decoder;
@@ -92,7 +94,8 @@ impl Relay {
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],
-        head: Option<(&[u8], Framing)>,
+        head: Option<HeadView<'_>>,
+        filters: &mut Chain,
         down: &mut Downstream,
     ) -> Result<(), FeedError> {
         self.received += bytes.len() as u64;
@@ -131,18 +134,18 @@ impl Relay {
         };
         let last = matches!(self.source, Source::Done);
         let sent = match head {
-            Some((head, framing)) => down.send_head(head, framing, body, last),
+            Some(head) => filters.send_head(down, head, body, last),
             None if body.is_empty() && !last => Ok(()),
-            None => down.send_body(body, last),
+            None => filters.send_body(down, body, last),
         };
         sent.map_err(|_| FeedError::Client)
     }
 
     /// The upstream closed: whether that is the end of the body.
-    fn close(&mut self, down: &mut Downstream) -> Result<bool, FeedError> {
+    fn close(&mut self, filters: &mut Chain, down: &mut Downstream) -> Result<bool, FeedError> {
         if matches!(self.source, Source::UntilClose) {
             self.source = Source::Done;
-            down.send_body(&[], true).map_err(|_| FeedError::Client)?;
+            filters.send_body(down, &[], true).map_err(|_| FeedError::Client)?;
             return Ok(true);
         }
         Ok(false)
@@ -189,12 +192,12 @@ impl Exchange {
             let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
             let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
             // Compressing takes longer than passing on: others get their turn in between.
-            let most = if self.down.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
+            let most = if self.filters.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
             ask = ask.min(most);
             let bounds =
                 Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() };
             let held = relay.decoded.capacity();
-            let (timeout, wants) = match step(&mut self.down, relay, up, &bounds, &mut ask) {
+            let (timeout, wants) = match step(&mut self.filters, &mut self.down, relay, up, &bounds, &mut ask) {
                 Step::End(end) => return end,
                 Step::Yield => {
                     self.yield_holding(held).await;
@@ -226,9 +229,16 @@ impl Exchange {
     }
 }
 
-fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, bounds: &Bounds, ask: &mut usize) -> Step {
+fn step(
+    filters: &mut Chain,
+    down: &mut Downstream,
+    relay: &mut Relay,
+    up: &Leased,
+    bounds: &Bounds,
+    ask: &mut usize,
+) -> Step {
     for _ in 0..READS_MAX {
-        match down.flush() {
+        match filters.flush(down) {
             Err(_) => return Step::End(RelayEnd::ClientGone(CloseReason::ClientAborted)),
             // What is unsent when the body is complete is `settle`'s: the upstream is free by then.
             Ok(_) if relay.is_done() => return Step::End(RelayEnd::Complete),
@@ -248,7 +258,7 @@ fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, bounds: &Bounds, 
             Some(Err(pause_ms)) => return Step::Paced(Duration::from_millis(pause_ms)),
         };
         let received = relay.received;
-        match up.stream().read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, down))) {
+        match up.stream().read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, filters, down))) {
             Ok(Read::Data((count, Ok(())))) => {
                 *ask = match down.waiting_bytes() {
                     0 if count == max => (*ask * 2).min(bounds.ask_max),
@@ -262,7 +272,7 @@ fn step(down: &mut Downstream, relay: &mut Relay, up: &Leased, bounds: &Bounds, 
             Ok(Read::Data((_, Err(error)))) => return Step::End(broken(error)),
             Ok(Read::NotReady) => return if before > 0 { Step::BothWaiting } else { Step::UpstreamEmpty },
             Ok(Read::Closed) => {
-                return match relay.close(down) {
+                return match relay.close(filters, down) {
                     Ok(true) => Step::End(RelayEnd::Complete),
                     Ok(false) => Step::End(RelayEnd::UpstreamBroken("upstream prematurely closed connection".into())),
                     Err(error) => Step::End(broken(error)),

@@ -6,6 +6,7 @@ use crate::base::logs::error::errno;
 use crate::content::reply::Reply;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::replay_body::ReplayBody;
+use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
@@ -236,7 +237,7 @@ impl Exchange {
     fn send_continue(&mut self) -> Result<(), Reply> {
         let waits =
             self.request.head.expect_continue && self.body.received == 0 && self.down.connection.pending.is_empty();
-        if waits && self.down.send_interim(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
+        if waits && self.down.send_interim(ReplyHead::of(100).with(b"")).is_err() {
             return Err(Reply::to_nobody(499));
         }
         Ok(())

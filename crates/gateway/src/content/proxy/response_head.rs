@@ -1,15 +1,16 @@
 //! The response head of an upstream: received, judged, and passed on with the beginning of the body in the same write.
 
-use crate::base::close::CloseReason;
 use crate::base::logs::error::{Level, errno};
 use crate::base::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
 use crate::connector::leased::Leased;
+use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::Tries;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::relay::{FeedError, Relay, Source};
 use crate::content::reply::is_bodiless;
 use crate::downstream::h1::Framing;
+use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::downstream::request::Answer;
 use crate::exchange::Exchange;
 use crate::filter::compress::GZIP_TURN_BYTES;
@@ -18,7 +19,6 @@ use crate::plan::generation::ProxyPlan;
 use crate::tunnel::TunnelStart;
 use crate::tunnel::heartbeat::is_pingable;
 use http1::chunked::Decoder;
-use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
 use http1::{Field, FieldId, Method, Parse, RequestKind, ResponseFraming, ResponseKind, Version};
 use reactor::{Read, SCRATCH_BYTES};
 use std::sync::Arc;
@@ -225,37 +225,27 @@ impl Exchange {
         let rest = if unwanted { &[] } else { rest };
         relay.pace = self.upstream_pace(plan);
         self.head_came(plan, tries);
-        self.status = self.shown_status.unwrap_or(status);
-        if matches!(portion, Portion::Part { .. }) {
-            self.status = 206;
-        }
-        let brings_trailers = plan.pass_trailers && framing == ResponseFraming::Chunked;
-        self.down.with_trailers = framing != ResponseFraming::None && self.wants_trailers(self.status, brings_trailers);
-        let mut framing = self.response_framing(framing, tries.asks_for_head);
-        let part = match &portion {
-            Portion::Part { range, .. } if framing != Framing::Empty => Some(range),
-            _ => None,
-        };
-        if let (Some(range), Framing::Length(_)) = (part, framing) {
-            framing = Framing::Length(range.end - range.start);
-        }
+        let mut head = self.describe_response(plan, received.0, tries.asks_for_head, &portion);
         self.settle_keepalive();
         self.take_limit_rate(plan);
         self.begin_pace();
-        let mut out = self.thread.take_scratch();
-        self.encode_proxied_head(plan, framing, &portion, &mut out);
+        self.fill_proxied_head(plan, &portion, &mut head);
+        let compress = if self.flushes(plan) { Compress::Flushing } else { Compress::Yes };
+        self.filter_head(&mut head, Ranges::Forced(&portion), compress);
         if self.must_refuse_undecided() {
-            self.thread.put_scratch(out);
+            self.spares.recycle_reply_head(head);
             return HeadStep::Intercepted(is_whole(received.0, received.1));
         }
-        if let Some(range) = part {
-            self.down.send_only(range);
+        if let Portion::Part { range, .. } = &portion
+            && self.down.framing_of(&head) != Framing::Empty
+        {
+            self.filters.send_only(range);
         }
-        let framing = self.compress(framing, self.flushes(plan), &mut out);
-        encode_head_end(&mut out);
-        let fed = relay.feed(rest, Some((&out, framing)), &mut self.down);
+        let Self { answer, filters, down, .. } = self;
+        let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+        let fed = relay.feed(rest, Some(head.with(answer)), filters, down);
         relay.preread = relay.received;
-        self.thread.put_scratch(out);
+        self.spares.recycle_reply_head(head);
         match fed {
             Ok(()) => HeadStep::Relaying(relay),
             Err(FeedError::Coding(error)) => {
@@ -272,70 +262,55 @@ impl Exchange {
         plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some()
     }
 
-    /// How the response's end is marked for the client.
-    fn response_framing(&mut self, framing: ResponseFraming, asked_for_head: bool) -> Framing {
-        if self.down.method == Method::Head {
-            return Framing::Empty;
-        }
-        match framing {
+    /// Begins the head: the status, and what is known of the body.
+    fn describe_response(
+        &mut self,
+        plan: &ProxyPlan,
+        framing: ResponseFraming,
+        asked_for_head: bool,
+        portion: &Portion,
+    ) -> Box<ReplyHead> {
+        let (status, reason, stated) = self.answer.as_ref().map_or_else(Default::default, |answer| {
+            (answer.head.status, answer.head.reason, answer.head.content_length)
+        });
+        let is_part = matches!(portion, Portion::Part { .. });
+        let shown = if is_part { 206 } else { self.shown_status.unwrap_or(status) };
+        let mut head = self.begin_head(shown);
+        head.reason = Some(reason).filter(|_| shown == status);
+        let is_head = self.down.method == Method::Head;
+        (head.has_body, head.length) = match framing {
             // `proxy_method HEAD`: the client expects the body of which the head speaks.
-            ResponseFraming::None if asked_for_head && !is_bodiless(self.status) => Framing::Length(0),
-            ResponseFraming::None => Framing::Empty,
-            _ if self.down.with_trailers => Framing::Chunked,
-            ResponseFraming::Length(length) => Framing::Length(length),
-            ResponseFraming::Chunked | ResponseFraming::UntilClose => {
-                if self.down.version == Version::Http11 && self.client_plan().chunked_transfer_encoding {
-                    Framing::Chunked
-                } else {
-                    self.down.keepalive = false;
-                    self.close.get_or_insert(CloseReason::CloseDelimited);
-                    Framing::UntilClose
-                }
-            }
+            ResponseFraming::None if asked_for_head && !is_head && !is_bodiless(shown) => (true, Some(0)),
+            ResponseFraming::None => (false, stated),
+            ResponseFraming::Length(length) => (true, Some(length)),
+            ResponseFraming::Chunked | ResponseFraming::UntilClose => (true, stated.filter(|_| is_head)),
+        };
+        if let Portion::Part { range, .. } = portion {
+            head.length = Some(range.end - range.start);
         }
+        let brings_trailers = plan.pass_trailers && framing == ResponseFraming::Chunked;
+        head.has_trailers = framing != ResponseFraming::None && self.wants_trailers(shown, brings_trailers);
+        if self.down.framing_of(&head) == Framing::UntilClose {
+            self.close_delimited();
+        }
+        head
     }
 
-    fn encode_proxied_head(&self, plan: &ProxyPlan, framing: Framing, portion: &Portion, out: &mut Vec<u8>) {
-        let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else { return };
-        let reason = Some(response.reason.of(bytes)).filter(|_| self.status == response.status);
-        encode_status_line(Version::Http11, self.status, reason, out);
+    fn fill_proxied_head(&self, plan: &ProxyPlan, portion: &Portion, head: &mut ReplyHead) {
+        let Some(answer) = self.answer.as_deref() else { return };
         if plan.hidden.contains(FieldId::Server, b"") {
-            encode_field(b"Server", &self.location().server_token, out);
+            self.fill_server(head);
         }
         if plan.hidden.contains(FieldId::Date, b"") {
-            out.extend_from_slice(b"Date: ");
-            self.thread.clock.write_date(out);
-            out.extend_from_slice(b"\r\n");
+            self.fill_date(head);
         }
-        self.encode_sticky(plan, out);
+        self.fill_sticky(plan, head);
         let is_part = matches!(portion, Portion::Part { .. });
-        let is_own = |name: &[u8]| {
-            let mut own = response.fields.iter().map(|field| field.name.of(bytes));
-            (is_part && name.eq_ignore_ascii_case(b"Content-Range")) || own.any(|own| own.eq_ignore_ascii_case(name))
-        };
-        self.encode_carried(is_own, out);
-        self.encode_passed_fields(plan, out);
-        match portion {
-            Portion::Part { range, size } => {
-                let range_of = format!("bytes {}-{}/{size}", range.start, range.end - 1);
-                encode_field(b"Content-Range", range_of.as_bytes(), out);
-            }
-            Portion::Offered => encode_field(b"Accept-Ranges", b"bytes", out),
-            Portion::Whole | Portion::Nothing { .. } => {}
-        }
-        let length = match portion {
-            Portion::Part { range, .. } => Some(range.end - range.start),
-            _ => response.content_length,
-        };
-        match (framing, length) {
-            (Framing::Chunked, _) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-            (Framing::Length(length), _) | (Framing::Empty, Some(length)) => {
-                encode_number_field(b"Content-Length", length, out);
-            }
-            _ => {}
-        }
-        self.encode_connection(out);
-        self.encode_added(self.status, out);
+        let is_own = |id| (is_part && id == FieldId::ContentRange) || answer.head.seen.contains(id);
+        self.fill_carried(is_own, head);
+        self.pass_fields(plan, head);
+        head.fields.mark(Mark::Length);
+        head.fields.mark(Mark::Connection);
     }
 
     /// Whether the client wants another protocol. As in nginx a WebSocket may be asked for without `Connection: upgrade`, which
@@ -390,32 +365,30 @@ impl Exchange {
 
     /// Passes the 101 on; the connections are joined when the exchange settles.
     pub(crate) fn open_tunnel(&mut self, plan: &ProxyPlan, up: Leased, early: Vec<u8>) -> AttemptEnd {
-        self.status = 101;
+        let mut head = self.begin_head(101);
         self.settle_keepalive();
-        let mut out = self.thread.take_scratch();
         let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
         };
-        encode_status_line(Version::Http11, 101, Some(response.reason.of(bytes)), &mut out);
-        encode_field(b"Server", &self.location().server_token, &mut out);
-        out.extend_from_slice(b"Date: ");
-        self.thread.clock.write_date(&mut out);
-        out.extend_from_slice(b"\r\nConnection: upgrade\r\n");
+        head.reason = Some(response.reason);
+        self.fill_server_and_date(&mut head);
+        head.fields.mark(Mark::Connection);
         if let Some(upgrade) = response.upgrade {
-            encode_field(b"Upgrade", upgrade.of(bytes), &mut out);
+            head.fields.push(FieldId::Upgrade, upgrade.of(bytes));
         }
-        self.encode_sticky(plan, &mut out);
-        self.encode_passed_fields(plan, &mut out);
-        self.encode_added(101, &mut out);
+        self.fill_sticky(plan, &mut head);
+        self.pass_fields(plan, &mut head);
+        self.filter_head(&mut head, Ranges::None, Compress::No);
         if let Some(refusal) = self.refuse_undecided() {
-            self.thread.put_scratch(out);
+            self.spares.recycle_reply_head(head);
             up.discard(DiscardReason::Cancelled);
             return AttemptEnd::Reply(refusal);
         }
-        encode_head_end(&mut out);
         let pings = plan.tunnel.ping.is_some() && self.is_pingable();
-        let sent = self.down.send_head(&out, Framing::Empty, &[], true);
-        self.thread.put_scratch(out);
+        let Self { answer, filters, down, .. } = self;
+        let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+        let sent = filters.send_head(down, head.with(answer), &[], true);
+        self.spares.recycle_reply_head(head);
         match (sent, up.into_tunnel()) {
             (Ok(()), Some((upstream, permit))) => AttemptEnd::Tunnel(Box::new(TunnelStart {
                 upstream,

@@ -2,10 +2,10 @@
 //! `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`. Called by whoever encodes what an upstream has said.
 
 use crate::base::logs::error::Level;
+use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::ProxyPlan;
-use http1::encode::{encode_field, encode_fields};
 use http1::{Field, FieldId};
 use rules::captures::Captures;
 use rules::pattern::MatchError;
@@ -13,17 +13,24 @@ use std::borrow::Cow;
 
 impl Exchange {
     /// The fields that go on, rewritten where the location says so.
-    pub(crate) fn encode_passed_fields(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+    pub(crate) fn pass_fields(&self, plan: &ProxyPlan, head: &mut ReplyHead) {
         let Some(answer) = self.answer() else { return };
         let seen = |id| answer.head.seen.contains(id);
         let redirects = !plan.redirects.0.is_empty() && (seen(FieldId::Location) || seen(FieldId::Refresh));
         let cookies = plan.cookies.is_some() && seen(FieldId::SetCookie);
-        if !redirects && !cookies {
-            encode_fields(&answer.bytes, self.passed_fields(plan), out);
-            return;
-        }
         for field in self.passed_fields(plan) {
-            encode_field(field.name.of(&answer.bytes), &self.rewritten(plan, field, &answer.bytes), out);
+            match field.id {
+                FieldId::Location | FieldId::Refresh if redirects => {}
+                FieldId::SetCookie if cookies => {}
+                _ => {
+                    head.fields.pass(field);
+                    continue;
+                }
+            }
+            match self.rewritten(plan, field, &answer.bytes) {
+                Cow::Borrowed(_) => head.fields.pass(field),
+                Cow::Owned(value) => head.fields.pass_as(field, &value),
+            }
         }
     }
 

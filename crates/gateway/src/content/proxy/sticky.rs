@@ -2,12 +2,12 @@
 //! learned from it. Which peer such a session gets is `upstream::balance`'s.
 
 use crate::content::proxy::Tries;
+use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::ProxyPlan;
 use crate::plan::sticky::{CookiePlan, LearnPlan, StickyPlan, is_same_site, session_key};
 use http1::FieldId;
-use http1::encode::encode_field;
 use rules::template::Template;
 use rules::time_format::Moment;
 use rules::variable::cookie;
@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     /// The field that tells the client which peer it is bound to.
-    pub(crate) fn encode_sticky(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+    pub(crate) fn fill_sticky(&self, plan: &ProxyPlan, head: &mut ReplyHead) {
         let Some(attempt) = self.attempts.all.last() else { return };
         let Some(set) = plan.group.members.of(&attempt.held) else { return };
         let sid = set.balance.sid(attempt.peer as usize);
@@ -67,9 +67,9 @@ impl Exchange {
                 let mut value = Vec::new();
                 self.write_cookie(cookie, sid, &mut value);
                 let value = self.one_line(value, || "\"sticky cookie\"".to_owned());
-                encode_field(b"Set-Cookie", &value, out);
+                head.fields.push(FieldId::SetCookie, &value);
             }
-            Some(StickyPlan::Header { written, .. }) => encode_field(written, sid, out),
+            Some(StickyPlan::Header { written, .. }) => head.fields.push_named(written, sid),
             _ => {}
         }
     }

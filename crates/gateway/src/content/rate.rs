@@ -1,5 +1,5 @@
 //! `limit_rate`: how fast a response goes to the client, and `proxy_limit_rate`: how fast it is taken from the upstream. The
-//! arithmetic is `rules::pace`'s; who holds bytes back is `downstream`, and `relay` reads no more than it may.
+//! arithmetic is `rules::pace`'s; the chain of `filter` holds bytes back, and `relay` reads no more than it may.
 
 use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
@@ -24,7 +24,7 @@ impl Exchange {
         self.limit_rate = Some(rate);
         let reactor = &self.thread.reactor;
         if rate > 0 {
-            self.down.set_pace(Pace::new(rate, after, self.began_at.0), reactor);
+            self.filters.set_pace(Pace::new(rate, after, self.began_at.0), reactor, &mut self.down);
         }
     }
 

@@ -1,0 +1,319 @@
+//! The head of a response as a value: content fills it, filters edit it, and the downstream encodes it once, in its protocol.
+//! Fields of an upstream's answer are not copied into it: they point into the answer's bytes, which come along in a
+//! [`HeadView`]. Everything else is in its own bytes.
+
+use crate::base::buffer::recycle;
+use http1::{Field, FieldId, FieldSet, Span};
+use std::cell::RefCell;
+
+/// Fields that a recycled head keeps room for; far above any usual head.
+const RECYCLED_FIELDS_MAX: usize = 256;
+
+/// Where the downstream puts what its protocol says itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// How long the body is, or how its end is marked.
+    Length,
+    /// Whether the connection goes on, or changes its protocol.
+    Connection,
+}
+
+/// One field, or the place for one. Spans of an answer are the upstream's, others those of the list's own bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Entry {
+    /// A field of an upstream's answer as it came.
+    Passed(Field),
+    /// Its name with another value.
+    Rewritten {
+        id: FieldId,
+        name: Span,
+        value: Span,
+    },
+    /// A well-known name in its customary case.
+    Known {
+        id: FieldId,
+        value: Span,
+    },
+    /// Any other name.
+    Named {
+        id: FieldId,
+        name: Span,
+        value: Span,
+    },
+    Mark(Mark),
+}
+
+impl Entry {
+    fn id(&self) -> Option<FieldId> {
+        match self {
+            Self::Passed(field) => Some(field.id),
+            Self::Rewritten { id, .. } | Self::Known { id, .. } | Self::Named { id, .. } => Some(*id),
+            Self::Mark(_) => None,
+        }
+    }
+}
+
+/// Fields in order.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    pub(super) entries: Vec<Entry>,
+    /// Well-known ones that are there.
+    seen: FieldSet,
+    own: Vec<u8>,
+}
+
+impl Fields {
+    /// Adds a well-known field.
+    pub(crate) fn push(&mut self, id: FieldId, value: &[u8]) {
+        self.push_with(id, |out| out.extend_from_slice(value));
+    }
+
+    /// The same; the closure appends the value.
+    pub(crate) fn push_with(&mut self, id: FieldId, write: impl FnOnce(&mut Vec<u8>)) {
+        let value = self.keep(write);
+        self.seen.insert(id);
+        self.entries.push(Entry::Known { id, value });
+    }
+
+    /// Adds a field of any name, which is sent as it is spelled.
+    pub(crate) fn push_named(&mut self, name: &[u8], value: &[u8]) {
+        let id = FieldId::of_name(name);
+        let name = self.keep(|out| out.extend_from_slice(name));
+        let value = self.keep(|out| out.extend_from_slice(value));
+        self.seen.insert(id);
+        self.entries.push(Entry::Named { id, name, value });
+    }
+
+    /// Adds a field of the upstream's answer as it came.
+    #[inline]
+    pub(crate) fn pass(&mut self, field: &Field) {
+        self.seen.insert(field.id);
+        self.entries.push(Entry::Passed(*field));
+    }
+
+    /// The same with another value.
+    pub(crate) fn pass_as(&mut self, field: &Field, value: &[u8]) {
+        let value = self.keep(|out| out.extend_from_slice(value));
+        self.seen.insert(field.id);
+        self.entries.push(Entry::Rewritten { id: field.id, name: field.name, value });
+    }
+
+    /// Keeps a place for what the protocol says itself.
+    pub(crate) fn mark(&mut self, mark: Mark) {
+        self.entries.push(Entry::Mark(mark));
+    }
+
+    /// The places that are kept.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Mark(mark) => Some(*mark),
+            _ => None,
+        })
+    }
+
+    /// Moves that place behind all fields that are there.
+    pub(crate) fn move_mark_last(&mut self, mark: Mark) {
+        self.entries.retain(|entry| !matches!(entry, Entry::Mark(known) if *known == mark));
+        self.mark(mark);
+    }
+
+    /// Moves the field that was added last before the place for `mark`.
+    pub(crate) fn move_last_before(&mut self, mark: Mark) {
+        let place = self.entries.iter().position(|entry| matches!(entry, Entry::Mark(known) if *known == mark));
+        if let (Some(place), Some(last)) = (place, self.entries.pop()) {
+            self.entries.insert(place, last);
+        }
+    }
+
+    /// Whether there may be a field of this name.
+    #[inline]
+    pub(crate) fn has(&self, id: FieldId) -> bool {
+        self.seen.contains(id)
+    }
+
+    /// Takes all fields of a well-known name out.
+    pub(crate) fn remove(&mut self, id: FieldId) {
+        if id != FieldId::Other && self.has(id) {
+            self.entries.retain(|entry| entry.id() != Some(id));
+            self.seen.remove(id);
+        }
+    }
+
+    fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Span {
+        let start = self.own.len();
+        write(&mut self.own);
+        Span::new(start, self.own.len())
+    }
+
+    /// The value of the first field of a well-known name.
+    pub(crate) fn value<'a>(&'a self, id: FieldId, answer: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.has(id) {
+            return None;
+        }
+        let entry = self.entries.iter().find(|entry| entry.id() == Some(id))?;
+        self.parts(entry, answer).map(|(_, value)| value.trim_ascii())
+    }
+
+    /// Whether a field of a well-known name says something.
+    pub(crate) fn says(&self, id: FieldId, answer: &[u8]) -> bool {
+        let named = |entry: &&Entry| entry.id() == Some(id);
+        let mut parts = self.entries.iter().filter(named).filter_map(|entry| self.parts(entry, answer));
+        self.has(id) && parts.any(|(_, value)| !value.trim_ascii().is_empty())
+    }
+
+    /// Name and value of all fields, in order; what stands at the marks is not among them.
+    pub(crate) fn iter<'a>(&'a self, answer: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.entries.iter().filter_map(|entry| self.parts(entry, answer))
+    }
+
+    /// Name and value of a field.
+    pub(super) fn parts<'a>(&'a self, entry: &Entry, answer: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        Some(match entry {
+            Entry::Passed(field) => (field.name.of(answer), field.value.of(answer)),
+            Entry::Rewritten { name, value, .. } => (name.of(answer), value.of(&self.own)),
+            Entry::Known { id, value } => (id.name().as_bytes(), value.of(&self.own)),
+            Entry::Named { name, value, .. } => (name.of(&self.own), value.of(&self.own)),
+            Entry::Mark(_) => return None,
+        })
+    }
+
+    /// Empties it for its next use.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.entries.shrink_to(RECYCLED_FIELDS_MAX);
+        self.seen = FieldSet::default();
+        recycle(&mut self.own);
+    }
+}
+
+/// The head of a response.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyHead {
+    pub(crate) status: u16,
+    /// The upstream's reason phrase, in the answer's bytes; the customary one without it.
+    pub(crate) reason: Option<Span>,
+    pub(crate) fields: Fields,
+    /// A body follows, unless the client has asked for the head only.
+    pub(crate) has_body: bool,
+    /// Bytes of the body, or of the one that there would be; `None` where that is not known.
+    pub(crate) length: Option<u64>,
+    /// Trailers follow the body.
+    pub(crate) has_trailers: bool,
+    /// For its encoding: recycled with it.
+    wire: RefCell<Vec<u8>>,
+}
+
+impl ReplyHead {
+    /// A head without a body.
+    pub(crate) fn of(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// The head of a whole response of this length.
+    pub(crate) fn whole(length: u64) -> Self {
+        Self { status: 200, has_body: true, length: Some(length), ..Self::default() }
+    }
+
+    /// The length that the head may say: with trailers there is none in any protocol that marks a body's end itself.
+    pub(crate) fn stated_length(&self) -> Option<u64> {
+        self.length.filter(|_| !self.has_trailers)
+    }
+
+    /// The head with the bytes of the answer that its fields point into.
+    pub(crate) fn with<'a>(&'a self, answer: &'a [u8]) -> HeadView<'a> {
+        HeadView { head: self, answer }
+    }
+
+    /// An empty buffer for its encoding.
+    pub(super) fn take_wire(&self) -> Vec<u8> {
+        self.wire.take()
+    }
+
+    /// Gives it back, with whatever is in it.
+    pub(super) fn put_wire(&self, mut wire: Vec<u8>) {
+        recycle(&mut wire);
+        self.wire.replace(wire);
+    }
+
+    /// Makes it ready for the next response.
+    pub(crate) fn clear(&mut self) {
+        self.fields.clear();
+        let Self { status, reason, fields: _, has_body, length, has_trailers, wire: _ } = self;
+        (*status, *reason, *has_body, *length, *has_trailers) = (0, None, false, None, false);
+    }
+}
+
+/// A head, and the answer's bytes that its fields point into.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadView<'a> {
+    pub(crate) head: &'a ReplyHead,
+    pub(crate) answer: &'a [u8],
+}
+
+impl<'a> HeadView<'a> {
+    /// The value of the first field of a well-known name.
+    pub(crate) fn value(&self, id: FieldId) -> Option<&'a [u8]> {
+        self.head.fields.value(id, self.answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: &[u8] = b"Etag: x\r\nX-Own: 1\r\n";
+
+    fn field(id: FieldId, name: (usize, usize), value: (usize, usize)) -> Field {
+        Field { name: Span::new(name.0, name.1), value: Span::new(value.0, value.1), id, hop: false }
+    }
+
+    fn shown(fields: &Fields) -> String {
+        fields.iter(ANSWER).map(|(name, value)| format!("{}={};", name.escape_ascii(), value.escape_ascii())).collect()
+    }
+
+    fn filled() -> Fields {
+        let mut fields = Fields::default();
+        fields.push(FieldId::Server, b"holdfast");
+        fields.pass(&field(FieldId::ETag, (0, 4), (6, 7)));
+        fields.pass_as(&field(FieldId::Other, (9, 14), (16, 17)), b"2");
+        fields.mark(Mark::Length);
+        fields.push_named(b"content-TYPE", b"a/b");
+        fields
+    }
+
+    #[test]
+    fn fields_keep_their_order_and_spelling() {
+        assert_eq!(shown(&filled()), "Server=holdfast;Etag=x;X-Own=2;content-TYPE=a/b;");
+    }
+
+    #[test]
+    fn fields_are_found_and_taken_out_by_name() {
+        let mut fields = filled();
+        assert_eq!(fields.value(FieldId::ETag, ANSWER), Some(&b"x"[..]));
+        assert_eq!(fields.value(FieldId::ContentType, ANSWER), Some(&b"a/b"[..]));
+        assert_eq!(fields.value(FieldId::Date, ANSWER), None);
+        fields.remove(FieldId::ETag);
+        fields.remove(FieldId::Date);
+        assert_eq!(shown(&fields), "Server=holdfast;X-Own=2;content-TYPE=a/b;");
+        assert!(!fields.has(FieldId::ETag));
+    }
+
+    #[test]
+    fn places_for_the_protocol_move() {
+        let mut fields = filled();
+        fields.push(FieldId::AcceptRanges, b"bytes");
+        fields.move_last_before(Mark::Length);
+        assert_eq!(shown(&fields), "Server=holdfast;Etag=x;X-Own=2;Accept-Ranges=bytes;content-TYPE=a/b;");
+        fields.move_mark_last(Mark::Length);
+        assert!(matches!(fields.entries.last(), Some(Entry::Mark(Mark::Length))));
+        assert_eq!(fields.entries.len(), 6);
+    }
+
+    #[test]
+    fn a_cleared_head_is_as_new() {
+        let mut head = ReplyHead { status: 200, fields: filled(), has_body: true, ..ReplyHead::default() };
+        head.clear();
+        assert_eq!((head.status, head.has_body, shown(&head.fields)), (0, false, String::new()));
+        assert!(!head.fields.has(FieldId::Server));
+    }
+}

@@ -1,0 +1,221 @@
+//! The body's way between content and the client's side, and what is known of it on that way: a part is cut out, it is
+//! compressed, and it goes at a pace. In this order; each step is there only where the response needs it.
+
+use crate::downstream::h1::Downstream;
+use crate::downstream::reply_head::{Fields, HeadView};
+use crate::filter::compress::Gzip;
+use reactor::{OpenFile, Reactor};
+use rules::pace::Pace;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+use std::{fmt, io};
+
+/// The steps of one response.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// What of the body is sent; `None` for all of it.
+    portion: Option<Box<BodyPortion>>,
+    /// `gzip`
+    gzip: Option<Box<Gzip>>,
+    /// `limit_rate`
+    rate: Option<Box<Rate>>,
+}
+
+/// The part of a body that is sent: as many bytes are dropped before it, and all behind it.
+#[derive(Debug)]
+struct BodyPortion {
+    skipped: u64,
+    left: u64,
+}
+
+impl BodyPortion {
+    /// What of the next bytes belongs to it.
+    fn cut<'a>(&mut self, body: &'a [u8]) -> &'a [u8] {
+        let count = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(body.len());
+        let (_, behind) = body.split_at(count(self.skipped));
+        self.skipped -= (body.len() - behind.len()) as u64;
+        let part = &behind[..count(self.left).min(behind.len())];
+        self.left -= part.len() as u64;
+        part
+    }
+}
+
+/// How fast the response goes, and whose clock says so.
+struct Rate {
+    pace: Pace,
+    reactor: Rc<Reactor>,
+}
+
+impl fmt::Debug for Rate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pace.fmt(out)
+    }
+}
+
+impl Chain {
+    /// Sends only these bytes of the body that follows.
+    pub(crate) fn send_only(&mut self, range: &Range<u64>) {
+        self.portion = Some(Box::new(BodyPortion { skipped: range.start, left: range.end - range.start }));
+    }
+
+    /// Compresses the body that follows, or leaves it as it is.
+    pub(crate) fn set_gzip(&mut self, gzip: Option<Gzip>) {
+        self.gzip = gzip.map(Box::new);
+    }
+
+    /// From now on the response goes at this pace.
+    pub(crate) fn set_pace(&mut self, pace: Pace, reactor: &Rc<Reactor>, down: &mut Downstream) {
+        down.hold_back();
+        self.rate = Some(Box::new(Rate { pace, reactor: Rc::clone(reactor) }));
+    }
+
+    /// Sends a final head and the beginning of the body; `last`: that is all of it.
+    pub(crate) fn send_head(
+        &mut self,
+        down: &mut Downstream,
+        head: HeadView<'_>,
+        body: &[u8],
+        last: bool,
+    ) -> io::Result<()> {
+        self.send(down, Some(head), body, last)
+    }
+
+    /// Sends a part of the body; `last`: nothing follows.
+    pub(crate) fn send_body(&mut self, down: &mut Downstream, body: &[u8], last: bool) -> io::Result<()> {
+        self.send(down, None, body, last)
+    }
+
+    fn send(&mut self, down: &mut Downstream, head: Option<HeadView<'_>>, body: &[u8], last: bool) -> io::Result<()> {
+        let body = match &mut self.portion {
+            None => body,
+            Some(portion) => match portion.cut(body) {
+                [] if head.is_none() && !last => return Ok(()),
+                part => part,
+            },
+        };
+        let Some(gzip) = &mut self.gzip else { return self.give(down, head, body, last) };
+        let packed = gzip.compress(body, last)?;
+        let nothing = head.is_none() && packed.is_empty() && !last;
+        let sent = if nothing { Ok(()) } else { self.give(down, head, &packed, last) };
+        if let Some(gzip) = &mut self.gzip {
+            gzip.give_back(packed);
+        }
+        sent
+    }
+
+    /// Gives the client's side what comes out of the steps.
+    fn give(&mut self, down: &mut Downstream, head: Option<HeadView<'_>>, body: &[u8], last: bool) -> io::Result<()> {
+        match head {
+            Some(head) => down.send_head(head, body, last)?,
+            None => down.send_body(body, last)?,
+        }
+        self.let_go(down)
+    }
+
+    /// Lets go what the pace allows of what was just given to the client's side.
+    fn let_go(&mut self, down: &mut Downstream) -> io::Result<()> {
+        if self.rate.is_some() { self.flush(down).map(drop) } else { Ok(()) }
+    }
+
+    /// Sends a final head whose body follows by [`Self::send_file`].
+    pub(crate) fn send_head_of_file(&mut self, down: &mut Downstream, head: HeadView<'_>) -> io::Result<()> {
+        down.send_head_of_file(head)?;
+        self.let_go(down)
+    }
+
+    /// Sends a part of the body from a file, past all steps but the pace, and moves the offset on. 0: the socket takes none,
+    /// or the file has ended.
+    pub(crate) fn send_file(
+        &mut self,
+        down: &mut Downstream,
+        file: &OpenFile,
+        offset: &mut u64,
+        count: usize,
+    ) -> io::Result<usize> {
+        if !self.flush(down)? {
+            return Ok(0);
+        }
+        let Some(room) = self.room(down) else { return Ok(0) };
+        let before = down.bytes_sent;
+        let sent = down.send_file(file, offset, count.min(room))?;
+        self.note_pace(before, down);
+        Ok(sent)
+    }
+
+    /// Sends the end of a body, with its trailers.
+    pub(crate) fn end_with_trailers(&mut self, down: &mut Downstream, trailers: &Fields) -> io::Result<()> {
+        down.end_with_trailers(trailers)?;
+        self.let_go(down)
+    }
+
+    /// The body breaks off here: what the compressor still holds of it is sent, and no end.
+    pub(crate) fn break_off(&mut self, down: &mut Downstream) -> io::Result<()> {
+        let Some(gzip) = self.gzip.as_mut().filter(|gzip| gzip.bytes_in > 0) else { return Ok(()) };
+        let packed = gzip.break_off()?;
+        if packed.is_empty() { Ok(()) } else { self.give(down, None, &packed, false) }
+    }
+
+    /// Goes on with what the socket did not take, as far as the pace allows; `true` when nothing waits any more.
+    pub(crate) fn flush(&mut self, down: &mut Downstream) -> io::Result<bool> {
+        if self.rate.is_none() || down.waiting_bytes() == 0 {
+            return down.flush(usize::MAX);
+        }
+        let Some(room) = self.room(down) else { return Ok(false) };
+        let before = down.bytes_sent;
+        let flushed = down.flush(room)?;
+        self.note_pace(before, down);
+        Ok(flushed)
+    }
+
+    /// For how long the pace lets nothing go; `None`: something may go now.
+    pub(crate) fn pause(&self, down: &Downstream) -> Option<Duration> {
+        let Rate { pace, reactor } = self.rate.as_deref()?;
+        pace.room(down.bytes_sent, reactor.now().0).err().map(Duration::from_millis)
+    }
+
+    /// Bytes that the pace lets go now.
+    fn room(&self, down: &Downstream) -> Option<usize> {
+        let Some(Rate { pace, reactor }) = self.rate.as_deref() else { return Some(usize::MAX) };
+        let room = pace.room(down.bytes_sent, reactor.now().0).ok()?;
+        Some(usize::try_from(room).unwrap_or(usize::MAX))
+    }
+
+    fn note_pace(&mut self, before: u64, down: &Downstream) {
+        if let Some(Rate { pace, reactor }) = self.rate.as_deref_mut() {
+            pace.note(before, down.bytes_sent, reactor.now().0);
+        }
+    }
+
+    /// Whether the body is compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.gzip.is_some()
+    }
+
+    /// Whether it goes at a pace.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// `$gzip_ratio`
+    pub(crate) fn gzip_ratio(&self) -> Option<String> {
+        self.gzip.as_ref().and_then(|gzip| rules::gzip::ratio(gzip.bytes_in, gzip.bytes_out))
+    }
+
+    /// Bytes of memory that the steps hold.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.gzip.as_ref().map_or(0, |gzip| gzip.held_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_portion_is_cut_out_of_pieces() {
+        let mut portion = BodyPortion { skipped: 3, left: 4 };
+        let cut: Vec<&[u8]> = [&b"ab"[..], b"cdef", b"", b"ghij"].map(|piece| portion.cut(piece)).to_vec();
+        assert_eq!(cut, [&b""[..], b"def", b"", b"g"]);
+    }
+}
