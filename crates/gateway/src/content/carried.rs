@@ -1,9 +1,9 @@
 //! Fields that go with the response that the client gets instead of another one: of an upstream that steers, of a reply that an
 //! error page is shown for.
 
-use crate::content::reply::Reply;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::plan::generation::ProxyPlan;
 use http1::{Field, FieldId};
 

@@ -2,11 +2,11 @@
 //! the steps of `filter`, whose order is here; trailers likewise.
 
 use crate::base::close::CloseReason;
-use crate::content::reply::is_bodiless;
 use crate::downstream::h1::Framing;
 use crate::downstream::h1_head::ClientWords;
 use crate::downstream::reply_head::{Fields, HeadView, Mark, ReplyHead};
 use crate::exchange::Exchange;
+use crate::exchange::reply::is_bodiless;
 use crate::exchange::view::ExchangeView;
 use crate::filter::added_fields::{HeadValues, add_fields, add_trailers, adds_trailers};
 use crate::filter::compress::GZIP_BYTES;
@@ -42,6 +42,7 @@ pub(crate) enum Ranges<'a> {
 
 impl Exchange {
     /// An empty head of this status, for content to fill.
+    #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn begin_head(&mut self, status: u16) -> Box<ReplyHead> {
         self.status = status;
         let plan = self.client_plan();

@@ -1,63 +1,16 @@
 //! Responses of our own: `return`, redirects, error pages. Proxied ones are `relay`'s.
 
 use crate::base::close::CloseReason;
-use crate::content::files::send::FileReply;
 use crate::content::filtered::{Compress, OWN_BYTES_MAX, Ranges};
 use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
+use crate::exchange::reply::{Reply, ReplyBody, is_bodiless};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::ReturnPlan;
 use http1::{FieldId, Method};
 use std::net::IpAddr;
-
-/// A response that is complete in memory.
-#[derive(Debug, Default)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    /// Further fields, in order.
-    pub(crate) fields: Vec<(FieldId, Vec<u8>)>,
-    pub(crate) content_type: Option<Box<[u8]>>,
-    pub(crate) body: ReplyBody,
-}
-
-/// The body of a reply.
-#[derive(Debug, Default)]
-pub(crate) enum ReplyBody {
-    /// None, and nothing is said about its length where the status has none.
-    #[default]
-    Empty,
-    Bytes(Vec<u8>),
-    /// The built-in page of the status.
-    ErrorPage,
-    /// A file, or a part of it.
-    File(Box<FileReply>),
-    /// Nothing is sent at all, since nobody is there: the status is what is logged.
-    ToNobody,
-}
-
-impl Reply {
-    /// The built-in page of a status.
-    pub(crate) fn error(status: u16) -> Self {
-        Self { status, body: ReplyBody::ErrorPage, ..Self::default() }
-    }
-
-    /// What is logged of a request whose client has left.
-    pub(crate) fn to_nobody(status: u16) -> Self {
-        Self { status, body: ReplyBody::ToNobody, ..Self::default() }
-    }
-
-    /// A status without a body.
-    pub(crate) fn empty(status: u16) -> Self {
-        Self { status, ..Self::default() }
-    }
-}
-
-/// Whether responses of this status never have a body.
-pub(crate) fn is_bodiless(status: u16) -> bool {
-    status < 200 || status == 204 || status == 304
-}
 
 impl Exchange {
     /// What `return` does: 444 closes without an answer, and so does 499, which says that nobody is there to hear one.

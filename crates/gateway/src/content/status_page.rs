@@ -1,9 +1,9 @@
 //! `status_page`: which document is asked for, made on a thread that may wait. The document is `status`'s.
 
-use crate::content::reply::{Reply, ReplyBody};
 use crate::content::status;
 use crate::content::status::StatusFormat;
 use crate::exchange::Exchange;
+use crate::exchange::reply::{Reply, ReplyBody};
 use http1::{FieldId, Method};
 use std::sync::Arc;
 

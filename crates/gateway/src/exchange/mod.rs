@@ -4,10 +4,12 @@
 pub(crate) mod attempts;
 pub(crate) mod calling;
 pub(crate) mod defined;
+pub(crate) mod file_parts;
 pub(crate) mod offload;
 pub(crate) mod one_line;
 pub(crate) mod prefetched;
 pub(crate) mod proxied_by;
+pub(crate) mod reply;
 pub(crate) mod spares;
 pub(crate) mod step;
 pub(crate) mod target;

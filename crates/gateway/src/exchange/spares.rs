@@ -59,6 +59,7 @@ impl Spares {
     }
 
     /// An empty head for a response.
+    #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn reply_head(&self) -> Box<ReplyHead> {
         self.head.take().unwrap_or_default()
     }

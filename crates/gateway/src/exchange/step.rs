@@ -1,6 +1,6 @@
 //! What the steps of an exchange come to.
 
-use crate::content::reply::Reply;
+use crate::exchange::reply::Reply;
 use crate::tunnel::TunnelStart;
 
 /// Where a request goes on.

@@ -1,9 +1,9 @@
 //! Where a request is going: the target as the client sent it, and what rewrites and internal redirects have made of it.
 
 use crate::base::close::CloseReason;
-use crate::content::reply::Reply;
 use crate::downstream::request::Request;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::plan::generation::LocationId;
 use http1::TargetForm;
 use rules::uri::{ParsedTarget, parse_target};

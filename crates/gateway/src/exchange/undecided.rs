@@ -2,8 +2,8 @@
 //! such a variable would have said is not known, and a rule that hangs on it must not be passed: the request is answered
 //! with 500 at the next place where that can still be done. Wherever a phase ends, and before something is sent, it is asked.
 
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 
 /// What an exchange knows about it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The access phase: who may have what a location gives. Called before a location's content, also after an internal
 //! redirect; `return` has answered before it, as in nginx. Each check is a function of its own: `allow` and `deny` so far.
 
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use conf::model::{AccessRule, Satisfy};
 use conf::value::CidrPattern;
 use reactor::PeerAddress;

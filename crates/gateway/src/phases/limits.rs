@@ -2,8 +2,8 @@
 //! an exchange, whatever redirects follow; a request that is above the rate and within the burst waits here.
 
 use crate::base::logs::error::Level;
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::registry::limit_zones::{ConnectionPermit, LimitPlan, LimitStatus, Limited, RequestLimit};

@@ -3,9 +3,9 @@
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
-use crate::content::reply::{Reply, ReplyBody};
 use crate::downstream::connection::Connection;
 use crate::downstream::linger::LingerPlan;
+use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::waiting::ClientLeft;
 use crate::exchange::{Begin, Exchange, Refusal};

@@ -3,8 +3,8 @@
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
-use crate::content::reply::{Reply, ReplyBody};
 use crate::exchange::Exchange;
+use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::LocationId;

@@ -2,8 +2,8 @@
 //! `rules`'; here they get an exchange to act on, files are looked for, and what they come to is put into steps.
 
 use crate::base::logs::error::{Level, errno, quoted};
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::{LocationId, ProgramPlan};

@@ -1,8 +1,8 @@
 //! From a head to a server, and from a URI to a location.
 
 use crate::base::close::CloseReason;
-use crate::content::reply::Reply;
 use crate::downstream::request::Request;
+use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::{Exchange, Refusal};
 use crate::plan::generation::LocationId;

@@ -1,9 +1,9 @@
 //! `try_files`: the first of several paths that exists becomes the URI; the last one is where the request goes otherwise.
 //! Called before a location's content.
 
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
 use crate::exchange::prefetched::Prefetched;
+use crate::exchange::reply::Reply;
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::files::Alias;

@@ -1,16 +1,14 @@
 //! Static files as content: a URI becomes a path, a path a reply. Nothing here waits for a disk on the worker's thread:
 //! what the kernel does not have in memory is opened by the offload pool.
 
-pub(crate) mod parts;
 pub(crate) mod send;
 
 use crate::base::logs::error::{errno, quoted};
-use crate::content::files::parts::FileParts;
-use crate::content::files::send::FileReply;
-use crate::content::reply::{Reply, ReplyBody};
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
+use crate::exchange::file_parts::FileParts;
 use crate::exchange::prefetched::Prefetched;
+use crate::exchange::reply::{FileReply, Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::files::{FilesPlan, entity_tag};

@@ -2,12 +2,11 @@
 //! as fast as the client takes them, with others getting their turn between the pieces.
 
 use crate::base::close::CloseReason;
-use crate::content::files::parts::FileParts;
 use crate::content::filtered::{Compress, Ranges};
-use crate::content::reply::{Reply, ReplyBody, is_bodiless};
 use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
+use crate::exchange::reply::{FileReply, Reply, ReplyBody, is_bodiless};
 use crate::exchange::step::Served;
 use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
@@ -23,20 +22,6 @@ use std::time::Duration;
 /// same: a worker needed 19–22 µs of CPU for a request of 16 KB this way and 21–24 µs for one of 17 KB by `sendfile` (three
 /// interleaved rounds of 3,000, shared machine).
 const SMALL_BYTES_MAX: u64 = 16 * 1024;
-
-/// A file as the body of a reply.
-#[derive(Debug)]
-pub(crate) struct FileReply {
-    pub(crate) file: OpenFile,
-    /// What of it is sent.
-    pub(crate) parts: FileParts,
-    pub(crate) tag: Option<String>,
-    /// Parts can be asked for.
-    pub(crate) ranges: bool,
-    pub(crate) sendfile: bool,
-    /// Bytes sent at once.
-    pub(crate) chunk: usize,
-}
 
 impl Exchange {
     /// Sends a reply.

@@ -3,8 +3,8 @@
 //! caches, rates and charsets.
 
 use crate::base::logs::error::quoted;
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::exchange::step::{Redirect, Step};
 use crate::plan::generation::ProxyPlan;
 use http1::{FieldId, Method};

@@ -1,8 +1,8 @@
 //! Names during an exchange: a `proxy_pass` with variables goes where its URL leads, and a group whose names were never
 //! looked up is waited for.
 
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::{ClientLeft, Wants};

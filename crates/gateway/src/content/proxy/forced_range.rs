@@ -1,8 +1,8 @@
 //! `proxy_force_ranges` on an upstream's response.
 
-use crate::content::reply::Reply;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::filter::forced_range::{Portion, RangeFacts};
 use crate::plan::generation::ProxyPlan;
 use http1::FieldId;

@@ -3,11 +3,11 @@
 use crate::base::body_file;
 use crate::base::close::CloseReason;
 use crate::base::logs::error::errno;
-use crate::content::reply::Reply;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::replay_body::ReplayBody;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::plan::generation::ProxyPlan;

@@ -3,8 +3,8 @@
 
 use crate::base::logs::error::Level;
 use crate::content::proxy::request_body::OutgoingBody;
-use crate::content::reply::Reply;
 use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::plan::generation::{PassUriPlan, ProxyPlan, SetField};
 use http1::outgoing::{FieldToken, HeadWriter, OutgoingHead, Unsendable, is_field_value};

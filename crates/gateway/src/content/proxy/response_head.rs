@@ -8,11 +8,11 @@ use crate::content::proxy::Tries;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::relay::{FeedError, Relay, Source};
-use crate::content::reply::is_bodiless;
 use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::downstream::request::Answer;
 use crate::exchange::Exchange;
+use crate::exchange::reply::is_bodiless;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::plan::generation::ProxyPlan;
@@ -263,6 +263,7 @@ impl Exchange {
     }
 
     /// Begins the head: the status, and what is known of the body.
+    #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     fn describe_response(
         &mut self,
         plan: &ProxyPlan,
