@@ -82,7 +82,7 @@ impl Exchange {
             return;
         }
         self.compress(head, compress);
-        if self.down.keepalive && self.down.framing_of(head) == Framing::UntilClose {
+        if self.down.ending.keeps() && self.down.framing_of(head) == Framing::UntilClose {
             self.close_delimited();
             head.fields.move_mark_last(Mark::Connection);
         }
@@ -119,8 +119,7 @@ impl Exchange {
 
     /// The end of the body is that of the connection.
     pub(crate) fn close_delimited(&mut self) {
-        self.down.keepalive = false;
-        self.close.get_or_insert(CloseReason::CloseDelimited);
+        self.down.ending.close(CloseReason::CloseDelimited);
     }
 
     /// Whether the response ends in trailers, which only chunks can have: the location's, or those that it `brings` along.
@@ -159,7 +158,7 @@ impl Exchange {
             });
         }
         if self.filters.end_with_trailers(&mut self.down, &trailers).is_err() {
-            self.close = Some(CloseReason::ClientAborted);
+            self.down.ending.break_off(CloseReason::ClientAborted);
         }
     }
 

@@ -17,8 +17,7 @@ impl Exchange {
     pub(crate) fn return_step(&mut self, plan: &ReturnPlan) -> Step {
         if matches!(plan.status, 444 | 499) {
             self.status = plan.status;
-            self.close = Some(CloseReason::Unanswered);
-            self.down.keepalive = false;
+            self.down.ending.break_off(CloseReason::Unanswered);
             return Step::Served(Served::Responded);
         }
         if plan.text.is_some() {
@@ -141,7 +140,7 @@ impl Exchange {
         }
         let body = if self.down.framing_of(&head) == Framing::Empty { &[][..] } else { &body[..] };
         if self.filters.send_head(&mut self.down, head.with(b""), body, true).is_err() {
-            self.close = Some(CloseReason::ClientAborted);
+            self.down.ending.break_off(CloseReason::ClientAborted);
         }
         self.spares.recycle_reply_head(head);
         Served::Responded

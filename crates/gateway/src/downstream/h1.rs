@@ -3,6 +3,7 @@
 
 use crate::base::buffer::Spill;
 use crate::downstream::connection::Connection;
+use crate::downstream::ending::Ending;
 use crate::downstream::h1_head::{ClientWords, encode_lines};
 use crate::downstream::reply_head::{Entry, Fields, HeadView};
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK, encode_last_chunk};
@@ -30,7 +31,7 @@ pub(crate) struct Downstream {
     pub(crate) method: Method,
     pub(crate) version: Version,
     /// Whether the connection goes on after this exchange, as far as is known.
-    pub(crate) keepalive: bool,
+    pub(crate) ending: Ending,
     /// Whether a final response head has been given to the socket (or its spill).
     pub(crate) head_begun: bool,
     pub(crate) framing: Framing,
@@ -73,7 +74,7 @@ impl Downstream {
             connection,
             method,
             version,
-            keepalive,
+            ending: Ending::new(keepalive),
             head_begun: false,
             framing: Framing::Empty,
             bytes_sent: 0,

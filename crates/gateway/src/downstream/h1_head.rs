@@ -44,7 +44,7 @@ impl Downstream {
                 _ => {}
             },
             Mark::Connection if head.status == 101 => say(FieldId::Connection, b"upgrade"),
-            Mark::Connection if !self.keepalive => say(FieldId::Connection, b"close"),
+            Mark::Connection if !self.ending.keeps() => say(FieldId::Connection, b"close"),
             Mark::Connection => {
                 say(FieldId::Connection, b"keep-alive");
                 if let Some(seconds) = self.words.keepalive_seconds {

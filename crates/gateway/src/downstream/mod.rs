@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod connection;
+pub(crate) mod ending;
 pub(crate) mod h1;
 pub(crate) mod h1_head;
 pub(crate) mod linger;

@@ -268,7 +268,11 @@ mod tests {
     }
 
     fn shown(fields: &Fields) -> String {
-        fields.iter(ANSWER).map(|(name, value)| format!("{}={};", name.escape_ascii(), value.escape_ascii())).collect()
+        fields
+            .iter(ANSWER)
+            .map(|(name, value)| format!("{}={};", name.escape_ascii(), value.escape_ascii()))
+            .collect::<Vec<_>>()
+            .concat()
     }
 
     fn filled() -> Fields {

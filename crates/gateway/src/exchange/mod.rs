@@ -17,7 +17,6 @@ pub(crate) mod undecided;
 pub(crate) mod view;
 pub(crate) mod waiting;
 
-use crate::base::close::CloseReason;
 use crate::downstream::body::RequestBody;
 use crate::downstream::connection::Connection;
 use crate::downstream::h1::Downstream;
@@ -110,8 +109,6 @@ pub(crate) struct Exchange {
     /// The status that was, or will be, sent; 0 until it is known.
     pub(crate) status: u16,
     pub(crate) began_at: Millis,
-    /// The connection cannot go on, for this reason.
-    pub(crate) close: Option<CloseReason>,
     /// The request as the upstream gets it asks for an upgrade.
     pub(crate) upgrade_sent: bool,
     /// The client whom a trusted proxy has named.
@@ -157,7 +154,6 @@ impl Exchange {
             prefetched: None,
             status: 0,
             began_at,
-            close: None,
             upgrade_sent: false,
             real_client: None,
             limited: None,

@@ -48,8 +48,7 @@ impl Exchange {
             }
             Err(error) => {
                 self.client_log(&format!("client sent invalid request: {}", error.explain()));
-                self.close = Some(CloseReason::BadRequest);
-                self.down.keepalive = false;
+                self.down.ending.break_off(CloseReason::BadRequest);
                 // nginx has not looked at Host by then.
                 self.choose_default_server()?;
                 Err(Reply::error(400))

@@ -184,7 +184,7 @@ impl ExchangeView<'_> {
             Variable::LimitRate => number(exchange.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
-            Variable::CloseSide => exchange.close.is_some_and(|reason| bytes(side(reason.side()), out)),
+            Variable::CloseSide => exchange.down.ending.reason().is_some_and(|reason| bytes(side(reason.side()), out)),
             Variable::SentHttp(name) => self.sent_field(name, out),
             Variable::SentTrailer(name) => self.sent_trailer(name, out),
             Variable::UpstreamHttp(name) => self.response_field(name, out),

@@ -119,7 +119,8 @@ mod tests {
         head.fields
             .iter(b"")
             .map(|(name, value)| format!("{}={};", name.escape_ascii(), value.escape_ascii()))
-            .collect()
+            .collect::<Vec<_>>()
+            .concat()
     }
 
     #[test]

@@ -109,8 +109,7 @@ impl Exchange {
     /// U13: nobody is there to be answered.
     fn leave_unanswered(&mut self, status: u16) -> Served {
         self.status = status;
-        self.close = Some(CloseReason::ClientAborted);
-        self.down.keepalive = false;
+        self.down.ending.break_off(CloseReason::ClientAborted);
         Served::Responded
     }
 
@@ -194,8 +193,7 @@ impl Exchange {
                 (503, CloseReason::MemoryBudget)
             }
         };
-        self.close = Some(reason);
-        self.down.keepalive = false;
+        self.down.ending.break_off(reason);
         Step::Reply(Reply::error(status))
     }
 }

@@ -22,15 +22,13 @@ impl Exchange {
         }
         // What went wrong may have left more than this request behind, so nginx closes after these, whatever page is shown.
         if matches!(reply.status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
-            if self.down.keepalive {
-                self.close.get_or_insert(CloseReason::AfterError);
+            if self.down.ending.keeps() {
+                self.down.ending.close(CloseReason::AfterError);
             }
-            self.down.keepalive = false;
         }
         // An error of an error page is shown as what it is.
         self.shown_status = None;
-        let gone = matches!(self.close, Some(CloseReason::ClientAborted | CloseReason::SendTimeout));
-        if self.error_pages_done || gone {
+        if self.error_pages_done || self.down.ending.is_gone() {
             return None;
         }
         let generation = Rc::clone(&self.generation);

@@ -137,7 +137,7 @@ impl Exchange {
             return None;
         }
         self.body_refused = true;
-        self.close.get_or_insert(CloseReason::BodyUnread);
+        self.down.ending.close(CloseReason::BodyUnread);
         self.error_log(&format!("client intended to send too large body: {length} bytes"));
         Some(Reply::error(413))
     }

@@ -1,6 +1,7 @@
 //! The end of an exchange: the rest of the response is sent, the line is logged, and the connection is kept, lingered on or
 //! closed.
 
+use crate::base::buffer::Spill;
 use crate::base::cells::class_of;
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::counters::bump;
@@ -9,6 +10,7 @@ use crate::base::logs::error::{Level, RequestLine, quoted};
 use crate::base::stall_timeout::StallTimeout;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::downstream::connection::Connection;
+use crate::downstream::ending::{After, Settled};
 use crate::downstream::h1::Framing;
 use crate::downstream::linger::LingerPlan;
 use crate::exchange::Exchange;
@@ -48,21 +50,17 @@ impl Exchange {
             // A Unix socket has no such option, and no small packets either.
             let _ = self.down.connection.stream.stream().as_socket().set_tcp_nodelay(nodelay);
         }
-        if self.down.keepalive && self.thread.is_draining() {
-            self.down.keepalive = false;
-            self.close.get_or_insert(CloseReason::Shutdown);
+        if self.down.ending.keeps() && self.thread.is_draining() {
+            self.down.ending.close(CloseReason::Shutdown);
         }
-        if self.down.keepalive && (!within_limits || self.is_browser_without_keepalive()) {
-            self.down.keepalive = false;
-            self.close.get_or_insert(CloseReason::KeepaliveLimit);
+        if self.down.ending.keeps() && (!within_limits || self.is_browser_without_keepalive()) {
+            self.down.ending.close(CloseReason::KeepaliveLimit);
         }
-        if self.down.keepalive && self.thread.sheds_keepalive() {
-            self.down.keepalive = false;
-            self.close.get_or_insert(CloseReason::MemoryBudget);
+        if self.down.ending.keeps() && self.thread.sheds_keepalive() {
+            self.down.ending.close(CloseReason::MemoryBudget);
         }
-        if self.down.keepalive && self.body.is_longer_than(DRAIN_BYTES_MAX) {
-            self.down.keepalive = false;
-            self.close.get_or_insert(CloseReason::BodyUnread);
+        if self.down.ending.keeps() && self.body.is_longer_than(DRAIN_BYTES_MAX) {
+            self.down.ending.close(CloseReason::BodyUnread);
         }
     }
 
@@ -89,12 +87,11 @@ impl Exchange {
         self.send_trailers();
         let sent = self.finish_sending().await;
         if !self.body.is_done()
-            && self.down.keepalive
+            && self.down.ending.keeps()
             && sent.is_ok()
             && let Err(reason) = self.drain_body().await
         {
-            self.down.keepalive = false;
-            self.close.get_or_insert(reason);
+            self.down.ending.close(reason);
         }
         self.log();
         self.count_response();
@@ -104,54 +101,45 @@ impl Exchange {
     /// What becomes of the connection, now that the exchange is settled.
     pub(crate) fn end(self, sent: Result<(), CloseReason>) -> Next {
         let plan = self.client_plan();
-        let (timeout, linger) =
-            (plan.keepalive_timeout, LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout });
+        let linger = LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout };
+        let settled = Settled {
+            sent,
+            is_complete: self.down.is_complete(),
+            until_close: self.down.framing == Framing::UntilClose,
+            is_unread: !self.body.is_done() || !self.down.connection.pending.is_empty(),
+            lingers: !linger.total.is_zero(),
+            resets: plan.reset_timed_out,
+        };
+        let after = self.down.ending.after(&settled);
         // Who is told to come back sooner than that is not waited for any longer.
-        let (keepalive_min, resets) = (plan.keepalive_min.min(timeout), plan.reset_timed_out);
+        let (timeout, kept_for) = (plan.keepalive_timeout, plan.keepalive_min.min(plan.keepalive_timeout));
         let now = self.thread.reactor.now();
-        let Self { spares, thread, request, answer, down, body, close, .. } = self;
-        spares.recycle(request, &thread.memory);
-        spares.recycle_answer(answer, &thread.memory);
-        let (complete, keepalive, framing) = (down.is_complete(), down.keepalive, down.framing);
-        let mut connection = down.into_parts().0;
+        let mut connection = self.release().0;
         connection.idle_since = now;
-        connection.kept_until = now.after(keepalive_min);
-        let unwanted = sent.err().or(close.filter(|reason| *reason == CloseReason::Unanswered));
-        if let Some(reason @ (CloseReason::SendTimeout | CloseReason::Unanswered)) = unwanted.filter(|_| resets) {
-            // `reset_timedout_connection`: no memory of the kernel's waits for a client that is not worth it.
-            let task = connection.task;
-            connection.stream.reset();
-            return Next::Gone(task, reason);
-        }
-        if let Err(reason) = sent {
-            return Next::Close(connection, reason);
-        }
-        match close {
-            // The client must not take a cut response for a whole one: where FIN is the end of the body, only a reset
-            // tells (S15–S18).
-            Some(CloseReason::Truncated) if framing == Framing::UntilClose => {
+        connection.kept_until = now.after(kept_for);
+        match after {
+            After::Keep => Next::KeepAlive(connection, timeout),
+            After::Close(reason) => Next::Close(connection, reason),
+            After::Linger(reason) => Next::Linger { connection, reason, plan: linger },
+            After::Reset(reason) => {
                 let task = connection.task;
                 connection.stream.reset();
-                Next::Gone(task, CloseReason::Truncated)
-            }
-            Some(reason @ (CloseReason::Truncated | CloseReason::Unanswered)) => Next::Close(connection, reason),
-            _ if !complete => Next::Close(connection, close.unwrap_or(CloseReason::Truncated)),
-            _ if keepalive => Next::KeepAlive(connection, timeout),
-            reason => {
-                let reason = reason.unwrap_or(CloseReason::ClientAsked);
-                let unread = !body.is_done() || !connection.pending.is_empty() || reason == CloseReason::BadRequest;
-                if unread && !linger.total.is_zero() {
-                    Next::Linger { connection, reason, plan: linger }
-                } else {
-                    Next::Close(connection, reason)
-                }
+                Next::Gone(task, reason)
             }
         }
     }
 
+    /// Gives all buffers back; the connection, and what its socket has not taken, are left.
+    fn release(self) -> (Box<Connection>, Spill) {
+        let Self { spares, thread, request, answer, down, .. } = self;
+        spares.recycle(request, &thread.memory);
+        spares.recycle_answer(answer, &thread.memory);
+        down.into_parts()
+    }
+
     /// Waits until the client has taken the whole response.
     async fn finish_sending(&mut self) -> Result<(), CloseReason> {
-        if let Some(reason @ (CloseReason::ClientAborted | CloseReason::SendTimeout)) = self.close {
+        if let Some(reason) = self.down.ending.reason().filter(|_| self.down.ending.is_gone()) {
             return Err(reason);
         }
         let mut stall = StallTimeout::new(0, self.thread.reactor.now());
@@ -202,8 +190,7 @@ impl Exchange {
 
     /// `$request_completion`: the client's socket has taken a whole response.
     pub(crate) fn is_completed(&self) -> bool {
-        let cut =
-            matches!(self.close, Some(CloseReason::Truncated | CloseReason::ClientAborted | CloseReason::SendTimeout));
+        let cut = self.down.ending.is_gone() || self.down.ending.reason() == Some(CloseReason::Truncated);
         self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
     }
 
@@ -329,10 +316,7 @@ impl Exchange {
         start.record = self.tunnel_record();
         self.count_response();
         let now = self.thread.reactor.now();
-        let Self { spares, thread, request, answer, down, .. } = self;
-        spares.recycle(request, &thread.memory);
-        spares.recycle_answer(answer, &thread.memory);
-        let (connection, unsent) = down.into_parts();
+        let (connection, unsent) = self.release();
         let Connection { stream, task, pending, .. } = *connection;
         match Tunnel::start(stream, task, start, unsent, &pending, now) {
             Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
@@ -342,11 +326,10 @@ impl Exchange {
 
     /// The response cannot be completed: the client learns of it by the connection's end.
     pub(crate) fn truncate(&mut self) -> Served {
-        self.close = Some(CloseReason::Truncated);
+        self.down.ending.break_off(CloseReason::Truncated);
         if self.down.head_begun && self.filters.break_off(&mut self.down).is_err() {
-            self.close = Some(CloseReason::ClientAborted);
+            self.down.ending.break_off(CloseReason::ClientAborted);
         }
-        self.down.keepalive = false;
         Served::Responded
     }
 }

@@ -67,8 +67,7 @@ impl Exchange {
                 if reason == CloseReason::SendTimeout {
                     self.client_log("client timed out while sending response to client");
                 }
-                self.close = Some(reason);
-                self.down.keepalive = false;
+                self.down.ending.break_off(reason);
                 Served::Responded
             }
         }

@@ -183,8 +183,7 @@ impl Exchange {
                 HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
                 HeadStep::Refused => {
                     up.discard(DiscardReason::Cancelled);
-                    self.close = Some(CloseReason::ClientAborted);
-                    self.down.keepalive = false;
+                    self.down.ending.break_off(CloseReason::ClientAborted);
                     return AttemptEnd::Served;
                 }
                 HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
@@ -354,8 +353,7 @@ impl Exchange {
                 if reason == CloseReason::SendTimeout {
                     self.client_log("client timed out (110: Connection timed out) while sending to client");
                 }
-                self.close = Some(reason);
-                self.down.keepalive = false;
+                self.down.ending.break_off(reason);
             }
         }
         AttemptEnd::Served

@@ -249,8 +249,7 @@ impl Exchange {
             return None;
         }
         self.error_log(&format!("client intended to send too large chunked body: {} bytes", self.body.received));
-        self.down.keepalive = false;
-        self.close.get_or_insert(CloseReason::BodyUnread);
+        self.down.ending.close(CloseReason::BodyUnread);
         self.body_refused = true;
         Some(Reply::error(413))
     }
@@ -258,18 +257,16 @@ impl Exchange {
     /// The answer to a body that does not come.
     pub(crate) fn body_timed_out(&mut self) -> Reply {
         self.client_log("client timed out (110: Connection timed out) while reading client request body");
-        self.close = Some(CloseReason::BodyTimeout);
-        self.down.keepalive = false;
+        self.down.ending.break_off(CloseReason::BodyTimeout);
         Reply::error(408)
     }
 
     /// The answer to a body that cannot be read.
     pub(crate) fn refuse_body(&mut self, error: &BodyError) -> Reply {
-        self.down.keepalive = false;
         match error {
             BodyError::Malformed(error) => {
                 self.error_log(&format!("{}: {error}", error.request_phrase()));
-                self.close = Some(CloseReason::BadRequest);
+                self.down.ending.break_off(CloseReason::BadRequest);
                 Reply::error(400)
             }
             BodyError::Closed => {

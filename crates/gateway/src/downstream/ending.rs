@@ -1,0 +1,163 @@
+//! What becomes of a client's connection after an exchange. Each phase may end it, with a reason; when the exchange is settled, one
+//! function decides.
+
+use crate::base::close::CloseReason;
+
+/// Whether the connection goes on after this exchange, and why not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    keeps: bool,
+    reason: Option<CloseReason>,
+}
+
+/// What is known when an exchange is settled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settled {
+    /// The client has taken the response, or why it has not.
+    pub(crate) sent: Result<(), CloseReason>,
+    /// Nothing of the body is missing.
+    pub(crate) is_complete: bool,
+    /// The end of the connection is that of the body.
+    pub(crate) until_close: bool,
+    /// Something of the request was not read.
+    pub(crate) is_unread: bool,
+    /// `lingering_close`
+    pub(crate) lingers: bool,
+    /// `reset_timedout_connection`
+    pub(crate) resets: bool,
+}
+
+/// What becomes of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It waits for the next request.
+    Keep,
+    /// It is closed.
+    Close(CloseReason),
+    /// It is closed on our side, and what still comes is read for a while.
+    Linger(CloseReason),
+    /// It is reset.
+    Reset(CloseReason),
+}
+
+impl Ending {
+    pub(crate) fn new(keeps: bool) -> Self {
+        Self { keeps, reason: None }
+    }
+
+    /// Whether the connection goes on, as far as is known.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Why it ends; `None` also where the client has asked for that.
+    pub(crate) fn reason(&self) -> Option<CloseReason> {
+        self.reason
+    }
+
+    /// The connection ends after the response. Of several reasons the first counts.
+    pub(crate) fn close(&mut self, reason: CloseReason) {
+        self.keeps = false;
+        self.reason.get_or_insert(reason);
+    }
+
+    /// Something has happened that ends the connection. It counts more than what was decided before.
+    pub(crate) fn break_off(&mut self, reason: CloseReason) {
+        self.keeps = false;
+        self.reason = Some(reason);
+    }
+
+    /// The client is gone, or takes nothing any more: there is nobody to send something to.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.reason, Some(CloseReason::ClientAborted | CloseReason::SendTimeout))
+    }
+
+    /// What becomes of the connection.
+    pub(crate) fn after(&self, settled: &Settled) -> After {
+        let unwanted = settled.sent.err().or(self.reason.filter(|reason| *reason == CloseReason::Unanswered));
+        if let Some(reason @ (CloseReason::SendTimeout | CloseReason::Unanswered)) = unwanted
+            && settled.resets
+        {
+            // No memory of the kernel's waits for a client that is not worth it.
+            return After::Reset(reason);
+        }
+        if let Err(reason) = settled.sent {
+            return After::Close(reason);
+        }
+        match self.reason {
+            // The client must not take a cut response for a whole one: where FIN is the end of the body, only a reset
+            // tells (S15–S18).
+            Some(CloseReason::Truncated) if settled.until_close => After::Reset(CloseReason::Truncated),
+            Some(reason @ (CloseReason::Truncated | CloseReason::Unanswered)) => After::Close(reason),
+            _ if !settled.is_complete => After::Close(self.reason.unwrap_or(CloseReason::Truncated)),
+            _ if self.keeps => After::Keep,
+            reason => {
+                let reason = reason.unwrap_or(CloseReason::ClientAsked);
+                let unread = settled.is_unread || reason == CloseReason::BadRequest;
+                if unread && settled.lingers { After::Linger(reason) } else { After::Close(reason) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Settled =
+        Settled { sent: Ok(()), is_complete: true, until_close: false, is_unread: false, lingers: true, resets: false };
+
+    fn closed_for(reason: CloseReason) -> Ending {
+        let mut ending = Ending::new(true);
+        ending.close(reason);
+        ending
+    }
+
+    #[test]
+    fn the_first_decision_counts_and_an_event_counts_more() {
+        let mut ending = closed_for(CloseReason::KeepaliveLimit);
+        ending.close(CloseReason::Shutdown);
+        assert_eq!((ending.keeps(), ending.reason()), (false, Some(CloseReason::KeepaliveLimit)));
+        ending.break_off(CloseReason::Truncated);
+        assert_eq!(ending.reason(), Some(CloseReason::Truncated));
+    }
+
+    #[test]
+    fn a_whole_response_leaves_the_connection_as_it_was_agreed() {
+        assert_eq!(Ending::new(true).after(&WHOLE), After::Keep);
+        assert_eq!(Ending::new(false).after(&WHOLE), After::Close(CloseReason::ClientAsked));
+        assert_eq!(closed_for(CloseReason::Shutdown).after(&WHOLE), After::Close(CloseReason::Shutdown));
+    }
+
+    #[test]
+    fn who_may_still_be_sending_is_read_from_for_a_while() {
+        let unread = Settled { is_unread: true, ..WHOLE };
+        assert_eq!(closed_for(CloseReason::BodyUnread).after(&unread), After::Linger(CloseReason::BodyUnread));
+        let off = Settled { lingers: false, ..unread };
+        assert_eq!(closed_for(CloseReason::BodyUnread).after(&off), After::Close(CloseReason::BodyUnread));
+        assert_eq!(closed_for(CloseReason::BadRequest).after(&WHOLE), After::Linger(CloseReason::BadRequest));
+    }
+
+    #[test]
+    fn a_cut_response_does_not_look_like_a_whole_one() {
+        let truncated = closed_for(CloseReason::Truncated);
+        assert_eq!(truncated.after(&WHOLE), After::Close(CloseReason::Truncated));
+        let until_close = Settled { until_close: true, ..WHOLE };
+        assert_eq!(truncated.after(&until_close), After::Reset(CloseReason::Truncated));
+        let incomplete = Settled { is_complete: false, ..WHOLE };
+        assert_eq!(Ending::new(true).after(&incomplete), After::Close(CloseReason::Truncated));
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_reset_where_that_is_wanted() {
+        let stuck = Settled { sent: Err(CloseReason::SendTimeout), ..WHOLE };
+        assert_eq!(Ending::new(true).after(&stuck), After::Close(CloseReason::SendTimeout));
+        let resets = Settled { resets: true, ..stuck };
+        assert_eq!(Ending::new(true).after(&resets), After::Reset(CloseReason::SendTimeout));
+        let unanswered = closed_for(CloseReason::Unanswered);
+        assert_eq!(unanswered.after(&Settled { resets: true, ..WHOLE }), After::Reset(CloseReason::Unanswered));
+        assert_eq!(unanswered.after(&WHOLE), After::Close(CloseReason::Unanswered));
+        let left = Settled { sent: Err(CloseReason::ClientAborted), resets: true, ..WHOLE };
+        assert_eq!(Ending::new(true).after(&left), After::Close(CloseReason::ClientAborted));
+    }
+}
