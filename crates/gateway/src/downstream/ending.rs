@@ -46,12 +46,12 @@ impl Ending {
     }
 
     /// Whether the connection goes on, as far as is known.
-    pub(crate) fn keeps(&self) -> bool {
+    pub(crate) fn keeps(self) -> bool {
         self.keeps
     }
 
     /// Why it ends; `None` also where the client has asked for that.
-    pub(crate) fn reason(&self) -> Option<CloseReason> {
+    pub(crate) fn reason(self) -> Option<CloseReason> {
         self.reason
     }
 
@@ -68,12 +68,12 @@ impl Ending {
     }
 
     /// The client is gone, or takes nothing any more: there is nobody to send something to.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(self) -> bool {
         matches!(self.reason, Some(CloseReason::ClientAborted | CloseReason::SendTimeout))
     }
 
     /// What becomes of the connection.
-    pub(crate) fn after(&self, settled: &Settled) -> After {
+    pub(crate) fn after(self, settled: &Settled) -> After {
         let unwanted = settled.sent.err().or(self.reason.filter(|reason| *reason == CloseReason::Unanswered));
         if let Some(reason @ (CloseReason::SendTimeout | CloseReason::Unanswered)) = unwanted
             && settled.resets
