@@ -73,7 +73,7 @@ impl Ending {
     }
 
     /// What becomes of the connection.
-    pub(crate) fn after(self, settled: &Settled) -> After {
+    pub(crate) fn after(self, settled: Settled) -> After {
         let unwanted = settled.sent.err().or(self.reason.filter(|reason| *reason == CloseReason::Unanswered));
         if let Some(reason @ (CloseReason::SendTimeout | CloseReason::Unanswered)) = unwanted
             && settled.resets
@@ -124,40 +124,40 @@ mod tests {
 
     #[test]
     fn a_whole_response_leaves_the_connection_as_it_was_agreed() {
-        assert_eq!(Ending::new(true).after(&WHOLE), After::Keep);
-        assert_eq!(Ending::new(false).after(&WHOLE), After::Close(CloseReason::ClientAsked));
-        assert_eq!(closed_for(CloseReason::Shutdown).after(&WHOLE), After::Close(CloseReason::Shutdown));
+        assert_eq!(Ending::new(true).after(WHOLE), After::Keep);
+        assert_eq!(Ending::new(false).after(WHOLE), After::Close(CloseReason::ClientAsked));
+        assert_eq!(closed_for(CloseReason::Shutdown).after(WHOLE), After::Close(CloseReason::Shutdown));
     }
 
     #[test]
     fn who_may_still_be_sending_is_read_from_for_a_while() {
         let unread = Settled { is_unread: true, ..WHOLE };
-        assert_eq!(closed_for(CloseReason::BodyUnread).after(&unread), After::Linger(CloseReason::BodyUnread));
+        assert_eq!(closed_for(CloseReason::BodyUnread).after(unread), After::Linger(CloseReason::BodyUnread));
         let off = Settled { lingers: false, ..unread };
-        assert_eq!(closed_for(CloseReason::BodyUnread).after(&off), After::Close(CloseReason::BodyUnread));
-        assert_eq!(closed_for(CloseReason::BadRequest).after(&WHOLE), After::Linger(CloseReason::BadRequest));
+        assert_eq!(closed_for(CloseReason::BodyUnread).after(off), After::Close(CloseReason::BodyUnread));
+        assert_eq!(closed_for(CloseReason::BadRequest).after(WHOLE), After::Linger(CloseReason::BadRequest));
     }
 
     #[test]
     fn a_cut_response_does_not_look_like_a_whole_one() {
         let truncated = closed_for(CloseReason::Truncated);
-        assert_eq!(truncated.after(&WHOLE), After::Close(CloseReason::Truncated));
+        assert_eq!(truncated.after(WHOLE), After::Close(CloseReason::Truncated));
         let until_close = Settled { until_close: true, ..WHOLE };
-        assert_eq!(truncated.after(&until_close), After::Reset(CloseReason::Truncated));
+        assert_eq!(truncated.after(until_close), After::Reset(CloseReason::Truncated));
         let incomplete = Settled { is_complete: false, ..WHOLE };
-        assert_eq!(Ending::new(true).after(&incomplete), After::Close(CloseReason::Truncated));
+        assert_eq!(Ending::new(true).after(incomplete), After::Close(CloseReason::Truncated));
     }
 
     #[test]
     fn a_client_that_takes_nothing_is_reset_where_that_is_wanted() {
         let stuck = Settled { sent: Err(CloseReason::SendTimeout), ..WHOLE };
-        assert_eq!(Ending::new(true).after(&stuck), After::Close(CloseReason::SendTimeout));
+        assert_eq!(Ending::new(true).after(stuck), After::Close(CloseReason::SendTimeout));
         let resets = Settled { resets: true, ..stuck };
-        assert_eq!(Ending::new(true).after(&resets), After::Reset(CloseReason::SendTimeout));
+        assert_eq!(Ending::new(true).after(resets), After::Reset(CloseReason::SendTimeout));
         let unanswered = closed_for(CloseReason::Unanswered);
-        assert_eq!(unanswered.after(&Settled { resets: true, ..WHOLE }), After::Reset(CloseReason::Unanswered));
-        assert_eq!(unanswered.after(&WHOLE), After::Close(CloseReason::Unanswered));
+        assert_eq!(unanswered.after(Settled { resets: true, ..WHOLE }), After::Reset(CloseReason::Unanswered));
+        assert_eq!(unanswered.after(WHOLE), After::Close(CloseReason::Unanswered));
         let left = Settled { sent: Err(CloseReason::ClientAborted), resets: true, ..WHOLE };
-        assert_eq!(Ending::new(true).after(&left), After::Close(CloseReason::ClientAborted));
+        assert_eq!(Ending::new(true).after(left), After::Close(CloseReason::ClientAborted));
     }
 }

@@ -21,10 +21,8 @@ impl Exchange {
             return None;
         }
         // What went wrong may have left more than this request behind, so nginx closes after these, whatever page is shown.
-        if matches!(reply.status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
-            if self.down.ending.keeps() {
-                self.down.ending.close(CloseReason::AfterError);
-            }
+        if self.down.ending.keeps() && matches!(reply.status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
+            self.down.ending.close(CloseReason::AfterError);
         }
         // An error of an error page is shown as what it is.
         self.shown_status = None;

@@ -110,7 +110,7 @@ impl Exchange {
             lingers: !linger.total.is_zero(),
             resets: plan.reset_timed_out,
         };
-        let after = self.down.ending.after(&settled);
+        let after = self.down.ending.after(settled);
         // Who is told to come back sooner than that is not waited for any longer.
         let (timeout, kept_for) = (plan.keepalive_timeout, plan.keepalive_min.min(plan.keepalive_timeout));
         let now = self.thread.reactor.now();
