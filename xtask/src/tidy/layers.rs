@@ -34,14 +34,6 @@ const KNOWN: &[(&str, &str)] = &[
     ("exchange/undecided.rs", "content"),
     ("filter/added_fields.rs", "content"),
     ("filter/forced_range.rs", "content"),
-    ("lower/computed.rs", "registry"),
-    ("lower/floor.rs", "registry"),
-    ("lower/group.rs", "registry"),
-    ("lower/limit_zones.rs", "registry"),
-    ("lower/mod.rs", "registry"),
-    ("lower/proxy.rs", "registry"),
-    ("plan/computed.rs", "registry"),
-    ("plan/generation.rs", "registry"),
 ];
 
 /// The place of a layer in the order; higher layers have lower numbers.

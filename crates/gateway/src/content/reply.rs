@@ -7,7 +7,7 @@ use crate::exchange::Exchange;
 use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
 use crate::filter::gzip::OWN_BYTES_MAX;
-use crate::plan::generation::ReturnPlan;
+use crate::plan::program::ReturnPlan;
 use http1::encode::{encode_field, encode_head_end, encode_number_field, encode_status_line};
 use http1::{FieldId, Method, Version};
 use std::net::IpAddr;

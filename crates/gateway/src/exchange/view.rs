@@ -4,9 +4,9 @@ use crate::base::close::CloseSide;
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
-use crate::plan::added;
-use crate::plan::computed::PORT_DEFAULT;
-use crate::plan::generation::Content;
+use crate::plan::added_fields;
+use crate::plan::location::Content;
+use crate::plan::variable_pass::PORT_DEFAULT;
 use crate::registry::limit_zones::{LimitStatus, Limited};
 use crate::thread::WorkerThread;
 use crate::thread::clock::Clock;
@@ -292,16 +292,16 @@ impl ExchangeView<'_> {
 
     fn proxy_host(&self) -> Option<&[u8]> {
         match &self.exchange.location().content {
-            Content::Proxy(plan) => Some(&plan.group.host),
-            Content::Computed(_) => self.exchange.computed.as_ref().map(|target| &target.host_text[..]),
+            Content::Proxy(proxy) => Some(&self.exchange.generation.proxy(*proxy).host),
+            Content::VariablePass(_) => self.exchange.computed.as_ref().map(|target| &target.host_text[..]),
             _ => None,
         }
     }
 
     fn proxy_port(&self) -> Option<u16> {
         match &self.exchange.location().content {
-            Content::Proxy(plan) => plan.port,
-            Content::Computed(_) => {
+            Content::Proxy(proxy) => self.exchange.generation.proxy(*proxy).port,
+            Content::VariablePass(_) => {
                 let target = self.exchange.computed.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
                 Some(target.port.unwrap_or(PORT_DEFAULT))
             }
@@ -561,7 +561,7 @@ fn write_ip(ip: IpAddr, out: &mut Vec<u8>) -> bool {
 /// The same of encoded lines.
 fn join_lines(lines: &[u8], name: &FieldName, out: &mut Vec<u8>) -> bool {
     let mut found = false;
-    for (_, value) in added::fields(lines).filter(|(known, _)| name.matches(known)) {
+    for (_, value) in added_fields::fields(lines).filter(|(known, _)| name.matches(known)) {
         out.extend_from_slice(if found { b", " } else { b"" });
         out.extend_from_slice(value);
         found = true;

@@ -4,7 +4,13 @@
 use crate::content::reply::is_bodiless;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
-use crate::plan::added::{AddedField, AddedPlan, ExpiresPlan, drop_fields, expiry, fields, is_usual};
+use crate::plan::added_fields::AddedField;
+use crate::plan::added_fields::AddedPlan;
+use crate::plan::added_fields::ExpiresPlan;
+use crate::plan::added_fields::drop_fields;
+use crate::plan::added_fields::expiry;
+use crate::plan::added_fields::fields;
+use crate::plan::added_fields::is_usual;
 use conf::model::{Expires, parse_expires_text};
 use http1::encode::encode_field;
 use http1::outgoing::is_field_value;
@@ -79,9 +85,8 @@ impl Exchange {
 
     /// `proxy_pass_trailers`: the lines of the upstream's that are not hidden.
     fn passed_trailers(&self) -> Vec<u8> {
-        let (Some(answer), Some(plan)) = (self.answer(), self.location().content.proxy(self.proxy_place)) else {
-            return Vec::new();
-        };
+        let plan = self.generation.proxy_of(&self.location().content, self.proxy_place);
+        let (Some(answer), Some(plan)) = (self.answer(), plan) else { return Vec::new() };
         if !plan.pass_trailers {
             return Vec::new();
         }

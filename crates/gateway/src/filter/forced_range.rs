@@ -3,7 +3,7 @@
 
 use crate::content::reply::Reply;
 use crate::exchange::Exchange;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::FieldId;
 use http1::encode::{encode_fields, encode_number_field};
 use rules::precondition::{is_same_version, parse_date};
@@ -28,7 +28,7 @@ pub(crate) enum Portion {
 
 impl Exchange {
     /// What of the response whose head is there goes to the client.
-    pub(crate) fn portion(&self, plan: &ProxyPlan) -> Portion {
+    pub(crate) fn portion(&self, plan: &BoundProxy) -> Portion {
         let Some(answer) = self.answer().filter(|_| plan.force_ranges) else { return Portion::Whole };
         let status = self.shown_status.unwrap_or(answer.head.status);
         let Some(size) = answer.head.content_length.filter(|_| status == 200) else { return Portion::Whole };
@@ -54,7 +54,7 @@ impl Exchange {
         }
     }
 
-    fn would_compress_answer(&self, plan: &ProxyPlan, size: u64) -> bool {
+    fn would_compress_answer(&self, plan: &BoundProxy, size: u64) -> bool {
         if self.location().gzip.is_none() {
             return false;
         }

@@ -7,8 +7,10 @@ use crate::content::reply::{Reply, ReplyBody};
 use crate::exchange::Exchange;
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
-use crate::plan::added::{drop_fields, fields};
-use crate::plan::generation::{LocationId, ProxyPlan};
+use crate::plan::added_fields::drop_fields;
+use crate::plan::added_fields::fields;
+use crate::plan::location::LocationId;
+use crate::registry::generation::BoundProxy;
 use http1::encode::encode_field;
 use http1::outgoing::is_field_value;
 use http1::{Field, Method};
@@ -80,7 +82,7 @@ impl Exchange {
     }
 
     /// Keeps fields of the upstream's response for whatever response the client gets instead.
-    pub(crate) fn carry(&mut self, plan: &ProxyPlan, names: &[&[u8]]) {
+    pub(crate) fn carry(&mut self, plan: &BoundProxy, names: &[&[u8]]) {
         let mut carried = std::mem::take(&mut self.carried);
         if let Some(answer) = self.answer() {
             let named =

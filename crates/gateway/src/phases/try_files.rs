@@ -7,7 +7,8 @@ use crate::exchange::prefetched::Prefetched;
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::files::Alias;
-use crate::plan::generation::{TryFallbackPlan, TryFilesPlan};
+use crate::plan::location::TryFallbackPlan;
+use crate::plan::location::TryFilesPlan;
 use reactor::FileKind;
 use rules::uri::split_args;
 

@@ -1,6 +1,6 @@
 //! What a location says about filters: `gzip` and the rates.
 
-use crate::plan::added::fields;
+use crate::plan::added_fields::fields;
 use conf::model::{HttpVersion, MediaTypes};
 use conf::value::Regex;
 use conf::value::words::GzipProxied;

@@ -4,7 +4,7 @@
 use crate::base::logs::error::Level;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::encode::{encode_field, encode_fields};
 use http1::{Field, FieldId};
 use rules::captures::Captures;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 impl Exchange {
     /// The fields that go on, rewritten where the location says so.
-    pub(crate) fn encode_passed_fields(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+    pub(crate) fn encode_passed_fields(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
         let Some(answer) = self.answer() else { return };
         let seen = |id| answer.head.seen.contains(id);
         let redirects = !plan.redirects.0.is_empty() && (seen(FieldId::Location) || seen(FieldId::Refresh));
@@ -28,7 +28,7 @@ impl Exchange {
     }
 
     /// The value of a field as it goes to the client; `bytes` are those that it points into.
-    pub(crate) fn rewritten<'a>(&self, plan: &ProxyPlan, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub(crate) fn rewritten<'a>(&self, plan: &BoundProxy, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let value = field.value.of(bytes);
         let mut rewritten = Vec::new();
         match self.rewrite_field(plan, field.id, value, &mut rewritten) {
@@ -51,7 +51,7 @@ impl Exchange {
 
     fn rewrite_field(
         &self,
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         id: FieldId,
         value: &[u8],
         out: &mut Vec<u8>,
