@@ -8,7 +8,7 @@ use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{ErrorLog, Level, LogPlace, LowerOptions, Lowered, Registry, Shared};
+use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, Shared};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use time::UtcOffset;
@@ -22,7 +22,7 @@ pub(crate) struct Prepared {
     /// What concerns the process itself; `None` if that cannot be had.
     pub(crate) process: Option<Process>,
     /// What the workers and the sockets are made from; `None` if there is an error.
-    pub(crate) lowered: Option<Lowered>,
+    pub(crate) plan: Option<BoundPlan>,
     /// Everything found, in the order of the text.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
@@ -30,14 +30,14 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Whether it may start.
     pub(crate) fn is_ok(&self) -> bool {
-        self.process.is_some() && self.lowered.is_some() && sound(&self.diagnostics)
+        self.process.is_some() && self.plan.is_some() && sound(&self.diagnostics)
     }
 }
 
 /// Whether a log goes to the standard error stream, which nginx then leaves alone.
-fn uses_stderr(process: &Process, lowered: &Lowered) -> bool {
-    let errors = process.error_logs.iter().chain(lowered.error_logs.iter().flat_map(|log| &log.targets));
-    let accesses = lowered.logs.iter().map(|log| log.sink.place());
+fn uses_stderr(process: &Process, plan: &BoundPlan) -> bool {
+    let errors = process.error_logs.iter().chain(plan.error_logs.iter().flat_map(|log| &log.targets));
+    let accesses = plan.logs.iter().map(|log| log.sink.place());
     errors.map(|target| &target.place).chain(accesses).any(|place| *place == LogPlace::Stderr)
 }
 
@@ -47,18 +47,16 @@ pub(crate) fn local_offset_minutes() -> i16 {
     UtcOffset::current_local_offset().map_or(0, UtcOffset::whole_minutes)
 }
 
-/// What outlives configurations in one process: numbers of listeners, logs, the state that workers share. The shared state
-/// is never freed, so a process has one.
+/// What outlives configurations in one process. It is never freed, so a process has one.
 #[derive(Default)]
 pub(crate) struct Lasting {
-    registry: Registry,
     shared: Option<&'static Shared>,
 }
 
 impl Lasting {
     /// For a process that gives verdicts and runs no workers.
     pub(crate) fn without_workers() -> io::Result<Self> {
-        Ok(Self { shared: Some(Shared::leak(1, ErrorLog::new(Level::Emerg, 0))?), ..Self::default() })
+        Ok(Self { shared: Some(Shared::leak(1, ErrorLog::new(Level::Emerg, 0))?) })
     }
 
     /// The shared state, made for the first configuration that needs it.
@@ -77,24 +75,24 @@ impl Lasting {
     }
 }
 
-/// Reads, checks and lowers. Where several things are wrong, as many as possible are found in one run.
+/// Reads, checks, lowers and binds. Where several things are wrong, as many as possible are found in one run.
 pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mut Lasting) -> Prepared {
     let mut loaded = conf::load(&instance.conf_path, &instance.prefix, instance.globals.as_deref(), loader);
     let mut found = std::mem::take(&mut loaded.diagnostics);
     let parsed = sound(&found);
     found.extend(conf::check(&loaded, conf::table::all()));
-    let mut prepared = Prepared { loaded, model: None, process: None, lowered: None, diagnostics: Vec::new() };
+    let mut prepared = Prepared { loaded, model: None, process: None, plan: None, diagnostics: Vec::new() };
     if parsed {
         let options = Options { privileged: nix::unistd::geteuid().is_root() };
         let (model, more) = conf::model::lower_with(&prepared.loaded.tree, &prepared.loaded.sources, options);
         found.extend(more);
         prepared.process = process::lower_process(&model, &prepared.loaded, instance, &mut found);
         if let (Some(process), true) = (&prepared.process, sound(&found)) {
-            prepared.lowered = lower_gateway(&model, process, &prepared.loaded, lasting, &mut found);
+            prepared.plan = bind_gateway(&model, process, &prepared.loaded, lasting, &mut found);
         }
-        if let (Some(process), Some(lowered)) = (&mut prepared.process, &prepared.lowered) {
-            process.child.uses_stderr = uses_stderr(process, lowered);
-            process.child.transparent = lowered.transparent;
+        if let (Some(process), Some(plan)) = (&mut prepared.process, &prepared.plan) {
+            process.child.uses_stderr = uses_stderr(process, plan);
+            process.child.transparent = plan.transparent;
         }
         prepared.model = Some(model);
     }
@@ -114,13 +112,13 @@ fn sound(found: &[Diagnostic]) -> bool {
     found.iter().all(|found| found.severity < Severity::Error)
 }
 
-fn lower_gateway(
+fn bind_gateway(
     model: &Model,
     process: &Process,
     loaded: &Loaded,
     lasting: &mut Lasting,
     found: &mut Vec<Diagnostic>,
-) -> Option<Lowered> {
+) -> Option<BoundPlan> {
     let shared = match lasting.shared(process) {
         Ok(shared) => shared,
         Err(error) => {
@@ -131,20 +129,14 @@ fn lower_gateway(
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),
         workers: shared.workers() as u16,
-        shared,
         hostname: hostname(),
         resolve: &resolve,
     };
-    match gateway::lower(model, &mut lasting.registry, &options) {
-        Ok(lowered) => {
-            found.extend_from_slice(&lowered.warnings);
-            Some(lowered)
-        }
-        Err(errors) => {
-            found.extend(errors);
-            None
-        }
-    }
+    let bound = gateway::lower(model, &options).and_then(|lowered| {
+        found.extend(lowered.warnings);
+        shared.bind(lowered.plan)
+    });
+    bound.map_err(|errors| found.extend(errors)).ok()
 }
 
 /// The machine's name.

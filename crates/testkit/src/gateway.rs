@@ -1,13 +1,11 @@
-//! The real gateway in the test's process: a configuration is loaded, checked, lowered and served by worker threads, as the
+//! The real gateway in the test's process: a configuration is loaded, checked, lowered, bound and served by worker threads, as the
 //! binary does it, but for the file system, which is a text and an empty directory, and the ports, which the kernel picks.
 
 use crate::signal::until;
 use crate::{DEADLINE, Talk};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::source::SourceMap;
-use gateway::{
-    ErrorLog, Level, ListenerId, LogSink, LowerOptions, Lowered, Message, Registry, Shared, Totals, records,
-};
+use gateway::{BoundPlan, ErrorLog, Level, ListenerId, LogSink, LowerOptions, Message, Shared, Totals, records};
 use reactor::{ListenOptions, Listener, PeerAddress};
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +25,6 @@ pub struct Gateway {
     threads: Vec<JoinHandle<io::Result<()>>>,
     prefix: tempfile::TempDir,
     upstreams: Vec<SocketAddr>,
-    registry: Mutex<Registry>,
     logs: Mutex<Vec<Arc<LogSink>>>,
     error_logs: Mutex<Vec<Arc<ErrorLog>>>,
     error_text: Mutex<String>,
@@ -54,7 +51,6 @@ impl Gateway {
             threads: Vec::new(),
             prefix: tempfile::tempdir().unwrap(),
             upstreams: upstreams.to_vec(),
-            registry: Mutex::default(),
             logs: Mutex::default(),
             error_logs: Mutex::default(),
             error_text: Mutex::default(),
@@ -63,10 +59,10 @@ impl Gateway {
             bugs_expected: false,
         };
         let text = gateway.fill_in(text);
-        let lowered = gateway.load(&text);
-        let listeners = gateway.listeners_of(&lowered);
+        let plan = gateway.load(&text);
+        let listeners = gateway.listeners_of(&plan);
         for index in 0..workers {
-            let (generation, listeners) = (Arc::clone(&lowered.generation), listeners.clone());
+            let (generation, listeners) = (Arc::clone(&plan.generation), listeners.clone());
             let worker = std::thread::Builder::new().name(format!("worker {index}"));
             let run = move || gateway::run(index, shared, generation, listeners);
             gateway.threads.push(worker.spawn(run).unwrap());
@@ -97,9 +93,9 @@ impl Gateway {
         text
     }
 
-    /// Load, check, lower, lower again: an error is the end of the test.
+    /// Load, check, lower, lower again, bind: an error is the end of the test.
     #[track_caller]
-    fn load(&self, text: &str) -> Lowered {
+    fn load(&self, text: &str) -> BoundPlan {
         let prefix = self.prefix.path();
         let loaded = conf::load(Path::new(MAIN), prefix, None, &mut OneFile(text));
         let mut found = loaded.diagnostics.clone();
@@ -111,33 +107,32 @@ impl Gateway {
         let options = LowerOptions {
             prefix: prefix.to_path_buf(),
             workers: u16::try_from(self.shared.workers()).unwrap(),
-            shared: self.shared,
             hostname: "testhost".to_owned(),
             resolve: &|name, port| match name {
                 "localhost" => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
                 _ => Err(io::Error::other("no such name here")),
             },
         };
-        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        let lowered = gateway::lower(&model, &mut registry, &options);
-        let lowered = lowered.unwrap_or_else(|found| {
+        let refused = |found: Vec<_>| -> ! {
             refuse_errors(&found, &loaded.sources, text);
             panic!("refused without an error")
-        });
+        };
+        let lowered = gateway::lower(&model, &options).unwrap_or_else(|found| refused(found));
+        let warnings = lowered.warnings.iter().map(|warning| warning.message.clone()).collect();
+        let plan = self.shared.bind(lowered.plan).unwrap_or_else(|found| refused(found));
         self.logs
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .extend(lowered.logs.iter().map(|log| Arc::clone(&log.sink)));
-        let warnings = lowered.warnings.iter().map(|warning| warning.message.clone()).collect();
+            .extend(plan.logs.iter().map(|log| Arc::clone(&log.sink)));
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
-        let own = lowered.error_logs.iter().map(|log| Arc::clone(&log.log));
+        let own = plan.error_logs.iter().map(|log| Arc::clone(&log.log));
         self.error_logs.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
-        lowered
+        plan
     }
 
-    fn listeners_of(&self, lowered: &Lowered) -> Vec<(ListenerId, Arc<Listener>)> {
+    fn listeners_of(&self, plan: &BoundPlan) -> Vec<(ListenerId, Arc<Listener>)> {
         let mut listeners = Vec::new();
-        for spec in &lowered.listeners {
+        for spec in &plan.listeners {
             if matches!(spec.address, PeerAddress::Unix(_)) {
                 listeners.push((spec.id, Arc::new(Listener::bind(&spec.address, &spec.options).unwrap())));
                 continue;
@@ -154,9 +149,9 @@ impl Gateway {
     /// their own time.
     pub fn reload(&mut self, text: &str) {
         let text = self.fill_in(text);
-        let lowered = self.load(&text);
+        let plan = self.load(&text);
         for worker in 0..self.shared.workers() {
-            self.shared.send(worker, Message::Reload(Arc::clone(&lowered.generation)));
+            self.shared.send(worker, Message::Reload(Arc::clone(&plan.generation)));
         }
     }
 

@@ -2,7 +2,7 @@
 //! is next.
 
 use crate::connector::Caller;
-use crate::registry::group::{GroupPlan, Held};
+use crate::registry::group::{BoundGroup, HeldPeers};
 use crate::registry::shared::wake_token;
 use reactor::{PeerAddress, Woken};
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Choice {
     /// The group's peers, where they may be replaced meanwhile.
-    pub(crate) held: Held,
+    pub(crate) held: HeldPeers,
     pub(crate) selection: Selection,
     /// The `sid` of the peer that the session is bound to; empty if it is not.
     pub(crate) bound: Vec<u8>,
@@ -62,7 +62,7 @@ impl ChoiceInputs {
 /// Chooses a peer.
 pub(crate) async fn choose<C: Caller>(
     caller: &C,
-    group: &GroupPlan,
+    group: &BoundGroup,
     choice: &mut Choice,
     inputs: impl FnOnce(bool) -> ChoiceInputs,
 ) -> Result<Chosen, NoPeer> {
@@ -82,7 +82,7 @@ pub(crate) async fn choose<C: Caller>(
 /// Chooses a peer of a group with `queue`. A request that finds others waiting waits behind them.
 async fn choose_in_turn<C: Caller>(
     caller: &C,
-    group: &GroupPlan,
+    group: &BoundGroup,
     choice: &mut Choice,
     inputs: &ChoiceInputs,
     line: &Arc<SeatLine>,

@@ -6,7 +6,7 @@ use crate::connector::lease::Wanted;
 use crate::connector::leased::Leased;
 use crate::connector::opening::{OpenedFor, Pending, open_for_pool};
 use crate::connector::{Caller, WaitTimes};
-use crate::plan::generation::SourcePlan;
+use crate::plan::proxy::SourcePlan;
 use crate::registry::pool::IdleSocket;
 use crate::registry::ports::PortUse;
 use crate::thread::WorkerThread;

@@ -5,8 +5,8 @@ use crate::base::logs::error::{Level, errno};
 use crate::connector::connect::connect;
 use crate::connector::leased::Leased;
 use crate::connector::{Caller, WaitTimes};
-use crate::plan::generation::SourcePlan;
-use crate::registry::group::PeerPlan;
+use crate::plan::proxy::SourcePlan;
+use crate::registry::group::BoundPeer;
 use crate::registry::pool::{IdleSocket, UpstreamPool};
 use crate::registry::shared::wake_token;
 use reactor::{ConnectOptions, Woken};
@@ -29,7 +29,7 @@ const LOOKS_MAX: usize = 2;
 /// The connection that a caller wants.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) peer: &'a PeerPlan,
+    pub(crate) peer: &'a BoundPeer,
     /// The peer's group, and its number there.
     pub(crate) group: &'a Arc<Group>,
     pub(crate) index: usize,

@@ -4,7 +4,7 @@
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::{Field, FieldId};
 
 /// Fields that a page has once: its own goes before the one of the reply that it is shown for.
@@ -24,7 +24,7 @@ impl Exchange {
     }
 
     /// Keeps fields of the upstream's response for whatever response the client gets instead.
-    pub(crate) fn carry(&mut self, plan: &ProxyPlan, ids: &[FieldId]) {
+    pub(crate) fn carry(&mut self, plan: &BoundProxy, ids: &[FieldId]) {
         let mut carried = self.carried.take();
         if let Some(answer) = self.answer() {
             for field in answer.head.fields.iter().filter(|field| ids.contains(&field.id)) {

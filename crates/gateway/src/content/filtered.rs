@@ -12,7 +12,7 @@ use crate::filter::added_fields::{HeadValues, add_fields, add_trailers, adds_tra
 use crate::filter::compress::GZIP_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::filter::gzip::{GzipClient, compress, would_compress};
-use crate::plan::added::AddedField;
+use crate::plan::added_fields::AddedField;
 use http1::chunked::trailer_fields;
 use http1::outgoing::is_field_value;
 use http1::{FieldId, Method};
@@ -132,7 +132,9 @@ impl Exchange {
 
     /// `proxy_pass_trailers`: the upstream's that are not hidden.
     fn pass_trailers(&self, trailers: &mut Fields) {
-        let (Some(answer), Some(plan)) = (self.answer(), self.location().content.proxy(self.proxy_place)) else {
+        let (Some(answer), Some(plan)) =
+            (self.answer(), self.generation.proxy_of(&self.location().content, self.proxy_place))
+        else {
             return;
         };
         if !plan.pass_trailers {

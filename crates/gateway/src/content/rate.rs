@@ -5,7 +5,7 @@ use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::plan::filters::SizePlan;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use conf::value::size::parse_size_text;
 use http1::FieldId;
 use rules::pace::Pace;
@@ -29,7 +29,7 @@ impl Exchange {
     }
 
     /// `X-Accel-Limit-Rate`: bytes per second, or something that says nothing.
-    pub(crate) fn take_limit_rate(&mut self, plan: &ProxyPlan) {
+    pub(crate) fn take_limit_rate(&mut self, plan: &BoundProxy) {
         if !plan.obeys_limit_rate {
             return;
         }
@@ -40,7 +40,7 @@ impl Exchange {
     }
 
     /// The pace at which a response is read; it begins with its head.
-    pub(crate) fn upstream_pace(&self, plan: &ProxyPlan) -> Option<Pace> {
+    pub(crate) fn upstream_pace(&self, plan: &BoundProxy) -> Option<Pace> {
         let rate = self.size(plan.limit_rate.as_ref()?);
         (rate > 0).then(|| Pace::new(rate, 0, self.thread.reactor.now().0))
     }

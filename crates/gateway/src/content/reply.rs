@@ -8,7 +8,7 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody, is_bodiless};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::ReturnPlan;
+use crate::plan::program::ReturnPlan;
 use http1::{FieldId, Method};
 use std::net::IpAddr;
 

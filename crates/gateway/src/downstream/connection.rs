@@ -3,7 +3,7 @@
 
 use crate::base::buffer::recycle;
 use crate::downstream::request::Request;
-use crate::plan::generation::ListenerId;
+use crate::registry::generation::ListenerId;
 use http1::{HeadEnd, Limits, Parse, RequestError, find_head_end};
 use reactor::{Millis, PeerAddress, Read, TaskId};
 use std::cell::Cell;

@@ -2,8 +2,9 @@
 
 use crate::connector::WaitTimes;
 use crate::exchange::Exchange;
-use crate::plan::generation::{Generation, LocationId};
-use crate::registry::group::Held;
+use crate::plan::location::LocationId;
+use crate::registry::generation::Generation;
+use crate::registry::group::HeldPeers;
 use reactor::Millis;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ pub(crate) struct AttemptRecord {
     /// Counts the proxies of the exchange: where it changes, `$upstream_*` have a colon.
     pub(crate) proxy: u32,
     /// The peers among which it is counted, where they may have been replaced since.
-    pub(crate) held: Held,
+    pub(crate) held: HeldPeers,
     /// Which of the location's proxies.
     place: u16,
     pub(crate) began_at: Millis,
@@ -77,11 +78,11 @@ impl AttemptRecord {
 
     /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
     pub(crate) fn peer_name<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
-        let group = &generation.location(self.location?).content.proxy(self.place)?.group;
+        let proxy = generation.proxy_of(&generation.location(self.location?).content, self.place)?;
         if self.peer == NO_PEER {
-            return Some(&group.host);
+            return Some(&proxy.host);
         }
-        group.members.of(&self.held)?.peers.get(self.peer as usize).map(|peer| &*peer.name)
+        proxy.group.members.of(&self.held)?.peers.get(self.peer as usize).map(|peer| &*peer.name)
     }
 }
 

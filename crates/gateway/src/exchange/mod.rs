@@ -29,8 +29,10 @@ use crate::exchange::spares::Spares;
 use crate::exchange::target::Target;
 use crate::exchange::undecided::Undecided;
 use crate::filter::chain::Chain;
-use crate::plan::computed::ComputedTarget;
-use crate::plan::generation::{ClientPlan, LocationPlan, Pinned};
+use crate::plan::client::ClientPlan;
+use crate::plan::location::LocationPlan;
+use crate::plan::variable_pass::PassUrl;
+use crate::registry::generation::Pinned;
 use crate::registry::limit_zones::Limited;
 use crate::thread::WorkerThread;
 use http1::{BodyFraming, Method, RequestError};
@@ -87,7 +89,7 @@ pub(crate) struct Exchange {
     /// Which of the location's proxies the exchange uses.
     pub(crate) proxy_place: u16,
     /// What the URL of a `proxy_pass` with variables came to.
-    pub(crate) computed: Option<Box<ComputedTarget>>,
+    pub(crate) computed: Option<Box<PassUrl>>,
     /// The client's method; an error page is fetched by GET.
     pub(crate) method: Method,
     /// The status under which an error page is sent, whatever its own.

@@ -4,7 +4,7 @@ use crate::base::close::CloseReason;
 use crate::downstream::request::Request;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
-use crate::plan::generation::LocationId;
+use crate::plan::location::LocationId;
 use http1::TargetForm;
 use rules::uri::{ParsedTarget, parse_target};
 use std::rc::Rc;

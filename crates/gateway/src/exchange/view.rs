@@ -5,8 +5,8 @@ use crate::base::logs::error::{Level, errno, quoted};
 use crate::downstream::reply_head::{Fields, HeadView};
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
-use crate::plan::computed::PORT_DEFAULT;
-use crate::plan::generation::Content;
+use crate::plan::location::Content;
+use crate::plan::variable_pass::PORT_DEFAULT;
 use crate::registry::limit_zones::{LimitStatus, Limited};
 use crate::thread::WorkerThread;
 use crate::thread::clock::Clock;
@@ -293,16 +293,16 @@ impl ExchangeView<'_> {
 
     fn proxy_host(&self) -> Option<&[u8]> {
         match &self.exchange.location().content {
-            Content::Proxy(plan) => Some(&plan.group.host),
-            Content::Computed(_) => self.exchange.computed.as_ref().map(|target| &target.host_text[..]),
+            Content::Proxy(proxy) => Some(&self.exchange.generation.proxy(*proxy).host),
+            Content::VariablePass(_) => self.exchange.computed.as_ref().map(|target| &target.host_text[..]),
             _ => None,
         }
     }
 
     fn proxy_port(&self) -> Option<u16> {
         match &self.exchange.location().content {
-            Content::Proxy(plan) => plan.port,
-            Content::Computed(_) => {
+            Content::Proxy(proxy) => self.exchange.generation.proxy(*proxy).port,
+            Content::VariablePass(_) => {
                 let target = self.exchange.computed.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
                 Some(target.port.unwrap_or(PORT_DEFAULT))
             }

@@ -2,7 +2,7 @@
 //! applies them evaluates the values.
 
 use crate::downstream::reply_head::{Fields, HeadView, ReplyHead};
-use crate::plan::added::{AddedField, AddedPlan, ExpiresPlan, expiry, is_usual};
+use crate::plan::added_fields::{AddedField, AddedPlan, ExpiresPlan, expiry, is_usual};
 use conf::model::{Expires, parse_expires_text};
 use http1::FieldId;
 use rules::precondition::parse_date;

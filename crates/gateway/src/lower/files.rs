@@ -2,7 +2,7 @@
 
 use crate::base::logs::place::parent_segments;
 use crate::lower::Lowering;
-use crate::plan::added::{AddedField, AddedPlan, ExpiresPlan};
+use crate::plan::added_fields::{AddedField, AddedPlan, ExpiresPlan};
 use crate::plan::files::{Alias, FilesPlan, RootPlan};
 use conf::model::{
     AddHeader, ErrorStatus, ErrorTarget, Expires, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings,

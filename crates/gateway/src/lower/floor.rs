@@ -1,20 +1,21 @@
 //! `keepalive … floor=`: which connections are opened ahead of demand. When and by whom is `worker::warm`'s business.
 
 use crate::lower::Lowering;
-use crate::plan::generation::{FloorPlan, MovingFloor, SourcePlan, WarmingPlan};
-use crate::registry::group::{GroupPlan, Members};
+use crate::plan::group::{AddressSource, FloorPlan, GroupPlan, GroupUseId, WarmingPlan};
+use crate::plan::proxy::SourcePlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::UpstreamId;
-use reactor::ConnectOptions;
+use reactor::{ConnectOptions, PeerAddress};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Lowering<'_> {
-    /// Notes the floor of a group for its peers, connected to as this proxy does it; once for each key.
+    /// Notes the floor of a group for its peers, connected to as this proxy does it; once for each use of the group.
     pub(super) fn note_floors(
         &mut self,
         upstream: UpstreamId,
-        group: &Arc<GroupPlan>,
+        group: GroupUseId,
         (connect, source): &(ConnectOptions, SourcePlan),
         connect_timeout: Duration,
     ) {
@@ -24,33 +25,38 @@ impl Lowering<'_> {
         if keepalive.floor == 0 || matches!(source, SourcePlan::Template(_)) {
             return;
         }
+        if self.plan.floors.iter().any(|floor| floor.group == group) {
+            return;
+        }
         let warming = WarmingPlan { connect: connect.clone(), connect_timeout, floor: keepalive.floor };
-        let peers = match &group.members {
-            Members::Fixed(set) => set.distinct().collect::<Vec<_>>(),
-            Members::Moving(_) => {
-                // How many peers there will be is not known, so that nothing can be held against the pool's size.
-                if !self.moving_floors.iter().any(|floor| Arc::ptr_eq(&floor.group, group)) {
-                    self.moving_floors.push(MovingFloor { group: Arc::clone(group), warming });
-                }
-                return;
-            }
-        };
-        let wanted = u64::from(keepalive.floor) * peers.len() as u64;
+        self.plan.floors.push(FloorPlan { group, warming });
+        // How many peers a name will have is not known, so that nothing can be held against the pool's size.
+        let Some(peers) = fixed_peers(&self.group_of(group)) else { return };
+        let wanted = u64::from(keepalive.floor) * peers as u64;
         let kept = u64::from(keepalive.idle) * if keepalive.local { 1 } else { u64::from(self.options.workers) };
-        if wanted > kept && !self.floors.iter().any(|floor| peers.iter().any(|peer| peer.key == floor.key)) {
+        if wanted > kept {
             let message = format!(
-                "upstream \"{}\": floor={} for {} peers is {wanted} connections, and keepalive keeps {kept}",
-                upstream.name,
-                keepalive.floor,
-                peers.len()
+                "upstream \"{}\": floor={} for {peers} peers is {wanted} connections, and keepalive keeps {kept}",
+                upstream.name, keepalive.floor,
             );
             self.found.push(Diagnostic::warning(keepalive.span.unwrap_or(upstream.span), message));
         }
-        for peer in peers {
-            if !self.floors.iter().any(|floor| floor.key == peer.key) {
-                let (key, address) = (peer.key, peer.address.clone());
-                self.floors.push(FloorPlan { key, address, warming: warming.clone() });
-            }
+    }
+
+    fn group_of(&self, used: GroupUseId) -> Arc<GroupPlan> {
+        let used = &self.plan.group_uses[used.0 as usize];
+        Arc::clone(&self.plan.groups[used.group.0 as usize])
+    }
+}
+
+/// How many peers a group has, those with equal addresses counted once; `None` where names decide.
+fn fixed_peers(group: &GroupPlan) -> Option<usize> {
+    let mut known: HashSet<&PeerAddress> = HashSet::new();
+    for server in &group.servers {
+        match &server.source {
+            AddressSource::Fixed(addresses) => known.extend(addresses),
+            AddressSource::Name(..) => return None,
         }
     }
+    Some(known.len())
 }

@@ -1,33 +1,101 @@
-//! Limits of a group that do not fit together (founding fact F4): refused where a word has no effect, warned about where it
-//! costs connections, each with the numbers.
+//! `limit_req`, `limit_conn` and their zones.
 
+use crate::base::logs::error::Level;
 use crate::lower::Lowering;
-use conf::diagnostic::Diagnostic;
-use conf::model::Upstream;
-use upstream::shared::{Contradiction, GroupLimits};
+use crate::plan::limits::{
+    ConnectionLimit, ConnectionZoneId, LimitPlan, RefusalPlan, RequestLimit, RequestZoneId, ZonePlan, key_text,
+};
+use conf::model;
+use conf::value::words::LogLevel;
+use rules::limit::RequestRule;
+use rules::template::Template;
+
+/// The keys of the configuration's zones, compiled.
+#[derive(Debug, Default)]
+pub(super) struct ZoneKeys {
+    requests: Vec<Template>,
+    connections: Vec<Template>,
+}
 
 impl Lowering<'_> {
-    /// Says what does not fit together in a group. Only what was written is held against the rest: the default pool is
-    /// nobody's mistake.
-    pub(super) fn check_limits(&mut self, upstream: &Upstream, limits: &GroupLimits) {
-        let keepalive_span = upstream.settings.keepalive.span;
-        for contradiction in limits.contradictions(self.options.workers) {
-            let span = keepalive_span.unwrap_or(upstream.span);
-            let message = format!("upstream \"{}\": {contradiction}", upstream.name);
-            self.found.push(match contradiction {
-                Contradiction::IdleAboveConnections { .. } | Contradiction::IdleBelowConnections { .. }
-                    if keepalive_span.is_none() =>
-                {
-                    continue;
-                }
-                Contradiction::IdleAboveConnections { .. } | Contradiction::IdleBelowConnections { .. } => {
-                    Diagnostic::warning(span, message)
-                }
-                Contradiction::IdlePerPeerAboveIdle { .. } => Diagnostic::error(span, message),
-                Contradiction::ConnectingAboveConnections { .. } | Contradiction::NothingToWaitFor { .. } => {
-                    Diagnostic::error(upstream.span, message)
-                }
-            });
+    /// Compiles the keys, also those of zones that nobody uses: a mistake there is one all the same.
+    pub(super) fn compile_zone_keys(&mut self) {
+        let http = self.http;
+        let requests = http.request_zones.iter().map(|zone| self.template(&zone.key)).collect();
+        let connections = http.connection_zones.iter().map(|zone| self.template(&zone.key)).collect();
+        self.zone_keys = ZoneKeys { requests, connections };
+    }
+
+    /// What a location limits; `None` for nothing.
+    pub(super) fn limit_plan(&mut self, limits: &model::LimitSettings) -> Option<Box<LimitPlan>> {
+        if limits.requests.is_empty() && limits.connections.is_empty() {
+            return None;
         }
+        Some(Box::new(LimitPlan {
+            requests: limits.requests.iter().filter_map(|limit| self.request_limit(limit)).collect(),
+            request_refusal: RefusalPlan {
+                status: limits.request_status,
+                level: limits.request_log_level.into(),
+                dry_run: limits.request_dry_run,
+            },
+            delay_level: one_lower(limits.request_log_level),
+            connections: limits.connections.iter().filter_map(|limit| self.connection_limit(*limit)).collect(),
+            connection_refusal: RefusalPlan {
+                status: limits.connection_status,
+                level: limits.connection_log_level.into(),
+                dry_run: limits.connection_dry_run,
+            },
+        }))
+    }
+
+    fn request_limit(&mut self, limit: &model::RequestLimit) -> Option<RequestLimit> {
+        let written = self.http.request_zones.get(limit.zone.0 as usize)?;
+        let zones = &mut self.plan.request_zones;
+        let zone = RequestZoneId(zone_of(
+            zones,
+            ZonePlan {
+                name: written.name.clone(),
+                bytes: written.size,
+                key_text: key_text(&written.key),
+                span: written.span,
+            },
+        ));
+        let rule = RequestRule { rate_milli: written.rate_milli, burst: limit.burst, delay: limit.delay };
+        let key = self.zone_keys.requests.get(limit.zone.0 as usize)?.clone();
+        Some(RequestLimit { zone, key, rule })
+    }
+
+    fn connection_limit(&mut self, limit: model::ConnectionLimit) -> Option<ConnectionLimit> {
+        let written = self.http.connection_zones.get(limit.zone.0 as usize)?;
+        let zones = &mut self.plan.connection_zones;
+        let zone = ConnectionZoneId(zone_of(
+            zones,
+            ZonePlan {
+                name: written.name.clone(),
+                bytes: written.size,
+                key_text: key_text(&written.key),
+                span: written.span,
+            },
+        ));
+        let key = self.zone_keys.connections.get(limit.zone.0 as usize)?.clone();
+        Some(ConnectionLimit { zone, key, most: limit.most })
+    }
+}
+
+/// The index of a zone, listed where it is used for the first time.
+fn zone_of(zones: &mut Vec<ZonePlan>, zone: ZonePlan) -> u32 {
+    let known = zones.iter().position(|known| known.span == zone.span);
+    known.unwrap_or_else(|| {
+        zones.push(zone);
+        zones.len() - 1
+    }) as u32
+}
+
+/// The level of a line about a delay, as in nginx.
+fn one_lower(level: LogLevel) -> Level {
+    match level {
+        LogLevel::Error => Level::Warn,
+        LogLevel::Warn => Level::Notice,
+        _ => Level::Info,
     }
 }

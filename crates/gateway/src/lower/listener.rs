@@ -1,7 +1,7 @@
-//! Listening addresses: their numbers, options and tables of server names.
+//! Listening addresses: their options and tables of server names.
 
-use crate::lower::{ListenerSpec, Lowering, place_listener};
-use crate::plan::generation::{ListenerId, ListenerPlan};
+use crate::lower::Lowering;
+use crate::plan::listener::ListenerPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{HeadSettings, Listener, NameForm, SoKeepalive};
 use conf::source::{FileId, Span};
@@ -10,34 +10,26 @@ use http1::{BareLf, Limits};
 use reactor::{ListenOptions, PeerAddress};
 use rules::server_name::{NamedServer, ServerName, ServerNames};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// nginx's accept queue on Linux.
 const BACKLOG_DEFAULT: u32 = 511;
 
 impl Lowering<'_> {
-    pub(super) fn listeners(&mut self) -> (Vec<Option<ListenerPlan>>, Vec<ListenerSpec>) {
-        let (mut plans, mut specs) = (Vec::new(), Vec::new());
-        let mut behind: Vec<(SocketAddr, ListenerId)> = Vec::new();
+    pub(super) fn listeners(&mut self) -> Vec<Arc<ListenerPlan>> {
+        let mut plans = Vec::new();
         for listener in &self.http.listeners {
             for address in self.addresses(&listener.address, listener.span) {
-                let next = ListenerId(self.registry.listeners.len() as u32);
-                let id = *self.registry.listeners.entry(address.clone()).or_insert(next);
-                let Some(plan) = self.listener_plan(listener) else { continue };
-                place_listener(&mut plans, id, plan);
-                match address {
-                    PeerAddress::Ip(ip) if self.is_behind_a_wildcard(listener, ip) => behind.push((ip, id)),
-                    _ => specs.push(ListenerSpec { id, address, options: listen_options(listener) }),
-                }
+                plans.extend(self.listener_plan(listener, address));
             }
         }
-        for spec in &specs {
-            let (PeerAddress::Ip(socket), Some(Some(plan))) = (&spec.address, plans.get_mut(spec.id.0 as usize)) else {
-                continue;
-            };
-            let covered = behind.iter().filter(|(ip, _)| socket.ip().is_unspecified() && is_same_port(*socket, *ip));
-            plan.behind = covered.map(|(ip, id)| (ip.ip(), *id)).collect();
+        let without_socket = plans.iter().filter(|plan| plan.socket.is_none());
+        let without_socket: Vec<PeerAddress> = without_socket.map(|plan| plan.address.clone()).collect();
+        for plan in plans.iter_mut().filter(|plan| plan.socket.is_some()) {
+            let covered = without_socket.iter().filter(|other| covers(&plan.address, other));
+            plan.behind = covered.cloned().collect();
         }
-        (plans, specs)
+        plans.into_iter().map(Arc::new).collect()
     }
 
     /// Whether an address needs no socket of its own: one for all addresses of its port is there, which Linux lets nobody
@@ -51,7 +43,7 @@ impl Lowering<'_> {
         !address.ip().is_unspecified() && !listener.options.set && self.http.listeners.iter().any(is_wildcard)
     }
 
-    fn listener_plan(&mut self, listener: &Listener) -> Option<ListenerPlan> {
+    fn listener_plan(&mut self, listener: &Listener, address: PeerAddress) -> Option<ListenerPlan> {
         let mut names = Vec::new();
         for id in &listener.servers {
             let server = self.http.servers.get(id.0 as usize)?;
@@ -75,7 +67,10 @@ impl Lowering<'_> {
                 .map(|server| head_limits(&server.settings.head))
         };
         let limits = all().fold(own, |widest, limits| widest.widened(&limits));
+        let is_behind = matches!(address, PeerAddress::Ip(ip) if self.is_behind_a_wildcard(listener, ip));
         Some(ListenerPlan {
+            address,
+            socket: (!is_behind).then(|| listen_options(listener)),
             names,
             limits,
             limits_differ: all().any(|limits| limits != own),
@@ -135,6 +130,12 @@ pub(super) fn head_limits(head: &HeadSettings) -> Limits {
             head.max_headers as usize,
         )
     }
+}
+
+/// Whether the socket of one address takes the connections of another.
+fn covers(socket: &PeerAddress, other: &PeerAddress) -> bool {
+    matches!((socket, other), (PeerAddress::Ip(socket), PeerAddress::Ip(other))
+        if socket.ip().is_unspecified() && is_same_port(*socket, *other))
 }
 
 /// A socket for all addresses of a family takes the connections of that family alone.

@@ -3,12 +3,13 @@
 use crate::base::body_file::BodyFiles;
 use crate::lower::Lowering;
 use crate::plan::access::AccessPlan;
+use crate::plan::client::ClientPlan;
 use crate::plan::files::Alias;
 use crate::plan::filters::GzipPlan;
-use crate::plan::generation::{
-    ClientPlan, Content, LimitExceptPlan, LocationId, LocationPlan, RedirectPlan, ReturnPlan, TryFallbackPlan,
-    TryFilePlan, TryFilesPlan,
+use crate::plan::location::{
+    Content, LimitExceptPlan, LocationId, LocationPlan, RedirectPlan, TryFallbackPlan, TryFilePlan, TryFilesPlan,
 };
+use crate::plan::program::ReturnPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     self, BodyInFile, GzipSettings, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher,
@@ -47,10 +48,10 @@ impl Lowering<'_> {
         let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
         let try_files = location.try_files.as_deref().map(|plan| self.try_files_plan(plan));
         let id = self.add(name, &location.settings, content, try_files);
-        self.locations[id.0 as usize].program = self.program(&location.program, &location.settings, Some(name));
+        self.plan.locations[id.0 as usize].program = self.program(&location.program, &location.settings, Some(name));
         if let Some(except) = &location.limit_except {
             let plan = self.limit_except(except, name);
-            self.locations[id.0 as usize].limit_except = Some(Box::new(plan));
+            self.plan.locations[id.0 as usize].limit_except = Some(Box::new(plan));
         }
         let nested = location.locations.iter().map(|inner| self.location_spec(inner)).collect();
         self.alias = outer;
@@ -84,8 +85,8 @@ impl Lowering<'_> {
         let real_ip = self.real_ip_plan(&settings.realip);
         let limits = self.limit_plan(&settings.limit);
         let rate = self.rate_plan(&settings.client);
-        let id = LocationId(self.locations.len() as u32);
-        self.locations.push(LocationPlan {
+        let id = LocationId(self.plan.locations.len() as u32);
+        self.plan.locations.push(LocationPlan {
             name: name.into(),
             program: None,
             content,

@@ -1,10 +1,10 @@
-//! Logs of a location: formats are compiled, places found, and each place gets the one sink that everybody who names it
-//! shares.
+//! Logs of a location: formats are compiled, and places found. Each place is listed once, whoever names it.
 
-use crate::base::logs::access::{AccessLog, AccessOutput, Buffering, LogSink, NamePlan};
-use crate::base::logs::error::{ErrorLog, ErrorTarget};
+use crate::base::logs::access::Buffering;
+use crate::base::logs::error::ErrorTarget;
 use crate::base::logs::place::{LogPlace, parent_segments, syslog_place};
-use crate::lower::{Lowering, Registry};
+use crate::lower::Lowering;
+use crate::plan::logs::{AccessLogPlan, ErrorLogId, NamePlan, SinkId, SinkPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{self, LocationSettings, LogTarget};
 use conf::source::Span;
@@ -14,30 +14,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-/// The lines of a list of `error_log`s, and where they are written.
-#[derive(Debug, Clone)]
-pub struct ErrorOutput {
-    /// Where the lines are collected.
-    pub log: Arc<ErrorLog>,
-    /// Where each goes that is grave enough.
-    pub targets: Vec<ErrorTarget>,
-}
-
-impl Registry {
-    /// Lets go of logs that nobody but this registry holds: earlier configurations had them.
-    pub(super) fn forget_logs(&mut self) {
-        self.sinks.retain(|_, sink| Arc::strong_count(sink) > 1);
-        self.error_logs.retain(|_, log| Arc::strong_count(log) > 1);
-    }
-}
-
 impl Lowering<'_> {
-    pub(super) fn access_logs(&mut self, settings: &LocationSettings) -> Vec<AccessLog> {
+    pub(super) fn access_logs(&mut self, settings: &LocationSettings) -> Vec<AccessLogPlan> {
         let written: Vec<&model::AccessLog> = settings.log.access.iter().collect();
         written.into_iter().filter_map(|log| self.access_log(log, settings)).collect()
     }
 
-    fn access_log(&mut self, log: &model::AccessLog, settings: &LocationSettings) -> Option<AccessLog> {
+    fn access_log(&mut self, log: &model::AccessLog, settings: &LocationSettings) -> Option<AccessLogPlan> {
         let (place, name) = match &log.target {
             LogTarget::File(path) if path.as_text().is_none() => {
                 (LogPlace::Named(settings.log.file_cache.into()), Some(self.log_name(path)))
@@ -51,28 +34,26 @@ impl Lowering<'_> {
             flush: log.flush,
             gzip: log.gzip,
         });
+        let awaited = buffering.is_none() && !matches!(place, LogPlace::Syslog(_));
         let sink = self.sink(place, buffering, log.span);
-        let awaited = buffering.is_none() && !matches!(sink.place(), LogPlace::Syslog(_));
-        Some(AccessLog { format, sink, name, condition, awaited })
+        Some(AccessLogPlan { format, sink, name, condition, awaited })
     }
 
     /// The list of the level, where it is not the process's own.
-    pub(super) fn error_log(&mut self, settings: &LocationSettings) -> Option<Arc<ErrorLog>> {
+    pub(super) fn error_log(&mut self, settings: &LocationSettings) -> Option<ErrorLogId> {
         let mut targets = Vec::new();
         for log in &settings.log.error {
             targets.push(ErrorTarget { place: self.log_place(&log.target, log.span)?, level: log.level.into() });
         }
-        let threshold = targets.iter().map(|target| target.level).min()?;
-        let known = self.registry.error_logs.entry(targets.clone()).or_insert_with(|| {
-            let bell = Arc::clone(&self.options.shared.log_bell);
-            let offset = self.options.shared.error_log().utc_offset_minutes();
-            Arc::new(ErrorLog::new(threshold, offset).for_workers(self.options.workers.into(), bell))
-        });
-        let log = Arc::clone(known);
-        if !self.error_outputs.iter().any(|output| Arc::ptr_eq(&output.log, &log)) {
-            self.error_outputs.push(ErrorOutput { log: Arc::clone(&log), targets });
+        if targets.is_empty() {
+            return None;
         }
-        Some(log)
+        let known = &mut self.plan.error_logs;
+        let place = known.iter().position(|known| *known == targets).unwrap_or_else(|| {
+            known.push(targets);
+            known.len() - 1
+        });
+        Some(ErrorLogId(place as u32))
     }
 
     /// Where a log without variables goes.
@@ -107,22 +88,19 @@ impl Lowering<'_> {
     }
 
     /// The sink of a place, shared by everybody who names it.
-    fn sink(&mut self, place: LogPlace, buffering: Option<Buffering>, span: Span) -> Arc<LogSink> {
-        let workers = usize::from(self.options.workers);
-        let bell = Arc::clone(&self.options.shared.log_bell);
-        let sinks = &mut self.registry.sinks;
-        let sink = sinks.entry(place.clone()).or_insert_with(|| Arc::new(LogSink::new(place, workers, bell)));
-        let sink = Arc::clone(sink);
-        match self.logs.iter().find(|known| Arc::ptr_eq(&known.sink, &sink)) {
+    fn sink(&mut self, place: LogPlace, buffering: Option<Buffering>, span: Span) -> SinkId {
+        let known = self.plan.sinks.iter().position(|known| known.place == place);
+        let index = known.unwrap_or(self.plan.sinks.len());
+        match self.plan.sinks.get(index) {
             Some(known) if known.buffering != buffering => {
                 let message = "access_log already defined with conflicting parameters";
                 let hint = "a file has one buffer: `buffer=`, `flush=` and `gzip=` are the same wherever it is named";
                 self.found.push(Diagnostic::error(span, message).with_hint(hint));
             }
             Some(_) => {}
-            None => self.logs.push(AccessOutput { sink: Arc::clone(&sink), buffering }),
+            None => self.plan.sinks.push(SinkPlan { place, buffering }),
         }
-        sink
+        SinkId(index as u32)
     }
 
     /// A compiled log format; each is compiled once.

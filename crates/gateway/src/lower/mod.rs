@@ -1,14 +1,12 @@
-//! From the typed configuration to a generation: names become tables, variables become enums, addresses become keys of the
-//! pool. Runs at start and at each reload, off the request path; the same for `-t` and `serve`.
+//! From the typed configuration to a plan: names become tables, variables become enums, settings become numbers. Runs at start
+//! and at each reload, off the request path; the same for `-t` and `serve`. It has no side effects and knows nothing that
+//! outlives a configuration; the only thing that it asks is the resolver.
 
-pub(crate) mod computed;
+pub(crate) mod contradictions;
 pub(crate) mod cookies;
-pub(crate) mod defined;
 pub(crate) mod files;
 pub(crate) mod floor;
 pub(crate) mod group;
-pub(crate) mod idle;
-pub(crate) mod limit_zones;
 pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod location;
@@ -17,44 +15,25 @@ pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod rate;
 pub(crate) mod real_ip;
+pub(crate) mod resolver;
+pub(crate) mod unused;
+pub(crate) mod variable_pass;
+pub(crate) mod variables;
 
-use crate::base::logs::access::{AccessOutput, LogSink};
-use crate::base::logs::error::{ErrorLog, ErrorTarget};
-use crate::base::logs::place::{LogPlace, Resolve};
+use crate::base::logs::place::Resolve;
 use crate::lower::files::KnownTypes;
 use crate::lower::group::Groups;
+use crate::plan::Plan;
 use crate::plan::files::Alias;
-use crate::plan::generation::{FloorPlan, Generation, ListenerId, ListenerPlan, LocationPlan, MovingFloor, ServerPlan};
-use crate::registry::shared::Shared;
+use crate::plan::location::LocationPlan;
+use crate::plan::server::ServerPlan;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Http, Model, ProxySettings, Server, ServerId};
 use conf::source::Span;
-
-use logs::ErrorOutput;
-use reactor::{ListenOptions, PeerAddress};
-use rules::defined::Definitions;
 use rules::log_format::LogFormat;
 use rules::variable::{Idle, UserVariables, Variable};
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use upstream::balance::{HealthRegistry, SeatLine, Sessions};
-
-/// What outlives generations: numbers of listening addresses, logs, the health of peers and the sessions
-/// bound to them, keyed by identity.
-#[derive(Default)]
-pub struct Registry {
-    listeners: HashMap<PeerAddress, ListenerId>,
-    sinks: HashMap<LogPlace, Arc<LogSink>>,
-    error_logs: HashMap<Vec<ErrorTarget>, Arc<ErrorLog>>,
-    health: Arc<HealthRegistry>,
-    /// The sessions of `sticky learn` by zone, with the upstream that has it.
-    sessions: HashMap<String, (String, Arc<Sessions>)>,
-    limit_zones: limit_zones::LimitZones,
-    /// The waiting lines of groups with `queue`, by the group's name.
-    lines: HashMap<String, Arc<SeatLine>>,
-    generations: u64,
-}
 
 /// Where the configuration is used.
 pub struct LowerOptions<'a> {
@@ -62,39 +41,16 @@ pub struct LowerOptions<'a> {
     pub prefix: PathBuf,
     /// Number of worker threads.
     pub workers: u16,
-    /// The process's shared state: groups, peers and keys get their numbers in its pool.
-    pub shared: &'static Shared,
     /// `$hostname`.
     pub hostname: String,
     /// The resolver.
     pub resolve: Resolve<'a>,
 }
 
-/// A socket that the configuration listens on.
-#[derive(Debug, Clone)]
-pub struct ListenerSpec {
-    /// Its number, the same in all generations.
-    pub id: ListenerId,
-    /// Where it is bound.
-    pub address: PeerAddress,
-    /// How.
-    pub options: ListenOptions,
-}
-
-/// A configuration, ready to be used.
+/// A configuration that has no errors of its own.
 pub struct Lowered {
-    /// What the workers hold.
-    pub generation: Arc<Generation>,
-    /// What is listened on.
-    pub listeners: Vec<ListenerSpec>,
-    /// The access logs that it writes.
-    pub logs: Vec<AccessOutput>,
-    /// The error logs that it writes besides the process's own.
-    pub error_logs: Vec<ErrorOutput>,
-    /// The directories that it writes temporary files to, each once.
-    pub temp_directories: Vec<PathBuf>,
-    /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
-    pub transparent: bool,
+    /// What it says; the registry binds it.
+    pub plan: Plan,
     /// What is worth saying.
     pub warnings: Vec<Diagnostic>,
 }
@@ -103,23 +59,14 @@ pub struct Lowered {
 struct Lowering<'a> {
     http: &'a Http,
     options: &'a LowerOptions<'a>,
-    registry: &'a mut Registry,
+    plan: Plan,
     users: UserVariables,
     formats: Vec<Option<Arc<LogFormat>>>,
     groups: Groups,
     types: Vec<KnownTypes>,
     /// The `alias` that holds here, where it was written, and what it stands for.
     alias: Option<(Span, Alias)>,
-    logs: Vec<AccessOutput>,
-    error_outputs: Vec<ErrorOutput>,
-    locations: Vec<LocationPlan>,
-    zone_keys: limit_zones::ZoneKeys,
-    floors: Vec<FloorPlan>,
-    moving_floors: Vec<MovingFloor>,
-    /// A template asks for `$upstream_local_addr`.
-    wants_upstream_local: bool,
-    keeps_sent: bool,
-    transparent: bool,
+    zone_keys: limits::ZoneKeys,
     /// Words of a proxy where nothing is proxied.
     idle_proxies: Vec<Arc<ProxySettings>>,
     found: Vec<Diagnostic>,
@@ -127,75 +74,40 @@ struct Lowering<'a> {
 
 /// Lowers a model that has no errors. Errors that only show here (unknown variables, names without an address) come back as
 /// diagnostics with their place.
-pub fn lower(model: &Model, registry: &mut Registry, options: &LowerOptions<'_>) -> Result<Lowered, Vec<Diagnostic>> {
-    registry.generations += 1;
-    // An operator who has changed a sysctl reloads.
-    options.shared.ports.refresh();
-    registry.forget_logs();
-    registry.forget_limit_zones();
-    let number = registry.generations;
-    let worker_connections = model.events.settings.worker_connections as usize;
-    let Some(http) = &model.http else { return Ok(without_http(model, number, options)) };
+pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<Diagnostic>> {
+    let plan = Plan {
+        hostname: options.hostname.as_bytes().into(),
+        worker_connections: model.events.settings.worker_connections as usize,
+        memory_budget: model.main.settings.memory_budget,
+        ..Plan::default()
+    };
+    // Without `http` it serves nothing.
+    let Some(http) = &model.http else { return Ok(Lowered { plan, warnings: Vec::new() }) };
     let mut lowering = Lowering {
         http,
         options,
-        registry,
+        plan,
         users: UserVariables::default(),
         formats: vec![None; http.log_formats.len()],
         groups: Groups::default(),
         types: Vec::new(),
         alias: None,
-        logs: Vec::new(),
-        error_outputs: Vec::new(),
-        locations: Vec::new(),
-        zone_keys: limit_zones::ZoneKeys::default(),
-        floors: Vec::new(),
-        moving_floors: Vec::new(),
-        wants_upstream_local: false,
-        keeps_sent: false,
-        transparent: false,
+        zone_keys: limits::ZoneKeys::default(),
         idle_proxies: Vec::new(),
         found: Vec::new(),
     };
     lowering.declare_variables();
-    let definitions = lowering.definitions();
+    lowering.plan.definitions = lowering.definitions();
     lowering.compile_zone_keys();
-    let servers: Vec<ServerPlan> = http.servers.iter().map(|server| lowering.server(server)).collect();
-    lowering.check_idle();
-    let (listeners, specs) = lowering.listeners();
-    let checks = std::mem::take(&mut lowering.groups.checks).into();
-    let Lowering {
-        logs,
-        error_outputs: error_logs,
-        locations,
-        floors,
-        moving_floors,
-        found,
-        keeps_sent,
-        wants_upstream_local,
-        transparent,
-        ..
-    } = lowering;
+    lowering.plan.servers = http.servers.iter().map(|server| lowering.server(server)).collect();
+    lowering.check_unused();
+    lowering.plan.listeners = lowering.listeners();
+    let Lowering { mut plan, found, .. } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
-    let temp_directories = temp_directories(&locations);
-    let generation = Arc::new(Generation {
-        number,
-        listeners,
-        servers,
-        locations,
-        definitions,
-        floors,
-        moving_floors,
-        checks,
-        hostname: options.hostname.as_bytes().into(),
-        worker_connections,
-        wants_upstream_local,
-        keeps_sent,
-        memory_budget: model.main.settings.memory_budget,
-    });
-    Ok(Lowered { generation, listeners: specs, logs, error_logs, temp_directories, transparent, warnings: found })
+    plan.temp_directories = temp_directories(&plan.locations);
+    Ok(Lowered { plan, warnings: found })
 }
 
 fn temp_directories(locations: &[LocationPlan]) -> Vec<PathBuf> {
@@ -204,36 +116,6 @@ fn temp_directories(locations: &[LocationPlan]) -> Vec<PathBuf> {
     directories.sort();
     directories.dedup();
     directories
-}
-
-/// A configuration that serves nothing.
-fn without_http(model: &Model, number: u64, options: &LowerOptions<'_>) -> Lowered {
-    let worker_connections = model.events.settings.worker_connections as usize;
-    let generation = Generation {
-        number,
-        listeners: Vec::new(),
-        servers: Vec::new(),
-        locations: Vec::new(),
-        definitions: Definitions::default(),
-        floors: Vec::new(),
-        moving_floors: Vec::new(),
-        checks: Arc::default(),
-        hostname: options.hostname.as_bytes().into(),
-        worker_connections,
-        wants_upstream_local: false,
-        keeps_sent: false,
-        memory_budget: model.main.settings.memory_budget,
-    };
-    let generation = Arc::new(generation);
-    Lowered {
-        generation,
-        listeners: vec![],
-        logs: vec![],
-        error_logs: vec![],
-        temp_directories: vec![],
-        transparent: false,
-        warnings: vec![],
-    }
 }
 
 impl Lowering<'_> {
@@ -276,8 +158,8 @@ impl Lowering<'_> {
             if let Variable::Idle(idle) = variable {
                 self.note_idle_variable(*idle, span);
             }
-            self.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
-            self.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
+            self.plan.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
+            self.plan.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
         }
     }
 
@@ -303,13 +185,4 @@ impl Lowering<'_> {
             }
         }
     }
-}
-
-/// Puts a plan at its listener's number; the list has gaps for the addresses of other generations.
-fn place_listener(list: &mut Vec<Option<ListenerPlan>>, id: ListenerId, plan: ListenerPlan) {
-    let index = id.0 as usize;
-    if index >= list.len() {
-        list.resize_with(index + 1, || None);
-    }
-    list[index] = Some(plan);
 }

@@ -3,7 +3,8 @@
 //! neither its `try_files` nor its `limit_except`.
 
 use crate::lower::Lowering;
-use crate::plan::generation::{LocationId, ProgramPlan, ReturnPlan};
+use crate::plan::location::LocationId;
+use crate::plan::program::{ProgramPlan, ReturnPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{self, If, Instruction, LocationSettings, Program, RewriteFlag};
 use conf::source::Span;

@@ -1,10 +1,10 @@
 //! `proxy_pass` and the words around it.
 
 use crate::lower::Lowering;
-use crate::lower::group::GroupUse;
-use crate::plan::generation::{Content, FieldNames, PassUriPlan, ProxyPlan, SetField, SourcePlan};
+use crate::plan::group::{GroupUseId, Sharing};
+use crate::plan::location::Content;
+use crate::plan::proxy::{FieldNames, PassUriPlan, ProxyId, ProxyPlan, SetField, SourcePlan};
 use crate::plan::tunnel::TunnelPlan;
-use crate::registry::group::GroupPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
@@ -52,37 +52,38 @@ impl Lowering<'_> {
     pub(super) fn proxy(&mut self, pass: &ProxyPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Content {
         let pass = match pass {
             ProxyPass::Fixed(pass) => pass,
-            ProxyPass::Template { url, span } => return self.computed(url, *span, settings, name),
+            ProxyPass::Template { url, span } => return self.variable_pass(url, *span, settings, name),
         };
         if pass.scheme == Scheme::Https {
             self.found.push(Diagnostic::error(pass.span, "https upstreams are not supported yet"));
         }
         match self.proxy_plan(pass, settings, name) {
-            Some(plan) => Content::Proxy(Box::new(plan)),
+            Some(plan) => Content::Proxy(self.add_proxy(plan)),
             None => Content::Nothing,
         }
     }
 
     fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
         let binding = self.connect_options(settings, pass.span);
-        let used = GroupUse {
-            upstream: pass.upstream,
-            source: binding.0.source,
-            location: self.pool_of(Some(pass.upstream), name, &binding.1),
-            host: pass.host_header.clone(),
-        };
-        let group = self.group(used)?;
-        self.note_floors(pass.upstream, &group, &binding, settings.transport.connect_timeout);
+        let location = self.pool_of(Some(pass.upstream), name, &binding.1);
+        let group = self.group_use(pass.upstream, Sharing { source: binding.0.source, location })?;
+        self.note_floors(pass.upstream, group, &binding, settings.transport.connect_timeout);
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
         let mut plan = self.plan_with(group, binding, uri, pass.port, settings, name);
+        plan.host = pass.host_header.as_slice().into();
         plan.redirects = self.redirects(Some(pass), &settings.proxy, name);
         Some(plan)
     }
 
-    /// Everything of a proxy that does not depend on where it goes; redirects of the upstream's to itself do.
+    pub(super) fn add_proxy(&mut self, plan: ProxyPlan) -> ProxyId {
+        self.plan.proxies.push(Arc::new(plan));
+        ProxyId(self.plan.proxies.len() as u32 - 1)
+    }
+
+    /// Everything of a proxy that does not depend on where it goes: `$proxy_host` does, and redirects of the upstream's to itself.
     pub(super) fn plan_with(
         &mut self,
-        group: Arc<GroupPlan>,
+        group: GroupUseId,
         (connect, source): (ConnectOptions, SourcePlan),
         uri: PassUriPlan,
         port: Option<u16>,
@@ -98,6 +99,7 @@ impl Lowering<'_> {
         let ignored = settings.proxy.ignore_headers;
         ProxyPlan {
             group,
+            host: Box::default(),
             uri,
             port,
             set_fields,
@@ -132,7 +134,7 @@ impl Lowering<'_> {
             tries_max: transport.next_upstream_tries,
             tries_timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
             retry_unsent: transport.retry_unsent,
-            tunnel: Arc::new(self.tunnel_plan(settings)),
+            tunnel: self.tunnel_plan(settings),
         }
     }
 
@@ -157,16 +159,17 @@ impl Lowering<'_> {
 
     /// What else connections have in common with those that may be used in their place. With `keepalive … local` they are
     /// not shared between locations, and those that come from several addresses only with others from the same ones.
-    pub(super) fn pool_of(&self, upstream: Option<UpstreamId>, name: &[u8], source: &SourcePlan) -> Option<String> {
+    pub(super) fn pool_of(&self, upstream: Option<UpstreamId>, name: &[u8], source: &SourcePlan) -> Option<Box<str>> {
         let upstream = upstream.and_then(|upstream| self.http.upstreams.get(upstream.0 as usize));
         let local = upstream.is_some_and(|upstream| upstream.settings.keepalive.local && !upstream.implicit);
-        let location = || format!("{}#{}", String::from_utf8_lossy(name), self.locations.len());
-        match source {
+        let location = || format!("{}#{}", String::from_utf8_lossy(name), self.plan.locations.len());
+        let identity = match source {
             SourcePlan::Options => local.then(location),
             SourcePlan::Template(_) => Some(format!("{} from the request's own source", location())),
             SourcePlan::Pool(pool) if local => Some(format!("{} from {pool:?}", location())),
             SourcePlan::Pool(pool) => Some(format!("from {pool:?}")),
-        }
+        };
+        identity.map(Into::into)
     }
 
     pub(super) fn connect_options(&mut self, settings: &LocationSettings, span: Span) -> (ConnectOptions, SourcePlan) {
@@ -180,7 +183,7 @@ impl Lowering<'_> {
         let mut source = SourcePlan::Options;
         if let Some(bind) = &transport.bind {
             options.transparent = bind.transparent;
-            self.transparent |= bind.transparent;
+            self.plan.transparent |= bind.transparent;
             match &bind.address {
                 BindAddress::Fixed(address) => {
                     if let Host::Ip(ip) = address.host {

@@ -6,7 +6,8 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
-use crate::registry::limit_zones::{ConnectionPermit, LimitPlan, LimitStatus, Limited, RequestLimit};
+use crate::plan::limits::{LimitPlan, RequestLimit};
+use crate::registry::limit_zones::{ConnectionPermit, LimitStatus, Limited};
 use reactor::Woken;
 use rules::limit::{Admission, RequestRefusal};
 use smallvec::SmallVec;
@@ -70,28 +71,34 @@ impl Exchange {
         let Some(((last, last_key), others)) = counted.split_last() else { return RateVerdict::Uncounted };
         let probe = || {
             for (limit, key) in others {
-                limit.zone.probe(key, &limit.rule, now_ms).map_err(|refusal| (*limit, refusal))?;
+                self.generation
+                    .request_zone(limit.zone)
+                    .probe(key, &limit.rule, now_ms)
+                    .map_err(|refusal| (*limit, refusal))?;
             }
-            last.zone.take(last_key, &last.rule, now_ms).map_err(|refusal| (*last, refusal))
+            self.generation
+                .request_zone(last.zone)
+                .take(last_key, &last.rule, now_ms)
+                .map_err(|refusal| (*last, refusal))
         };
         let excess = match probe() {
             Ok(excess) => excess,
             Err((limit, RequestRefusal::TooMany { excess_milli })) => {
                 let (whole, part) = (excess_milli / 1000, excess_milli % 1000);
-                let zone = &limit.zone.name;
+                let zone = &self.generation.request_zone(limit.zone).name;
                 let message = format!("limiting requests{dry_run}, excess: {whole}.{part:03} by zone \"{zone}\"");
                 self.log_at(plan.request_refusal.level, &message);
                 return RateVerdict::Refused;
             }
             Err((limit, RequestRefusal::Exhausted)) => {
-                let zone = &limit.zone.name;
+                let zone = &self.generation.request_zone(limit.zone).name;
                 self.log_at(Level::Alert, &format!("could not allocate node in limit_req zone \"{zone}\""));
                 return RateVerdict::Refused;
             }
         };
         let mut longest = (last.rule.delay_ms(excess), excess, *last);
         for (limit, key) in others.iter().rev() {
-            let excess = limit.zone.charge(key, &limit.rule, now_ms);
+            let excess = self.generation.request_zone(limit.zone).charge(key, &limit.rule, now_ms);
             let delay_ms = limit.rule.delay_ms(excess);
             if delay_ms > longest.0 {
                 longest = (delay_ms, excess, limit);
@@ -101,7 +108,7 @@ impl Exchange {
         if delay_ms == 0 {
             return RateVerdict::Passed;
         }
-        let (whole, part, zone) = (excess / 1000, excess % 1000, &limit.zone.name);
+        let (whole, part, zone) = (excess / 1000, excess % 1000, &self.generation.request_zone(limit.zone).name);
         let message = format!("delaying request{dry_run}, excess: {whole}.{part:03}, by zone \"{zone}\"");
         self.log_at(plan.delay_level, &message);
         RateVerdict::Delayed(delay_ms)
@@ -114,7 +121,7 @@ impl Exchange {
             let mut key = Vec::new();
             limit.key.write(&ExchangeView::of(self), &mut key);
             if key.len() > REQUEST_KEY_BYTES_MAX {
-                let name = &limit.zone.key_text;
+                let name = &self.generation.request_zone(limit.zone).key_text;
                 self.error_log(&format!("the value of the \"{name}\" key is more than 65535 bytes"));
             } else if !key.is_empty() {
                 counted.push((limit, key));
@@ -167,12 +174,12 @@ impl Exchange {
                 continue;
             }
             if key.len() > CONNECTION_KEY_BYTES_MAX {
-                let name = &limit.zone.key_text;
+                let name = &self.generation.connection_zone(limit.zone).key_text;
                 self.error_log(&format!("the value of the \"{name}\" key is more than 255 bytes"));
                 continue;
             }
-            let zone = &limit.zone.name;
-            match limit.zone.admit(&key, limit.most) {
+            let zone = &self.generation.connection_zone(limit.zone).name;
+            match self.generation.connection_zone(limit.zone).admit(&key, limit.most) {
                 Ok(permit) => permits.push(permit),
                 Err(Admission::Exhausted) => {
                     let message = format!("could not allocate node in limit_conn_zone \"{zone}\": it is exhausted");

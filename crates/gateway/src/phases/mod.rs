@@ -9,7 +9,7 @@ use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::waiting::ClientLeft;
 use crate::exchange::{Begin, Exchange, Refusal};
-use crate::plan::generation::Content;
+use crate::plan::location::Content;
 use crate::thread::executor::{self, Desk};
 use crate::tunnel::Tunnel;
 use reactor::TaskId;
@@ -151,14 +151,15 @@ impl Exchange {
             return Step::Reply(refusal);
         }
         match &location.content {
-            Content::Proxy(plan) => {
+            Content::Proxy(proxy) => {
+                let plan = generation.proxy(*proxy);
                 self.proxy_place = 0;
                 match self.hold_members(plan).await {
                     Ok(held) => self.proxy(plan, held).await,
                     Err(ClientLeft) => self.client_left(),
                 }
             }
-            Content::Computed(plan) => self.proxy_computed(plan).await,
+            Content::VariablePass(plan) => self.proxy_computed(plan).await,
             Content::Return(plan) => self.return_step(plan),
             Content::Files(plan) => self.files(plan).await,
             Content::StubStatus => Step::Reply(self.stub_status()),

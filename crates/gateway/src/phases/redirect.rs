@@ -7,7 +7,7 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::LocationId;
+use crate::plan::location::LocationId;
 use http1::outgoing::is_field_value;
 use http1::{FieldId, Method};
 use rules::reply::PageTarget;

@@ -5,7 +5,7 @@ use crate::downstream::request::Request;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::{Exchange, Refusal};
-use crate::plan::generation::LocationId;
+use crate::plan::location::LocationId;
 use http1::{BodyFraming, RequestError};
 use rules::location::Found;
 use std::borrow::Cow;

@@ -5,7 +5,7 @@ use crate::base::buffer::Spill;
 use crate::base::cells::class_of;
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::counters::bump;
-use crate::base::logs::access::{AccessLog, LineName};
+use crate::base::logs::access::LineName;
 use crate::base::logs::error::{Level, RequestLine, quoted};
 use crate::base::stall_timeout::StallTimeout;
 use crate::downstream::body::{BodyError, BodyRead};
@@ -19,6 +19,7 @@ use crate::exchange::step::Served;
 use crate::exchange::view::{ExchangeView, TunnelView, separator};
 use crate::exchange::waiting::Wants;
 use crate::phases::Next;
+use crate::plan::logs::AccessLogPlan;
 use crate::thread::WorkerThread;
 use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
 use conf::value::words::KeepaliveDisable;
@@ -212,7 +213,7 @@ impl Exchange {
             let Ok(name) = self.line_name(log) else { continue };
             line.clear();
             log.format.write(&ExchangeView::of(self), &mut line);
-            log.sink.write(self.thread.index, name.as_ref(), &line);
+            generation.sink(log.sink).write(self.thread.index, name.as_ref(), &line);
             if log.awaited {
                 self.down.connection.line_waits.set(true);
             }
@@ -221,7 +222,7 @@ impl Exchange {
     }
 
     /// Which file the line is for, where its log's name has variables. The error: no file may be called that.
-    fn line_name(&self, log: &AccessLog) -> Result<Option<LineName>, ()> {
+    fn line_name(&self, log: &AccessLogPlan) -> Result<Option<LineName>, ()> {
         let view = ExchangeView::of(self);
         let root = |out: &mut Vec<u8>| self.location().root.write_root(&view, out);
         log.line_name(&view, root).map_err(|path| {
@@ -236,9 +237,9 @@ impl Exchange {
             return None;
         }
         let view = ExchangeView::of(self);
-        let early = |log: &AccessLog| {
+        let early = |log: &AccessLogPlan| {
             let name = self.line_name(log).ok()?;
-            Some((Arc::clone(&log.sink), name, log.format.write_early(&view, TunnelView::is_late)))
+            Some((Arc::clone(self.generation.sink(log.sink)), name, log.format.write_early(&view, TunnelView::is_late)))
         };
         let mut record = Box::new(TunnelRecord {
             lines: logs.iter().filter(|log| self.is_logged(log, &view)).filter_map(early).collect(),
@@ -270,7 +271,7 @@ impl Exchange {
     }
 
     /// Whether a log has a line about this exchange. A condition that could not be decided hides nothing.
-    fn is_logged(&self, log: &AccessLog, view: &ExchangeView<'_>) -> bool {
+    fn is_logged(&self, log: &AccessLogPlan, view: &ExchangeView<'_>) -> bool {
         log.wants(view) || self.is_undecided()
     }
 
@@ -283,7 +284,7 @@ impl Exchange {
     pub(crate) fn log_at(&self, level: Level, message: &str) {
         let connection = &self.down.connection;
         let request = &self.request;
-        let log = self.location().error_log.as_deref().unwrap_or(&self.thread.shared.error_log);
+        let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.shared.error_log);
         let written = log.request_line(
             self.thread.index,
             level,

@@ -7,7 +7,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::files::Alias;
-use crate::plan::generation::{TryFallbackPlan, TryFilesPlan};
+use crate::plan::location::{TryFallbackPlan, TryFilesPlan};
 use reactor::FileKind;
 use rules::uri::split_args;
 

@@ -1,10 +1,89 @@
-//! What one generation of the configuration says. Made by `lower`, and not changed afterwards.
+//! What one configuration says, compiled to what the request path needs: tables to look up, templates to write, numbers to
+//! compare. Made by `lower` and never changed. It holds no run-time object: what lives longer than one configuration it
+//! refers to by index, and the registry binds it.
 
 pub(crate) mod access;
-pub(crate) mod added;
-pub(crate) mod computed;
+pub(crate) mod added_fields;
+pub(crate) mod check;
+pub(crate) mod client;
 pub(crate) mod files;
 pub(crate) mod filters;
-pub(crate) mod generation;
+pub(crate) mod group;
+pub(crate) mod limits;
+pub(crate) mod listener;
+pub(crate) mod location;
+pub(crate) mod logs;
+pub(crate) mod name;
+pub(crate) mod program;
+pub(crate) mod proxy;
+pub(crate) mod server;
 pub(crate) mod sticky;
 pub(crate) mod tunnel;
+pub(crate) mod variable_pass;
+
+use crate::base::logs::error::ErrorTarget;
+use crate::plan::group::{FloorPlan, GroupPlan, GroupUse};
+use crate::plan::limits::ZonePlan;
+use crate::plan::listener::ListenerPlan;
+use crate::plan::location::{LocationId, LocationPlan};
+use crate::plan::logs::SinkPlan;
+use crate::plan::proxy::ProxyPlan;
+use crate::plan::server::ServerPlan;
+use crate::plan::variable_pass::GuestsPlan;
+use conf::model::MemoryBudget;
+use rules::defined::Definitions;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One configuration. The registry makes the `Generation` of it that workers hold.
+#[derive(Default)]
+pub struct Plan {
+    /// In the order of the text; addresses may repeat, and the last one counts.
+    pub(crate) listeners: Vec<Arc<ListenerPlan>>,
+    pub(crate) servers: Vec<ServerPlan>,
+    /// By [`LocationId`].
+    pub(crate) locations: Vec<LocationPlan>,
+    /// How the configuration's own variables get their values.
+    pub(crate) definitions: Definitions,
+    /// By `ProxyId`.
+    pub(crate) proxies: Vec<Arc<ProxyPlan>>,
+    /// Those that are used, by `GroupIndex`.
+    pub(crate) groups: Vec<Arc<GroupPlan>>,
+    /// By `GroupUseId`.
+    pub(crate) group_uses: Vec<GroupUse>,
+    /// By `GuestsId`.
+    pub(crate) guests: Vec<GuestsPlan>,
+    /// Connections that are opened ahead of demand.
+    pub(crate) floors: Vec<FloorPlan>,
+    /// By `RequestZoneId`.
+    pub(crate) request_zones: Vec<ZonePlan>,
+    /// By `ConnectionZoneId`.
+    pub(crate) connection_zones: Vec<ZonePlan>,
+    /// By `SinkId`.
+    pub(crate) sinks: Vec<SinkPlan>,
+    /// The lists of `error_log`s besides the process's own, by `ErrorLogId`.
+    pub(crate) error_logs: Vec<Vec<ErrorTarget>>,
+    /// The directories that it writes temporary files to, each once.
+    pub(crate) temp_directories: Vec<PathBuf>,
+    /// `$hostname`.
+    pub(crate) hostname: Box<[u8]>,
+    /// `worker_connections`: client connections of one worker.
+    pub(crate) worker_connections: usize,
+    /// A template asks for `$upstream_local_addr`, which costs a system call per attempt.
+    pub(crate) wants_upstream_local: bool,
+    /// A template asks for `$sent_http_…` or `$sent_trailer_…`, so exchanges keep what they send.
+    pub(crate) keeps_sent: bool,
+    /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
+    pub(crate) transparent: bool,
+    pub(crate) memory_budget: Option<MemoryBudget>,
+}
+
+impl Plan {
+    pub(crate) fn server(&self, index: u32) -> &ServerPlan {
+        &self.servers[index as usize]
+    }
+
+    pub(crate) fn location(&self, id: LocationId) -> &LocationPlan {
+        &self.locations[id.0 as usize]
+    }
+}

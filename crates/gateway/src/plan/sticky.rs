@@ -1,11 +1,12 @@
 //! `sticky`: what a group says about sessions.
 
+use conf::diagnostic::Diagnostic;
+use conf::source::Span;
 use reactor::PeerAddress;
 use rules::template::Template;
 use rules::variable::FieldName;
-use std::sync::Arc;
 use std::time::Duration;
-use upstream::balance::{SessionKey, Sessions};
+use upstream::balance::SessionKey;
 
 /// Whether browsers know this value of `SameSite`.
 pub(crate) fn is_same_site(value: &[u8]) -> bool {
@@ -25,6 +26,21 @@ pub(crate) enum StickyPlan {
     },
 }
 
+impl StickyPlan {
+    /// The zone of `sticky learn`.
+    pub(crate) fn zone(&self) -> Option<&str> {
+        match self {
+            Self::Learn(learn) => Some(&learn.zone),
+            _ => None,
+        }
+    }
+}
+
+/// The refusal of a zone whose sessions are those of another group: their peers are not this one's.
+pub(crate) fn zone_of_another(zone: &str, span: Span) -> Diagnostic {
+    Diagnostic::error(span, format!("the zone \"{zone}\" of \"sticky learn\" belongs to another upstream"))
+}
+
 /// `sticky cookie`.
 pub(crate) struct CookiePlan {
     pub(crate) name: Box<[u8]>,
@@ -41,7 +57,10 @@ pub(crate) struct CookiePlan {
 pub(crate) struct LearnPlan {
     pub(crate) create: Vec<Template>,
     pub(crate) lookup: Vec<Template>,
-    pub(crate) sessions: Arc<Sessions>,
+    /// The sessions of all groups and configurations with this zone are one table.
+    pub(crate) zone: String,
+    pub(crate) zone_bytes: u64,
+    pub(crate) timeout: Duration,
     /// Sessions are learned from the head, not when the response is over.
     pub(crate) at_header: bool,
 }

@@ -1,11 +1,10 @@
 //! What a location says about tunnels.
 
-use crate::base::logs::error::ErrorLog;
-use std::sync::Arc;
+use crate::plan::logs::ErrorLogId;
 use std::time::Duration;
 
-/// What a tunnel keeps of the exchange that opened it. Interned per location, so that a tunnel costs a pointer.
-#[derive(Debug)]
+/// What a tunnel keeps of the exchange that opened it.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct TunnelPlan {
     /// `proxy_read_timeout` (or `tunnel_timeout`): silence on both sides for this long ends the tunnel.
     pub(crate) idle_max: Duration,
@@ -14,5 +13,5 @@ pub(crate) struct TunnelPlan {
     /// `proxy_buffer_size`: bytes held for a side that does not take them, per direction.
     pub(crate) buffer_bytes: usize,
     /// The location's own error log.
-    pub(crate) error_log: Option<Arc<ErrorLog>>,
+    pub(crate) error_log: Option<ErrorLogId>,
 }

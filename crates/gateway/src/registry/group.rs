@@ -1,38 +1,41 @@
-//! An `upstream {}` as exchanges see it: its peers with their keys in the pool, how one is chosen, how sessions stick to
-//! one. The peers stand behind [`Members`], since those of a name may change while the generation lives; who a peer is
-//! across such a change is said by its health in `upstream::balance`. Built by `lower`.
+//! A group as exchanges see it: its peers with their keys in the pool, and what is counted about it. The peers are behind
+//! [`Members`], since those of a name may change while the generation lives; a peer keeps its identity across such a change
+//! through its health in `upstream::balance`.
 
 use crate::base::cells::{GroupCells, PeerCells};
-use crate::plan::sticky::StickyPlan;
+use crate::plan::group::GroupPlan;
 use crate::registry::names::keys::KeyHold;
 use crate::registry::names::moving::MovingGroup;
 use reactor::PeerAddress;
-use rules::template::Template;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use upstream::balance::Group;
+use upstream::balance::{Group, Sessions};
 use upstream::shared::KeyId;
 
-/// An `upstream {}`, or an implicit one, as one proxy uses it.
-pub(crate) struct GroupPlan {
-    /// `$proxy_host`.
-    pub(crate) host: Box<[u8]>,
+/// A group as some proxies use it: with the same connections.
+pub(crate) struct BoundGroup {
+    pub(crate) plan: Arc<GroupPlan>,
     pub(crate) members: Members,
-    /// The key of `hash`.
-    pub(crate) hash_key: Option<Template>,
-    pub(crate) sticky: Option<StickyPlan>,
-    /// How long a request waits for a connection when all that are permitted are in use.
-    pub(crate) queue_timeout: Duration,
+    /// The sessions of `sticky learn`.
+    pub(crate) sessions: Option<Arc<Sessions>>,
     /// What is counted about it.
     pub(crate) cells: Arc<GroupCells>,
-    /// Who makes the peers of names anew.
+    /// It makes the peers of names anew.
     pub(crate) moving: Option<Arc<MovingGroup>>,
+}
+
+impl Deref for BoundGroup {
+    type Target = GroupPlan;
+
+    fn deref(&self) -> &GroupPlan {
+        &self.plan
+    }
 }
 
 /// The peers of a group at one time.
 #[derive(Debug)]
 pub(crate) struct PeerSet {
-    pub(crate) peers: Vec<PeerPlan>,
+    pub(crate) peers: Vec<BoundPeer>,
     /// Whose turn it is: the same for all proxies that use the group.
     pub(crate) balance: Arc<Group>,
     /// On the peers' keys: they are not retired as long as anybody has these peers, a generation or an exchange.
@@ -41,7 +44,7 @@ pub(crate) struct PeerSet {
 
 impl PeerSet {
     /// The peers without those that have the address of one before them, whose connections they share.
-    pub(crate) fn distinct(&self) -> impl Iterator<Item = &PeerPlan> {
+    pub(crate) fn distinct(&self) -> impl Iterator<Item = &BoundPeer> {
         let is_first = |place: usize| self.balance.health(place).is_none_or(|health| health.ordinal() == 0);
         self.peers.iter().enumerate().filter(move |(place, _)| is_first(*place)).map(|(_, peer)| peer)
     }
@@ -49,7 +52,7 @@ impl PeerSet {
 
 /// A server of a group.
 #[derive(Debug)]
-pub(crate) struct PeerPlan {
+pub(crate) struct BoundPeer {
     pub(crate) address: PeerAddress,
     /// `$upstream_addr`.
     pub(crate) name: Box<[u8]>,
@@ -69,11 +72,11 @@ pub(crate) enum Members {
 }
 
 /// An exchange's hold on peers that may be replaced; nothing where they stay.
-pub(crate) type Held = Option<Arc<PeerSet>>;
+pub(crate) type HeldPeers = Option<Arc<PeerSet>>;
 
 impl Members {
     /// Holds the present peers.
-    pub(crate) fn hold(&self) -> Held {
+    pub(crate) fn hold(&self) -> HeldPeers {
         match self {
             Self::Fixed(_) => None,
             Self::Moving(present) => Some(Arc::clone(&present.lock().unwrap_or_else(PoisonError::into_inner))),
@@ -81,7 +84,7 @@ impl Members {
     }
 
     /// The peers that were held. `None` for those of a group that moves and was not held.
-    pub(crate) fn of<'a>(&'a self, held: &'a Held) -> Option<&'a PeerSet> {
+    pub(crate) fn of<'a>(&'a self, held: &'a HeldPeers) -> Option<&'a PeerSet> {
         match (self, held) {
             (_, Some(held)) => Some(held),
             (Self::Fixed(peers), None) => Some(peers),

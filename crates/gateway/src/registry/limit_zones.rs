@@ -1,13 +1,9 @@
 //! The zones of `limit_req` and `limit_conn` in the whole process: shards, each behind a lock of its own, that all workers
 //! ask. They are the registry's, so reloads keep them. The arithmetic is `rules::limit`'s; asking them is the exchange's.
 
-use conf::value::Part;
 use rules::limit::{Admission, ConnectionStates, RequestRefusal, RequestRule, RequestStates};
-use rules::template::Template;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use crate::base::logs::error::Level;
 
 /// Bytes of a zone for which another shard pays: below it the oldest keys of a shard would be much younger than those of
 /// the zone.
@@ -98,51 +94,6 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.zone.shards.of(&self.key).leave(&self.key);
     }
-}
-
-/// What a location limits.
-pub(crate) struct LimitPlan {
-    /// `limit_req`, in order.
-    pub(crate) requests: Vec<RequestLimit>,
-    pub(crate) request_refusal: RefusalPlan,
-    /// The level of the line about a delay.
-    pub(crate) delay_level: Level,
-    /// `limit_conn`, in order.
-    pub(crate) connections: Vec<ConnectionLimit>,
-    pub(crate) connection_refusal: RefusalPlan,
-}
-
-/// What becomes of a request that is one too many.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RefusalPlan {
-    pub(crate) status: u16,
-    pub(crate) level: Level,
-    /// It is only said.
-    pub(crate) dry_run: bool,
-}
-
-/// One `limit_req`.
-pub(crate) struct RequestLimit {
-    pub(crate) zone: Arc<RequestZone>,
-    pub(crate) key: Template,
-    pub(crate) rule: RequestRule,
-}
-
-/// One `limit_conn`.
-pub(crate) struct ConnectionLimit {
-    pub(crate) zone: Arc<ConnectionZone>,
-    pub(crate) key: Template,
-    pub(crate) most: u32,
-}
-
-/// A key as it was written.
-pub(crate) fn key_text(key: &conf::value::Template) -> String {
-    let part = |part: &Part| match part {
-        Part::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        Part::Variable(name) => format!("${name}"),
-        Part::Capture(group) => format!("${group}"),
-    };
-    key.parts.iter().map(part).collect()
 }
 
 /// What the limits said to an exchange.

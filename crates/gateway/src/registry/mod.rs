@@ -1,10 +1,15 @@
-//! What outlives generations: the pool, the health of peers, names, zones, ports, and what workers share.
+//! What outlives generations: the pool, the health of peers, names, zones, logs, ports, and what workers share. It binds a
+//! plan to these objects (`bind`), and the result is the generation that workers hold.
 
+pub(crate) mod bind;
 pub mod checks;
+pub(crate) mod generation;
 pub(crate) mod group;
+pub(crate) mod guests;
 pub(crate) mod limit_zones;
 pub mod names;
 pub(crate) mod pool;
 pub(crate) mod ports;
+pub(crate) mod recipe;
 pub(crate) mod shared;
 pub(crate) mod status_book;

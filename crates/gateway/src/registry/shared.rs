@@ -7,8 +7,9 @@ use crate::base::fault::Faults;
 use crate::base::logs::bell::LogBell;
 use crate::base::logs::error::ErrorLog;
 use crate::base::memory::{Memory, MemoryUse};
-use crate::plan::generation::{Generation, ListenerId};
+use crate::registry::bind::Identities;
 use crate::registry::checks::book::Checks;
+use crate::registry::generation::{Generation, ListenerId};
 use crate::registry::names::book::Names;
 use crate::registry::names::keys::KeyBook;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
@@ -78,6 +79,8 @@ const OFFLOAD_WAITING_MAX: usize = 1024;
 /// What the workers of a process share.
 pub struct Shared {
     pub(crate) workers: Box<[WorkerLink]>,
+    /// What plans refer to.
+    pub(crate) identities: Identities,
     pub(crate) pool: UpstreamPool,
     pub(crate) error_log: ErrorLog,
     pub(crate) log_bell: Arc<LogBell>,
@@ -187,6 +190,7 @@ impl Shared {
         let log_bell = Arc::<LogBell>::default();
         let shared: &'static Self = Box::leak(Box::new(Self {
             workers: links?,
+            identities: Identities::default(),
             pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake: wake() })),
             error_log: error_log.for_workers(workers.into(), Arc::clone(&log_bell)),
             log_bell,

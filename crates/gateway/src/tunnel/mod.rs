@@ -6,7 +6,7 @@ use crate::base::buffer::Spill;
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::access::{LineName, LogSink};
 use crate::base::logs::error::ErrorLog;
-use crate::plan::tunnel::TunnelPlan;
+use crate::registry::generation::BoundTunnel;
 use crate::registry::limit_zones::Limited;
 use crate::registry::pool::{Bound, IdleSocket};
 use crate::tunnel::heartbeat::Heartbeat;
@@ -39,7 +39,7 @@ pub(crate) struct Tunnel {
     pub(crate) downstream: Transport,
     upstream: Bound,
     pub(crate) task: TaskId,
-    plan: Arc<TunnelPlan>,
+    plan: Arc<BoundTunnel>,
     /// What is logged when it ends, and what is given back then; `None` where nothing is.
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
@@ -96,7 +96,7 @@ pub(crate) struct TunnelStart {
     pub(crate) permit: TunnelPermit<'static, IdleSocket>,
     /// Bytes that the upstream sent behind its 101.
     pub(crate) early: Vec<u8>,
-    pub(crate) plan: Arc<TunnelPlan>,
+    pub(crate) plan: Arc<BoundTunnel>,
     /// It is a WebSocket whose frames are where they are expected, and the plan has pings.
     pub(crate) pings: bool,
     pub(crate) record: Option<Box<TunnelRecord>>,

@@ -5,7 +5,7 @@ use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::error::{Level, errno};
 use crate::downstream::connection::Connection;
-use crate::plan::generation::ListenerId;
+use crate::registry::generation::ListenerId;
 use crate::registry::shared::Message;
 use crate::thread::chores::Chore;
 use crate::worker::{Body, Worker};

@@ -5,7 +5,7 @@ use crate::base::close::CloseReason;
 use crate::base::logs::error::{Level, RequestLine};
 use crate::downstream::connection::Connection;
 use crate::downstream::proxy_header::HeaderRead;
-use crate::plan::generation::ListenerPlan;
+use crate::plan::listener::ListenerPlan;
 use crate::worker::{Body, Worker};
 use std::rc::Rc;
 

@@ -17,7 +17,7 @@ use crate::downstream::connection::{Connection, HeadRead};
 use crate::downstream::request::Request;
 use crate::exchange::{Begin, Refusal};
 use crate::phases::Next;
-use crate::plan::generation::{Generation, ListenerId, Pinned};
+use crate::registry::generation::{Generation, ListenerId, Pinned};
 use crate::registry::shared::{Message, Shared};
 use crate::tunnel::{Tunnel, TunnelStep};
 use crate::worker::accept::Listeners;

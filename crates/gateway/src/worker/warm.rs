@@ -3,7 +3,7 @@
 
 use crate::connector::connect::dial;
 use crate::connector::opening::{OpenedFor, Pending, open_for_pool};
-use crate::plan::generation::WarmingPlan;
+use crate::plan::group::WarmingPlan;
 use crate::registry::group::PeerSet;
 use crate::thread::chores::Chore;
 use crate::worker::Worker;

@@ -212,14 +212,14 @@ impl Child {
     fn configure(&mut self, order: &Order, descriptors: Vec<OwnedFd>) -> Result<(), String> {
         let mut texts = order.texts.clone();
         let prepared = prepare(&order.instance, &mut texts, &mut self.lasting);
-        let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
+        let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             let lines = report::log_lines(&prepared);
             let first = lines.into_iter().find(|(level, _)| *level == Level::Emerg).map(|(_, line)| line);
             return Err(first.unwrap_or_else(|| "the child finds the configuration incomplete".to_owned()));
         };
         let Belongings { listeners, files, meeting_place } = sort_out(order, descriptors)?;
-        let bound = bind_to_specs(&lowered.listeners, listeners)?;
-        let parts = EngineParts { process, lowered, bound: &bound, files };
+        let bound = bind_to_specs(&plan.listeners, listeners)?;
+        let parts = EngineParts { process, plan, bound: &bound, files };
         self.heritage.meeting_place = self.heritage.meeting_place.take().or(meeting_place);
         self.heritage.instance = Some(order.instance.clone());
         self.heritage.keep(&bound);

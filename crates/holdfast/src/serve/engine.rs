@@ -8,7 +8,7 @@ use super::queue_watch::QueueWatch;
 use super::sockets::{Bound, share};
 use crate::process::Process;
 use control::Control;
-use gateway::{Level, ListenerId, Lowered, Message, Shared};
+use gateway::{BoundPlan, Level, ListenerId, Message, Shared};
 use reactor::{Listener, PeerAddress};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -37,7 +37,7 @@ pub(super) struct Engine {
 /// What a configuration brings.
 pub(super) struct EngineParts<'a> {
     pub(super) process: &'a Process,
-    pub(super) lowered: &'a Lowered,
+    pub(super) plan: &'a BoundPlan,
     pub(super) bound: &'a [Bound],
     pub(super) files: LogFiles,
 }
@@ -45,13 +45,13 @@ pub(super) struct EngineParts<'a> {
 impl Engine {
     /// Starts the threads.
     pub(super) fn start(shared: &'static Shared, parts: EngineParts<'_>) -> io::Result<Self> {
-        let EngineParts { process, lowered, bound, files } = parts;
-        let writer = LogWriter::start(shared, lowered, process.error_logs.clone(), files)?;
+        let EngineParts { process, plan, bound, files } = parts;
+        let writer = LogWriter::start(shared, plan, process.error_logs.clone(), files)?;
         let mut engine = Self {
             shared,
             workers: Vec::new(),
             ended: Ended::new()?,
-            listening: lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
+            listening: plan.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
             writer,
             queues: QueueWatch::new(sockets_of(bound)),
             _control: Control::start(shared)?,
@@ -60,7 +60,7 @@ impl Engine {
         };
         for worker in 0..shared.workers() as u16 {
             let listeners = engine.listeners_of(worker, bound);
-            let generation = Arc::clone(&lowered.generation);
+            let generation = Arc::clone(&plan.generation);
             let processors = processors_of(worker, &process.child.processors);
             let running = Running(Arc::clone(&engine.ended));
             let work = move || {
@@ -88,15 +88,15 @@ impl Engine {
 
     /// Puts another configuration in the place of the one that holds. Connections stay.
     pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
-        let EngineParts { process, lowered, bound, files } = parts;
-        self.writer.reload(lowered, process.error_logs.clone(), files);
+        let EngineParts { process, plan, bound, files } = parts;
+        self.writer.reload(plan, process.error_logs.clone(), files);
         self.queues.watch(sockets_of(bound));
         self.shutdown_timeout = process.shutdown_timeout;
         let old = std::mem::take(&mut self.listening);
-        self.listening = lowered.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();
+        self.listening = plan.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();
         // The configuration first, in all workers: one of them may hand another a connection of a new address.
         for worker in 0..self.shared.workers() {
-            self.shared.send(worker, Message::Reload(Arc::clone(&lowered.generation)));
+            self.shared.send(worker, Message::Reload(Arc::clone(&plan.generation)));
         }
         for worker in 0..self.shared.workers() {
             for (id, listener) in self.listeners_of(worker as u16, bound) {

@@ -103,9 +103,9 @@ impl Journal {
 /// The files that a configuration writes, each once.
 fn paths(prepared: &Prepared) -> Vec<PathBuf> {
     let process = prepared.process.iter().flat_map(|process| &process.error_logs);
-    let requests = prepared.lowered.iter().flat_map(|lowered| &lowered.error_logs).flat_map(|log| &log.targets);
+    let requests = prepared.plan.iter().flat_map(|plan| &plan.error_logs).flat_map(|log| &log.targets);
     let errors = process.chain(requests).map(|target| &target.place);
-    let accesses = prepared.lowered.iter().flat_map(|lowered| &lowered.logs).map(|log| log.sink.place());
+    let accesses = prepared.plan.iter().flat_map(|plan| &plan.logs).map(|log| log.sink.place());
     let file = |place: &LogPlace| match place {
         LogPlace::File(path) => Some(path.clone()),
         LogPlace::Stderr | LogPlace::Syslog(_) | LogPlace::Named(_) => None,

@@ -6,7 +6,7 @@ use super::log_named::NamedLogs;
 use super::log_output::{Output, Trouble};
 use super::syslog::Syslog;
 use gateway::{
-    AccessOutput, ErrorOutput, ErrorTarget, Haste, Level, LogPlace, Lowered, NamedFiles, Shared, SyslogPlace, records,
+    AccessOutput, BoundPlan, ErrorOutput, ErrorTarget, Haste, Level, LogPlace, NamedFiles, Shared, SyslogPlace, records,
 };
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -72,7 +72,7 @@ impl LogWriter {
     /// Starts the thread.
     pub(super) fn start(
         shared: &'static Shared,
-        lowered: &Lowered,
+        plan: &BoundPlan,
         targets: Vec<ErrorTarget>,
         files: LogFiles,
     ) -> io::Result<Self> {
@@ -85,7 +85,7 @@ impl LogWriter {
             utc_offset_minutes,
         };
         let mut state = State { accesses: Vec::new(), targets, errors: Vec::new(), places, ending: false };
-        state.take_on(lowered, files);
+        state.take_on(plan, files);
         let inner = Arc::new(Inner { shared, state: Mutex::new(state) });
         let thread = std::thread::Builder::new().name("log writer".to_owned()).spawn({
             let inner = Arc::clone(&inner);
@@ -96,10 +96,10 @@ impl LogWriter {
     }
 
     /// Another configuration holds: its logs as well. Exchanges of the old one still write theirs.
-    pub(super) fn reload(&self, lowered: &Lowered, targets: Vec<ErrorTarget>, files: LogFiles) {
+    pub(super) fn reload(&self, plan: &BoundPlan, targets: Vec<ErrorTarget>, files: LogFiles) {
         let mut state = self.inner.lock();
         state.targets = targets;
-        state.take_on(lowered, files);
+        state.take_on(plan, files);
     }
 
     /// Goes on in these files, after everything that waits was written to those that were open.
@@ -168,13 +168,13 @@ impl Inner {
 }
 
 impl State {
-    fn take_on(&mut self, lowered: &Lowered, files: LogFiles) {
+    fn take_on(&mut self, plan: &BoundPlan, files: LogFiles) {
         for access in &mut self.accesses {
             // What only exchanges of an old configuration write is not held back any more.
             access.output.buffering = None;
             access.current = false;
         }
-        for output in &lowered.logs {
+        for output in &plan.logs {
             let known = self.accesses.iter_mut().find(|access| Arc::ptr_eq(&access.output.sink, &output.sink));
             let output = output.clone();
             if let Some(known) = known {
@@ -184,7 +184,7 @@ impl State {
             }
         }
         self.errors.iter_mut().for_each(|(_, current)| *current = false);
-        for output in &lowered.error_logs {
+        for output in &plan.error_logs {
             match self.errors.iter_mut().find(|(known, _)| Arc::ptr_eq(&known.log, &output.log)) {
                 Some((_, current)) => *current = true,
                 None => self.errors.push((output.clone(), true)),

@@ -95,7 +95,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     let mut loader = Remembering { inner: instance.loader(), texts: Texts::default() };
     let prepared = prepare(instance, &mut loader, &mut lasting);
     report::at_start(&prepared);
-    let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
+    let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
         return Err("the configuration is refused".to_owned());
     };
     // Sockets of many ports are all open here; the children inherit the limit.
@@ -111,7 +111,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
             .push(format!("if this process dies, its children cannot be reached: socket() failed {}", errno(error)));
     });
     let meeting_place = meeting_place.ok();
-    let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;
+    let opened = sockets.open_patiently(&plan.listeners, process.child.workers)?;
     for warning in troubles.iter().chain(&opened.warnings) {
         report::warn_at_start(process, warning);
         journal.log(Level::Warn, warning);
@@ -243,12 +243,12 @@ impl Master<'_> {
         for (level, line) in report::log_lines(&prepared) {
             self.journal.log(level, &line);
         }
-        let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
+        let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             return Err("the configuration is refused, the old one stays".to_owned());
         };
         let files = LogFiles::open(&prepared)?;
         make_temp_directories(&prepared)?;
-        let opened = self.sockets.open(&lowered.listeners, process.child.workers)?;
+        let opened = self.sockets.open(&plan.listeners, process.child.workers)?;
         for warning in &opened.warnings {
             self.journal.log(Level::Warn, warning);
         }

@@ -37,8 +37,7 @@ pub(super) fn run(
     lasting: Lasting,
     ready: impl FnOnce(),
 ) -> Result<(), String> {
-    let (Some(process), Some(lowered), Some(shared)) = (&prepared.process, &prepared.lowered, lasting.existing())
-    else {
+    let (Some(process), Some(plan), Some(shared)) = (&prepared.process, &prepared.plan, lasting.existing()) else {
         return Err("the configuration is not complete".to_owned());
     };
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", report::errno(&error)))?;
@@ -47,7 +46,7 @@ pub(super) fn run(
     make_temp_directories(&prepared)?;
     let (mut sockets, troubles) = Sockets::inherited();
     let adopted = adoption::adopt_by_pid_file(&process.pid_path, &mut sockets);
-    let opened = sockets.open_patiently(&lowered.listeners, process.child.workers)?;
+    let opened = sockets.open_patiently(&plan.listeners, process.child.workers)?;
     for warning in opened.warnings.iter().chain(&limit).chain(&troubles) {
         report::warn_at_start(process, warning);
         shared.error_log().log(Level::Warn, warning);
@@ -57,7 +56,7 @@ pub(super) fn run(
         // In quick mode nobody has said who it should run as, and all that root was needed for is open.
         become_owner(owner, process.child.transparent)?;
     }
-    let parts = EngineParts { process, lowered, bound: &opened.bound, files };
+    let parts = EngineParts { process, plan, bound: &opened.bound, files };
     let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
     for trouble in sockets.keep(opened.bound) {
         engine.log(Level::Error, &trouble);
@@ -131,12 +130,12 @@ impl Single<'_> {
         for line in report::log_lines(&prepared) {
             self.engine.log(line.0, &line.1);
         }
-        let (Some(process), Some(lowered), true) = (&prepared.process, &prepared.lowered, prepared.is_ok()) else {
+        let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             return Err("the configuration is refused, the old one stays".to_owned());
         };
         let files = LogFiles::open(&prepared)?;
         make_temp_directories(&prepared)?;
-        let opened = self.sockets.open(&lowered.listeners, process.child.workers)?;
+        let opened = self.sockets.open(&plan.listeners, process.child.workers)?;
         for warning in &opened.warnings {
             self.engine.log(Level::Warn, warning);
         }
@@ -147,7 +146,7 @@ impl Single<'_> {
             self.engine.log(Level::Warn, message);
         }
         self.pid_file.move_to(&process.pid_path)?;
-        self.engine.reload(EngineParts { process, lowered, bound: &opened.bound, files });
+        self.engine.reload(EngineParts { process, plan, bound: &opened.bound, files });
         for trouble in self.sockets.keep(opened.bound) {
             self.engine.log(Level::Error, &trouble);
         }

@@ -22,7 +22,7 @@ const OTHERS_PASS: u32 = 0o011;
 pub(crate) fn make_temp_directories(prepared: &Prepared) -> Result<(), String> {
     let owner = prepared.process.as_ref().and_then(|process| process.child.owner.as_ref());
     let prefix = &prepared.loaded.prefix;
-    for directory in prepared.lowered.iter().flat_map(|lowered| &lowered.temp_directories) {
+    for directory in prepared.plan.iter().flat_map(|plan| &plan.temp_directories) {
         if directory.parent() == Some(prefix) {
             // As with the logs, the prefix is ours to make. Should this fail, the next call says why.
             let _ = std::fs::create_dir_all(prefix);

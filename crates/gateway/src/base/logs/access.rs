@@ -2,9 +2,7 @@
 //! the buffers. A full disk costs lines, which are counted, and never a request.
 
 use crate::base::logs::bell::LogBell;
-use crate::base::logs::place::{LogPlace, parent_segments};
-use rules::log_format::LogFormat;
-use rules::template::{Template, View};
+use crate::base::logs::place::LogPlace;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,64 +11,12 @@ use std::time::Duration;
 /// requests a second of one worker. What comes on top is dropped and counted.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// One `access_log` of a location.
-pub(crate) struct AccessLog {
-    pub(crate) format: Arc<LogFormat>,
-    pub(crate) sink: Arc<LogSink>,
-    /// The name of the file, where it has variables.
-    pub(crate) name: Option<NamePlan>,
-    /// `if=`: no line where this gives an empty text or `0`.
-    pub(crate) condition: Option<Template>,
-    /// A line is in its file before its connection is closed: not where `buffer=` holds it back, nor on its way elsewhere.
-    pub(crate) awaited: bool,
-}
-
-/// The name of a log file that has variables in it.
-pub(crate) struct NamePlan {
-    pub(crate) path: Template,
-    /// What goes before a path that turns out to be relative; ends in a slash.
-    pub(crate) prefix: Box<[u8]>,
-    /// `..` segments that the configuration itself has in the path.
-    pub(crate) parents: usize,
-}
-
 /// Which file a line of a log with a variable name is for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct LineName {
-    path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
     /// The request's root: as in nginx no file is made for a request whose root does not exist.
-    root: Vec<u8>,
-}
-
-impl AccessLog {
-    /// Whether `if=` wants a line.
-    pub(crate) fn wants(&self, view: &impl View) -> bool {
-        self.condition.as_ref().is_none_or(|condition| {
-            let mut value = Vec::new();
-            condition.write(view, &mut value);
-            !value.is_empty() && value != b"0"
-        })
-    }
-
-    /// Which file the line of a request is for; nothing where the sink knows it. The error is a path that no line may go
-    /// to: what a client brings into it must not lead elsewhere.
-    pub(crate) fn line_name(
-        &self,
-        view: &impl View,
-        root: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Option<LineName>, Vec<u8>> {
-        let Some(plan) = &self.name else { return Ok(None) };
-        let mut name = LineName::default();
-        plan.path.write(view, &mut name.path);
-        if name.path.first() != Some(&b'/') {
-            name.path.splice(..0, plan.prefix.iter().copied());
-        }
-        if name.path.contains(&0) || parent_segments(&name.path) > plan.parents {
-            return Err(name.path);
-        }
-        root(&mut name.root);
-        Ok(Some(name))
-    }
+    pub(crate) root: Vec<u8>,
 }
 
 /// `buffer=`, `flush=` and `gzip=`.
@@ -198,54 +144,20 @@ pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
 mod tests {
     use super::*;
     use crate::base::logs::place::NamedFiles;
-    use rules::variable::Variable;
-
-    /// Knows `$host` alone.
-    struct Host(&'static [u8]);
-
-    impl View for Host {
-        fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-            out.extend_from_slice(if *variable == Variable::Host { self.0 } else { b"" });
-            *variable == Variable::Host
-        }
-    }
-
-    fn log() -> AccessLog {
-        let place = LogPlace::Named(NamedFiles::from(None));
-        AccessLog {
-            format: Arc::new(LogFormat::combined()),
-            sink: Arc::new(LogSink::new(place, 1, Arc::default())),
-            name: Some(NamePlan {
-                path: Template::variable(Variable::Host),
-                prefix: b"/p/".as_slice().into(),
-                parents: 0,
-            }),
-            condition: None,
-            awaited: false,
-        }
-    }
 
     #[test]
     fn lines_with_names_come_back_as_records() {
-        let log = log();
-        let name = log.line_name(&Host(b"a.example"), |root| root.extend_from_slice(b"/srv")).unwrap();
-        log.sink.write(0, name.as_ref(), b"one\ntwo");
-        log.sink.write(0, None, b"");
+        let sink = LogSink::new(LogPlace::Named(NamedFiles::from(None)), 1, Arc::default());
+        let name = LineName { path: b"/p/a.example".to_vec(), root: b"/srv".to_vec() };
+        sink.write(0, Some(&name), b"one\ntwo");
+        sink.write(0, None, b"");
         let mut taken = Vec::new();
-        assert_eq!(log.sink.take(&mut taken), 0);
+        assert_eq!(sink.take(&mut taken), 0);
         let found: Vec<Record<'_>> = records(&taken).collect();
         let whole = Record { path: b"/p/a.example", root: b"/srv", line: b"one\ntwo" };
         assert_eq!(found, [whole, Record { path: b"", root: b"", line: b"" }]);
         for cut in 0..taken.len() {
             assert!(records(&taken[..cut]).count() < 2, "cut at {cut}");
         }
-    }
-
-    #[test]
-    fn a_name_does_not_leave_its_directory() {
-        let name = |host| log().line_name(&Host(host), |_| {});
-        assert_eq!(name(b"../x"), Err(b"/p/../x".to_vec()));
-        assert!(name(b"a\0b").is_err());
-        assert!(name(b"/absolute").is_ok(), "the configuration may begin with the variable");
     }
 }

@@ -80,6 +80,15 @@ pub struct ErrorTarget {
     pub level: Level,
 }
 
+/// The lines of a list of `error_log`s, and where they are written.
+#[derive(Debug, Clone)]
+pub struct ErrorOutput {
+    /// Where the lines are collected.
+    pub log: Arc<ErrorLog>,
+    /// Where each goes that is grave enough.
+    pub targets: Vec<ErrorTarget>,
+}
+
 /// Lines of one worker that wait for the writer, who comes ten times a second: 3,000 lines of 300 bytes. Beyond this they
 /// are dropped and counted, so that a full disk or a slow terminal stops nobody's request.
 const WAITING_BYTES_MAX: usize = 1 << 20;

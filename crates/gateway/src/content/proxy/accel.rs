@@ -6,7 +6,7 @@ use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::{Redirect, Step};
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::{FieldId, Method};
 use rules::uri::parse_internal;
 
@@ -16,13 +16,13 @@ const CARRIED: [FieldId; 5] =
 
 impl Exchange {
     /// Where the upstream wants the request to go on.
-    pub(crate) fn accel_redirect(&self, plan: &ProxyPlan) -> Option<&[u8]> {
+    pub(crate) fn accel_redirect(&self, plan: &BoundProxy) -> Option<&[u8]> {
         let answer = self.answer().filter(|_| plan.accel_redirect)?;
         answer.head.value(FieldId::XAccelRedirect, &answer.bytes)
     }
 
     /// Goes there. The method is GET from now on, unless it is HEAD or the location is a named one.
-    pub(crate) fn follow_accel_redirect(&mut self, plan: &ProxyPlan) -> Step {
+    pub(crate) fn follow_accel_redirect(&mut self, plan: &BoundProxy) -> Step {
         let uri = self.accel_redirect(plan).unwrap_or_default().to_vec();
         self.carry(plan, &CARRIED);
         self.take_limit_rate(plan);
@@ -45,7 +45,7 @@ impl Exchange {
     }
 
     /// Bytes of the response that are held for a client that does not take them.
-    pub(crate) fn buffer_bytes(&self, plan: &ProxyPlan) -> usize {
+    pub(crate) fn buffer_bytes(&self, plan: &BoundProxy) -> usize {
         match self.says_buffering(plan) {
             Some(buffered) => plan.accel_buffer_bytes[usize::from(buffered)],
             None => plan.buffer_bytes,
@@ -53,12 +53,12 @@ impl Exchange {
     }
 
     /// Whether what comes is passed on at once, also by a compressor.
-    pub(crate) fn flushes(&self, plan: &ProxyPlan) -> bool {
+    pub(crate) fn flushes(&self, plan: &BoundProxy) -> bool {
         self.says_buffering(plan).map_or(plan.flushes, |buffered| !buffered)
     }
 
     /// What the upstream says about it, where it has a say.
-    fn says_buffering(&self, plan: &ProxyPlan) -> Option<bool> {
+    fn says_buffering(&self, plan: &BoundProxy) -> Option<bool> {
         let answer = self.answer().filter(|_| plan.obeys_buffering)?;
         match answer.head.value(FieldId::XAccelBuffering, &answer.bytes)? {
             said if said.eq_ignore_ascii_case(b"no") => Some(false),

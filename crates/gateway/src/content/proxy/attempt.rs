@@ -21,7 +21,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
 use http1::FieldId;
 use http1::chunked::{ChunkHeader, encode_last_chunk};
@@ -108,7 +108,7 @@ impl Sending {
 impl Exchange {
     pub(crate) async fn attempt(
         &mut self,
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         index: usize,
         body: &OutgoingBody,
         tries: &Tries,
@@ -163,7 +163,7 @@ impl Exchange {
     }
 
     /// Sends the request, awaits the head, relays the response.
-    async fn converse(&mut self, plan: &ProxyPlan, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
+    async fn converse(&mut self, plan: &BoundProxy, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
         let mut sending = self.begin_sending(&up, body);
         let mut interims = Interims::default();
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
@@ -319,7 +319,7 @@ impl Exchange {
     }
 
     /// Relays the body and settles the upstream connection.
-    async fn finish(&mut self, plan: &ProxyPlan, up: Leased, mut relay: Relay, sending: &Sending) -> AttemptEnd {
+    async fn finish(&mut self, plan: &BoundProxy, up: Leased, mut relay: Relay, sending: &Sending) -> AttemptEnd {
         let relay_plan = RelayPlan {
             buffer_bytes: self.buffer_bytes(plan),
             read_timeout: plan.read_timeout,
@@ -361,7 +361,7 @@ impl Exchange {
 
     /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: what is not read of the response costs its connection, which no later
     /// response may follow.
-    fn intercept(&mut self, plan: &ProxyPlan, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
+    fn intercept(&mut self, plan: &BoundProxy, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
         let now = self.thread.reactor.now();
         if let Some(record) = self.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));

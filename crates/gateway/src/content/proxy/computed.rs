@@ -6,14 +6,15 @@ use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::{ClientLeft, Wants};
-use crate::plan::computed::{ComputedPlan, ComputedTarget, PORT_DEFAULT};
-use crate::plan::generation::ProxyPlan;
-use crate::registry::group::{Held, PeerSet};
+use crate::plan::variable_pass::{PORT_DEFAULT, PassUrl, VariablePassPlan};
+use crate::registry::generation::BoundProxy;
+use crate::registry::group::{HeldPeers, PeerSet};
 use crate::registry::names::book::Asked;
 use crate::registry::names::{Found, NameFailure, Question};
 use crate::registry::shared::wake_token;
 use conf::value::Host;
 use reactor::Woken;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,10 +29,10 @@ const SETTLING: Duration = Duration::from_millis(250);
 
 impl Exchange {
     /// `proxy_pass` with variables.
-    pub(crate) async fn proxy_computed(&mut self, plan: &ComputedPlan) -> Step {
+    pub(crate) async fn proxy_computed(&mut self, plan: &VariablePassPlan) -> Step {
         let mut url = Vec::new();
         plan.url.write(&ExchangeView::of(self), &mut url);
-        let target = match ComputedTarget::parse(&url) {
+        let target = match PassUrl::parse(&url) {
             Ok(target) => target,
             Err(message) => {
                 self.error_log(&message);
@@ -48,7 +49,10 @@ impl Exchange {
         } else {
             None
         };
-        let Some(proxy) = plan.proxy(place) else { return Step::Reply(Reply::error(500)) };
+        let generation = Rc::clone(&self.generation);
+        let Some(proxy) = plan.proxy(place).map(|id| generation.proxy(id)) else {
+            return Step::Reply(Reply::error(500));
+        };
         self.computed = Some(Box::new(target));
         self.proxy_place = place;
         let held = match held {
@@ -62,14 +66,15 @@ impl Exchange {
     }
 
     /// The peers of a target that is no group; the error is a status.
-    async fn peers_of(&self, plan: &ComputedPlan, target: &ComputedTarget) -> Result<Arc<PeerSet>, u16> {
+    async fn peers_of(&self, plan: &VariablePassPlan, target: &PassUrl) -> Result<Arc<PeerSet>, u16> {
         let port = target.port.unwrap_or(PORT_DEFAULT);
+        let guests = self.generation.guests(plan.guests);
         let (name, found): (_, Arc<[Found]>) = match &target.host {
             Host::Ip(ip) => {
                 let only = Found { ip: *ip, port: None, priority: 0, weight: 0 };
                 (ip.to_string(), [only].into())
             }
-            Host::Unix(path) => return Ok(plan.unix_peer(path, self.thread.reactor.now().0)),
+            Host::Unix(path) => return Ok(guests.unix_peer(path, self.thread.reactor.now().0)),
             Host::Name(name) => {
                 let Some(resolver) = &plan.resolver else {
                     self.error_log(&format!("no resolver defined to resolve {name}"));
@@ -87,7 +92,7 @@ impl Exchange {
                 }
             }
         };
-        Ok(plan.peers(&name, port, &found, self.thread.reactor.now().0))
+        Ok(guests.peers(&name, port, &found, self.thread.reactor.now().0))
     }
 
     /// The addresses of a name: those that are known, or those that the control plane finds within the resolver's time.
@@ -115,7 +120,7 @@ impl Exchange {
     }
 
     /// The peers of a group. Where names of it were never looked up, the first exchanges wait for that.
-    pub(crate) async fn hold_members(&self, plan: &ProxyPlan) -> Result<Held, ClientLeft> {
+    pub(crate) async fn hold_members(&self, plan: &BoundProxy) -> Result<HeldPeers, ClientLeft> {
         if let Some(moving) = &plan.group.moving {
             for question in moving.unresolved() {
                 // Whatever comes of it, the peers are there, or there are none.

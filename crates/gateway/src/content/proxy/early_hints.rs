@@ -5,7 +5,7 @@ use crate::base::logs::error::Level;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::{Field, Version};
 
 /// What has come of interim responses during an attempt.
@@ -19,7 +19,7 @@ pub(crate) struct Interims {
 impl Exchange {
     /// Passes a 103 on, as far as the location wants that and the client can know what it is. As in nginx all of them
     /// together may have as many bytes as the head of a response, and more are not passed on.
-    pub(crate) fn pass_early_hints(&mut self, head: &[u8], plan: &ProxyPlan, interims: &mut Interims) {
+    pub(crate) fn pass_early_hints(&mut self, head: &[u8], plan: &BoundProxy, interims: &mut Interims) {
         let known = self.down.version == Version::Http11 && !self.down.head_begun;
         if !known || !self.wants_early_hints() {
             return;

@@ -4,12 +4,12 @@ use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::filter::forced_range::{Portion, RangeFacts};
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::FieldId;
 
 impl Exchange {
     /// What of the response whose head is there goes to the client.
-    pub(crate) fn portion(&self, plan: &ProxyPlan) -> Portion {
+    pub(crate) fn portion(&self, plan: &BoundProxy) -> Portion {
         let Some(answer) = self.answer().filter(|_| plan.force_ranges) else { return Portion::Whole };
         let status = self.shown_status.unwrap_or(answer.head.status);
         let Some(size) = answer.head.content_length.filter(|_| status == 200) else { return Portion::Whole };
@@ -27,7 +27,7 @@ impl Exchange {
         })
     }
 
-    fn would_compress_answer(&self, plan: &ProxyPlan, size: u64) -> bool {
+    fn would_compress_answer(&self, plan: &BoundProxy, size: u64) -> bool {
         if self.location().gzip.is_none() {
             return false;
         }

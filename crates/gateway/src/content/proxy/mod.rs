@@ -26,8 +26,8 @@ use crate::exchange::attempts::{AttemptRecord, NO_PEER};
 use crate::exchange::reply::Reply;
 use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::ProxyPlan;
-use crate::registry::group::{Held, PeerPlan, PeerSet};
+use crate::registry::generation::BoundProxy;
+use crate::registry::group::{BoundPeer, HeldPeers, PeerSet};
 use reactor::Millis;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
@@ -48,12 +48,12 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    pub(crate) fn set<'a>(&'a self, plan: &'a ProxyPlan) -> Option<&'a PeerSet> {
+    pub(crate) fn set<'a>(&'a self, plan: &'a BoundProxy) -> Option<&'a PeerSet> {
         plan.group.members.of(&self.choice.held)
     }
 
     /// The connection that an attempt with this peer wants.
-    pub(crate) fn wanted<'a>(&'a self, plan: &'a ProxyPlan, index: usize) -> Option<Wanted<'a>> {
+    pub(crate) fn wanted<'a>(&'a self, plan: &'a BoundProxy, index: usize) -> Option<Wanted<'a>> {
         let set = self.set(plan)?;
         Some(Wanted {
             peer: set.peers.get(index)?,
@@ -70,7 +70,7 @@ impl Tries {
     }
 
     /// A peer by its number.
-    pub(crate) fn peer<'a>(&'a self, plan: &'a ProxyPlan, index: usize) -> Option<&'a PeerPlan> {
+    pub(crate) fn peer<'a>(&'a self, plan: &'a BoundProxy, index: usize) -> Option<&'a BoundPeer> {
         self.set(plan)?.peers.get(index)
     }
 }
@@ -94,7 +94,7 @@ fn failed_status(failure: Failure) -> Option<u16> {
 
 impl Exchange {
     /// `held` are the peers of a group that may get others meanwhile.
-    pub(crate) async fn proxy(&mut self, plan: &ProxyPlan, held: Held) -> Step {
+    pub(crate) async fn proxy(&mut self, plan: &BoundProxy, held: HeldPeers) -> Step {
         self.abort_ignored = false;
         let body = match self.take_body(plan).await {
             Ok(body) => body,
@@ -119,7 +119,7 @@ impl Exchange {
         step
     }
 
-    async fn try_peers(&mut self, plan: &ProxyPlan, body: &OutgoingBody, tries: &mut Tries) -> Step {
+    async fn try_peers(&mut self, plan: &BoundProxy, body: &OutgoingBody, tries: &mut Tries) -> Step {
         loop {
             let index = match self.pick_peer(plan, tries).await {
                 Ok(index) => index,
@@ -165,7 +165,7 @@ impl Exchange {
     }
 
     /// The peer of the next attempt; its seat is kept for as long as the exchange uses it.
-    async fn pick_peer(&mut self, plan: &ProxyPlan, tries: &mut Tries) -> Result<usize, NoPeer> {
+    async fn pick_peer(&mut self, plan: &BoundProxy, tries: &mut Tries) -> Result<usize, NoPeer> {
         if let Some(index) = tries.fresh_on {
             return Ok(index);
         }
@@ -186,7 +186,7 @@ impl Exchange {
     }
 
     /// There is no peer for an attempt: what is said and answered.
-    fn without_peer(&mut self, plan: &ProxyPlan, tries: &Tries, no_peer: NoPeer) -> Step {
+    fn without_peer(&mut self, plan: &BoundProxy, tries: &Tries, no_peer: NoPeer) -> Step {
         let reason = match no_peer {
             NoPeer::NoLive => Cow::Borrowed("no live upstreams"),
             NoPeer::QueueFull { length } => {
@@ -221,7 +221,7 @@ impl Exchange {
     }
 
     /// Tells the balancer how long the peer took.
-    fn learn_times(&self, plan: &ProxyPlan, tries: &Tries, index: usize) {
+    fn learn_times(&self, plan: &BoundProxy, tries: &Tries, index: usize) {
         let times = self.attempts.all.last().map(|attempt| (attempt.header_ms, attempt.response_ms));
         if let (Some((Some(header_ms), Some(response_ms))), Some(set)) = (times, tries.set(plan)) {
             set.balance.took(index, header_ms, response_ms);
@@ -229,7 +229,7 @@ impl Exchange {
     }
 
     /// The head of the response is there, and will be served.
-    pub(crate) fn head_came(&mut self, plan: &ProxyPlan, tries: &Tries) {
+    pub(crate) fn head_came(&mut self, plan: &BoundProxy, tries: &Tries) {
         if let Some(peer) = self.attempts.all.last().map(|attempt| attempt.peer as usize) {
             self.learn_session(plan, tries, peer, LearnAt::Header);
         }
@@ -239,7 +239,7 @@ impl Exchange {
     }
 
     /// What the retry policy says about a failed attempt, or about a status that may be listed.
-    pub(crate) fn judge(&self, plan: &ProxyPlan, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
+    pub(crate) fn judge(&self, plan: &BoundProxy, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
         let balance = tries.set(plan).map(|set| &set.balance);
         let group_tries = balance.map_or(0, |balance| balance.tries_max());
         let mut tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
@@ -270,7 +270,7 @@ impl Exchange {
     /// Acts on a verdict; `None`: another attempt is to be made.
     fn after_failure(
         &mut self,
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         index: usize,
         failure: Failure,
         verdict: Verdict,
@@ -316,7 +316,7 @@ impl Exchange {
     }
 
     /// Counts an attempt that has ended, for the status page.
-    fn count_attempt(&self, peer: Option<&PeerPlan>, failed: bool) {
+    fn count_attempt(&self, peer: Option<&BoundPeer>, failed: bool) {
         let (Some(peer), Some(record)) = (peer, self.attempts.all.last()) else { return };
         let counted = Counted {
             connect_ms: record.connect_ms,
@@ -328,7 +328,7 @@ impl Exchange {
         peer.cells.count(self.thread.index, counted);
     }
 
-    fn report(&self, plan: &ProxyPlan, tries: &Tries, index: usize, outcome: Outcome) {
+    fn report(&self, plan: &BoundProxy, tries: &Tries, index: usize, outcome: Outcome) {
         let standing = tries.set(plan).map(|set| set.balance.report(index, outcome, self.thread.pool_now()));
         if standing == Some(Standing::Disabled) {
             self.log_at(Level::Warn, "upstream server temporarily disabled");

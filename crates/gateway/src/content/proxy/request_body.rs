@@ -10,7 +10,7 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::{BodyFraming, Method};
 use reactor::{Interest, Woken};
 use std::fs::File;
@@ -78,7 +78,7 @@ impl OutgoingBody {
 
 impl Exchange {
     /// The body that the upstream gets: the client's, or that of `proxy_set_body`.
-    pub(crate) async fn take_body(&mut self, plan: &ProxyPlan) -> Result<OutgoingBody, Reply> {
+    pub(crate) async fn take_body(&mut self, plan: &BoundProxy) -> Result<OutgoingBody, Reply> {
         let clients = self.take_clients_body(plan).await?;
         let Some(template) = &plan.set_body else { return Ok(clients) };
         let mut bytes = Vec::new();
@@ -88,7 +88,7 @@ impl Exchange {
 
     /// Reads the body, as far as the configuration wants that before the upstream sees the request. `proxy_set_body` may
     /// name it (`$request_body`), so it is read then as well.
-    async fn take_clients_body(&mut self, plan: &ProxyPlan) -> Result<OutgoingBody, Reply> {
+    async fn take_clients_body(&mut self, plan: &BoundProxy) -> Result<OutgoingBody, Reply> {
         let framing = self.body.framing();
         let length = match framing {
             BodyFraming::Length(length) => Some(length),

@@ -6,7 +6,8 @@ use crate::content::proxy::request_body::OutgoingBody;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::{PassUriPlan, ProxyPlan, SetField};
+use crate::plan::proxy::{PassUriPlan, SetField};
+use crate::registry::generation::BoundProxy;
 use http1::outgoing::{FieldToken, HeadWriter, OutgoingHead, Unsendable, is_field_value};
 use http1::{FieldId, Version, names_h2c};
 use rules::template::Template;
@@ -21,7 +22,7 @@ struct Refused {
 
 impl Exchange {
     /// Writes the head for the upstream; the error is the answer where it cannot be sent.
-    pub(crate) fn encode_upstream_head(&mut self, plan: &ProxyPlan, body: &OutgoingBody) -> Result<(), Reply> {
+    pub(crate) fn encode_upstream_head(&mut self, plan: &BoundProxy, body: &OutgoingBody) -> Result<(), Reply> {
         let earlier = std::mem::take(&mut self.request.upstream_head);
         match self.write_upstream_head(plan, body, earlier) {
             Ok((head, upgrade_sent)) => {
@@ -40,7 +41,7 @@ impl Exchange {
     /// The head, and whether it asks for an upgrade.
     fn write_upstream_head(
         &self,
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         body: &OutgoingBody,
         earlier: OutgoingHead,
     ) -> Result<(OutgoingHead, bool), Refused> {
@@ -104,7 +105,7 @@ impl Exchange {
     }
 
     /// The client's method, or that of `proxy_method` unless it is empty.
-    fn write_upstream_method(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+    fn write_upstream_method(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
         if let Some(method) = &plan.method {
             method.write(&ExchangeView::of(self), out);
             if !out.is_empty() {
@@ -115,7 +116,7 @@ impl Exchange {
         out.extend_from_slice(self.method_name());
     }
 
-    fn explain_method(&self, plan: &ProxyPlan) -> String {
+    fn explain_method(&self, plan: &BoundProxy) -> String {
         let by = plan.method.as_ref().map(|method| self.brought_by(method, |value| FieldToken::new(value).is_none()));
         format!("the value of \"proxy_method\" is no method{}; the request is not sent", by.unwrap_or_default())
     }
@@ -138,7 +139,7 @@ impl Exchange {
         self.request.upstream_head.method()
     }
 
-    fn write_upstream_target(&self, plan: &ProxyPlan, out: &mut Vec<u8>) {
+    fn write_upstream_target(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
         let parsed = self.target.parsed.as_ref();
         let uri = ProxyUri {
             raw: self.raw_target(),
@@ -154,7 +155,7 @@ impl Exchange {
             match &plan.uri {
                 PassUriPlan::Absent => PassUri::Absent,
                 PassUriPlan::Replace(uri) => PassUri::Replace(uri),
-                PassUriPlan::Computed => PassUri::AsGiven(self.computed.as_ref().map_or(&[], |target| &target.uri)),
+                PassUriPlan::Variable => PassUri::AsGiven(self.computed.as_ref().map_or(&[], |target| &target.uri)),
             },
             out,
         );

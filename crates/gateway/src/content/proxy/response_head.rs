@@ -15,7 +15,7 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::is_bodiless;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
 use crate::tunnel::heartbeat::is_pingable;
 use http1::chunked::Decoder;
@@ -50,7 +50,7 @@ impl Exchange {
     /// Reads what the upstream has sent; with a complete head the response begins.
     pub(crate) fn receive_head(
         &mut self,
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         up: &Leased,
         tries: &Tries,
         interims: &mut Interims,
@@ -97,7 +97,7 @@ impl Exchange {
     fn take_head(
         &mut self,
         mut bytes: &[u8],
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         up: &Leased,
         tries: &Tries,
         interims: &mut Interims,
@@ -199,7 +199,7 @@ impl Exchange {
         self.log_at(Level::Warn, &message);
     }
 
-    fn begin_response(&mut self, head: &[u8], rest: &[u8], plan: &ProxyPlan, up: &Leased, tries: &Tries) -> HeadStep {
+    fn begin_response(&mut self, head: &[u8], rest: &[u8], plan: &BoundProxy, up: &Leased, tries: &Tries) -> HeadStep {
         self.keep_response_head(head);
         let (status, framing) = (self.answer_mut().head.status, self.answer_mut().head.framing);
         if Conditions::of_status(status).is_some_and(|condition| plan.conditions.contains(condition)) {
@@ -258,7 +258,7 @@ impl Exchange {
     }
 
     /// `proxy_intercept_errors`
-    pub(crate) fn shows_error_page(&self, plan: &ProxyPlan, status: u16) -> bool {
+    pub(crate) fn shows_error_page(&self, plan: &BoundProxy, status: u16) -> bool {
         plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some()
     }
 
@@ -266,7 +266,7 @@ impl Exchange {
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     fn describe_response(
         &mut self,
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         framing: ResponseFraming,
         asked_for_head: bool,
         portion: &Portion,
@@ -297,7 +297,7 @@ impl Exchange {
         head
     }
 
-    fn fill_proxied_head(&self, plan: &ProxyPlan, portion: &Portion, head: &mut ReplyHead) {
+    fn fill_proxied_head(&self, plan: &BoundProxy, portion: &Portion, head: &mut ReplyHead) {
         let Some(answer) = self.answer.as_deref() else { return };
         if plan.hidden.contains(FieldId::Server, b"") {
             self.fill_server(head);
@@ -365,7 +365,7 @@ impl Exchange {
     }
 
     /// Passes the 101 on; the connections are joined when the exchange settles.
-    pub(crate) fn open_tunnel(&mut self, plan: &ProxyPlan, up: Leased, early: Vec<u8>) -> AttemptEnd {
+    pub(crate) fn open_tunnel(&mut self, plan: &BoundProxy, up: Leased, early: Vec<u8>) -> AttemptEnd {
         let mut head = self.begin_head(101);
         self.settle_keepalive();
         let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else {
@@ -415,7 +415,7 @@ impl Exchange {
     }
 
     /// Fields of the response that go to the client. A type that is empty says nothing, and nginx leaves it out.
-    pub(crate) fn passed_fields(&self, plan: &ProxyPlan) -> impl Iterator<Item = &Field> {
+    pub(crate) fn passed_fields(&self, plan: &BoundProxy) -> impl Iterator<Item = &Field> {
         let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let bytes = self.answer_bytes();
         let status = self.answer.as_ref().map_or(0, |answer| answer.head.status);

@@ -5,7 +5,7 @@ use crate::base::logs::error::Level;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::ProxyPlan;
+use crate::registry::generation::BoundProxy;
 use http1::{Field, FieldId};
 use rules::captures::Captures;
 use rules::pattern::MatchError;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 impl Exchange {
     /// The fields that go on, rewritten where the location says so.
-    pub(crate) fn pass_fields(&self, plan: &ProxyPlan, head: &mut ReplyHead) {
+    pub(crate) fn pass_fields(&self, plan: &BoundProxy, head: &mut ReplyHead) {
         let Some(answer) = self.answer() else { return };
         let seen = |id| answer.head.seen.contains(id);
         let redirects = !plan.redirects.0.is_empty() && (seen(FieldId::Location) || seen(FieldId::Refresh));
@@ -35,7 +35,7 @@ impl Exchange {
     }
 
     /// The value of a field as it goes to the client; `bytes` are those that it points into.
-    pub(crate) fn rewritten<'a>(&self, plan: &ProxyPlan, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub(crate) fn rewritten<'a>(&self, plan: &BoundProxy, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let value = field.value.of(bytes);
         let mut rewritten = Vec::new();
         match self.rewrite_field(plan, field.id, value, &mut rewritten) {
@@ -58,7 +58,7 @@ impl Exchange {
 
     fn rewrite_field(
         &self,
-        plan: &ProxyPlan,
+        plan: &BoundProxy,
         id: FieldId,
         value: &[u8],
         out: &mut Vec<u8>,

@@ -5,8 +5,8 @@ use crate::content::proxy::Tries;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
-use crate::plan::generation::ProxyPlan;
 use crate::plan::sticky::{CookiePlan, LearnPlan, StickyPlan, is_same_site, session_key};
+use crate::registry::generation::BoundProxy;
 use http1::FieldId;
 use rules::template::Template;
 use rules::time_format::Moment;
@@ -26,7 +26,7 @@ const FOREVER: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000"
 
 impl Exchange {
     /// The `sid` of the peer that the request's session is bound to; empty if it is not.
-    pub(crate) fn bound_to(&self, plan: &ProxyPlan) -> Vec<u8> {
+    pub(crate) fn bound_to(&self, plan: &BoundProxy) -> Vec<u8> {
         let request = &self.request;
         let found = match &plan.group.sticky {
             None => None,
@@ -35,8 +35,8 @@ impl Exchange {
                 fields.find_map(|field| cookie(field.value.of(&request.bytes), &plan.name)).map(<[u8]>::to_vec)
             }
             Some(StickyPlan::Route(templates)) => self.first_of(templates),
-            Some(StickyPlan::Learn(plan)) => self.first_of(&plan.lookup).and_then(|session| {
-                let sid = plan.sessions.lookup(session_key(&session), self.thread.pool_now())?;
+            Some(StickyPlan::Learn(learn)) => self.first_of(&learn.lookup).and_then(|session| {
+                let sid = plan.group.sessions.as_ref()?.lookup(session_key(&session), self.thread.pool_now())?;
                 Some(sid.to_vec())
             }),
             Some(StickyPlan::Header { name, .. }) => {
@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     /// The field that tells the client which peer it is bound to.
-    pub(crate) fn fill_sticky(&self, plan: &ProxyPlan, head: &mut ReplyHead) {
+    pub(crate) fn fill_sticky(&self, plan: &BoundProxy, head: &mut ReplyHead) {
         let Some(attempt) = self.attempts.all.last() else { return };
         let Some(set) = plan.group.members.of(&attempt.held) else { return };
         let sid = set.balance.sid(attempt.peer as usize);
@@ -114,13 +114,15 @@ impl Exchange {
     }
 
     /// Binds the session to the peer that has answered.
-    pub(crate) fn learn_session(&self, plan: &ProxyPlan, tries: &Tries, index: usize, at: LearnAt) {
+    pub(crate) fn learn_session(&self, plan: &BoundProxy, tries: &Tries, index: usize, at: LearnAt) {
         let Some(StickyPlan::Learn(learn)) = &plan.group.sticky else { return };
-        let LearnPlan { create, lookup, sessions, at_header } = &**learn;
+        let LearnPlan { create, lookup, at_header, .. } = &**learn;
         if *at_header != (at == LearnAt::Header) {
             return;
         }
-        let Some(set) = plan.group.members.of(&tries.choice.held) else { return };
+        let (Some(set), Some(sessions)) = (plan.group.members.of(&tries.choice.held), &plan.group.sessions) else {
+            return;
+        };
         let (session, is_new) = match self.first_of(create) {
             Some(session) => (session, true),
             None => match self.first_of(lookup) {

@@ -8,7 +8,7 @@ pub(crate) mod page;
 pub(crate) mod snapshot;
 
 use crate::content::status::snapshot::Snapshot;
-use crate::plan::generation::Generation;
+use crate::registry::generation::Generation;
 use crate::registry::shared::Shared;
 
 /// How a status is shown.

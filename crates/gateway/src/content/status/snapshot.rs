@@ -9,11 +9,9 @@ use checks::CheckStatus;
 use crate::NGINX_VERSION;
 use crate::base::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
 use crate::base::close::CloseReason;
-use crate::base::logs::access::LogSink;
-use crate::base::logs::error::ErrorLog;
 use crate::content::status::kernel;
-use crate::plan::generation::Generation;
 use crate::registry::checks::book::Standing;
+use crate::registry::generation::Generation;
 use crate::registry::names::NameFailure;
 use crate::registry::shared::Shared;
 use crate::registry::status_book::ListedGroup;
@@ -22,7 +20,6 @@ use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, Ports
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use upstream::shared::PeerSnapshot;
 use upstream::{DiscardReason, Millis};
@@ -229,21 +226,11 @@ fn requests(shared: &Shared) -> Requests {
 }
 
 fn log_lines_dropped(shared: &Shared, generation: &Generation) -> BTreeMap<String, u64> {
-    let mut error_logs: Vec<&ErrorLog> = vec![&shared.error_log];
-    for log in generation.locations.iter().filter_map(|location| location.error_log.as_deref()) {
-        if !error_logs.iter().any(|known| std::ptr::eq(*known, log)) {
-            error_logs.push(log);
-        }
-    }
-    let errors = error_logs.iter().map(|log| log.dropped_total()).sum();
+    let own = generation.error_logs.iter().map(|log| log.dropped_total()).sum::<u64>();
+    let errors = shared.error_log.dropped_total() + own;
     let mut dropped = BTreeMap::from([("error_log".to_owned(), errors)]);
-    let sinks = generation.locations.iter().flat_map(|location| &location.access_logs);
-    let mut seen: Vec<&Arc<LogSink>> = Vec::new();
-    for sink in sinks.map(|log| &log.sink) {
-        if !seen.iter().any(|known| Arc::ptr_eq(known, sink)) {
-            seen.push(sink);
-            *dropped.entry(sink.place().to_string()).or_default() += sink.dropped_total();
-        }
+    for sink in &generation.sinks {
+        *dropped.entry(sink.place().to_string()).or_default() += sink.dropped_total();
     }
     dropped
 }

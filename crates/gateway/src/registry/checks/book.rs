@@ -409,12 +409,7 @@ mod tests {
         let address = peer(1).address;
         let equal = |ordinal| CheckedPeer {
             address: address.clone(),
-            health: registry.health(
-                "app",
-                &crate::registry::names::moving::pool_address(&address),
-                ordinal,
-                Checked::Healthy,
-            ),
+            health: registry.health("app", &crate::registry::recipe::pool_address(&address), ordinal, Checked::Healthy),
         };
         let peers = [equal(0), equal(1)];
         apply(&checks, 1, &plan(1), &peers);

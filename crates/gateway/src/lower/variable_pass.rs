@@ -1,0 +1,81 @@
+//! `proxy_pass` with variables.
+
+use crate::lower::Lowering;
+use crate::plan::group::{GroupPlan, GroupUseId, Sharing};
+use crate::plan::location::Content;
+use crate::plan::proxy::PassUriPlan;
+use crate::plan::variable_pass::{GuestsId, GuestsPlan, KnownGroup, VariablePassPlan};
+use conf::model::{LocationSettings, UpstreamId};
+use conf::source::Span;
+use conf::value::{Host, Template};
+use std::sync::Arc;
+use std::time::Duration;
+use upstream::balance::{Checked, Method};
+use upstream::shared::GroupLimits;
+
+/// The group of the pool in which all connections are that only requests have named. Who names the same address uses the
+/// same connections, as far as `proxy_bind` allows.
+const GUESTS: &str = "proxy_pass with variables";
+
+impl Lowering<'_> {
+    /// `proxy_pass` with variables.
+    pub(super) fn variable_pass(
+        &mut self,
+        url: &Template,
+        span: Span,
+        settings: &Arc<LocationSettings>,
+        name: &[u8],
+    ) -> Content {
+        let binding = self.connect_options(settings, span);
+        let sharing = Sharing { source: binding.0.source, location: self.pool_of(None, name, &binding.1) };
+        let group = self.guests_group(span, sharing);
+        let guests = GuestsId(self.plan.guests.len() as u32);
+        self.plan.guests.push(GuestsPlan { group, span });
+        let other = self.plan_with(group, binding.clone(), PassUriPlan::Variable, None, settings, name);
+        let other = self.add_proxy(other);
+        let mut known = Vec::new();
+        for (index, upstream) in self.http.upstreams.iter().enumerate() {
+            let server = upstream.servers.first().filter(|_| upstream.implicit);
+            let (name_of, port) = match server.map(|server| &server.address.address) {
+                None => (upstream.name.to_ascii_lowercase(), None),
+                Some(address) => match &address.host {
+                    Host::Name(host) => (host.clone(), Some(address.port)),
+                    Host::Ip(_) | Host::Unix(_) => continue,
+                },
+            };
+            let upstream_id = UpstreamId(index as u32);
+            let location = self.pool_of(Some(upstream_id), name, &binding.1);
+            let sharing = Sharing { source: binding.0.source, location };
+            let Some(group) = self.group_use(upstream_id, sharing) else { continue };
+            self.note_floors(upstream_id, group, &binding, settings.transport.connect_timeout);
+            let mut plan = self.plan_with(group, binding.clone(), PassUriPlan::Variable, port, settings, name);
+            plan.host = upstream.name.as_bytes().into();
+            known.push(KnownGroup { name: name_of.into(), port, proxy: self.add_proxy(plan) });
+        }
+        let client = Arc::clone(&settings.client);
+        let resolver = client.resolver.as_ref().map(|resolver| self.resolver(resolver, client.resolver_timeout));
+        Content::VariablePass(Box::new(VariablePassPlan { url: self.template(url), other, known, resolver, guests }))
+    }
+
+    /// The group of all peers that only requests name, as one `proxy_pass` uses it.
+    fn guests_group(&mut self, span: Span, sharing: Sharing) -> GroupUseId {
+        let group = self.groups.guests.unwrap_or_else(|| {
+            self.add_group(GroupPlan {
+                name: GUESTS.into(),
+                span,
+                // What nginx keeps for a group by default.
+                limits: GroupLimits::keepalive(32, false, self.options.workers),
+                method: Method::RoundRobin,
+                hash_key: None,
+                sticky: None,
+                queue_length: None,
+                queue_timeout: Duration::ZERO,
+                check: None,
+                newcomer: Checked::Healthy,
+                servers: Vec::new(),
+            })
+        });
+        self.groups.guests = Some(group);
+        self.use_of(group, sharing)
+    }
+}

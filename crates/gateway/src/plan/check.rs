@@ -1,0 +1,87 @@
+//! `health_check`: what is asked, how often, and what is a good answer.
+
+use conf::model::{CheckCondition, CheckKind, HealthCheck, TextTest};
+use http1::Version;
+use http1::outgoing::{FieldLine, FieldToken, HeadWriter, OutgoingHead};
+use std::time::Duration;
+use upstream::check::CheckPolicy;
+
+/// A group's `health_check`.
+#[derive(Debug)]
+pub struct CheckPlan {
+    pub(crate) group: Box<str>,
+    pub(crate) policy: CheckPolicy,
+    /// A whole check, connecting included.
+    pub timeout: Duration,
+    /// What is asked; `None`: connecting is enough.
+    pub http: Option<HttpCheck>,
+    /// The port that is asked instead of a peer's own.
+    pub(crate) port: Option<u16>,
+}
+
+/// A check by a request.
+#[derive(Debug)]
+pub struct HttpCheck {
+    /// The whole request.
+    pub request: Box<[u8]>,
+    /// What must hold as soon as the head is there.
+    pub(crate) head_conditions: Vec<CheckCondition>,
+    /// What must hold of the body.
+    pub(crate) body_conditions: Vec<TextTest>,
+}
+
+impl CheckPlan {
+    /// The plan of a group.
+    pub(crate) fn new(group: &str, written: &HealthCheck) -> Self {
+        let http = match &written.kind {
+            CheckKind::Tcp => None,
+            CheckKind::Http { uri, host, conditions } => {
+                Some(HttpCheck::new(uri, host.as_deref().unwrap_or(group.as_bytes()), conditions))
+            }
+        };
+        Self {
+            group: group.into(),
+            policy: CheckPolicy {
+                interval_ms: written.interval.as_millis() as u64,
+                jitter_ms: written.jitter.as_millis() as u64,
+                fails: written.fails,
+                passes: written.passes,
+            },
+            timeout: written.timeout,
+            http,
+            port: written.port,
+        }
+    }
+}
+
+impl HttpCheck {
+    pub(crate) fn new(uri: &[u8], host: &[u8], conditions: &[CheckCondition]) -> Self {
+        // What cannot be sent is not checked either: the peer fails its checks, and says so.
+        let request = encode(uri, host).unwrap_or_default();
+        let mut check = Self { request: request.as_bytes().into(), head_conditions: vec![], body_conditions: vec![] };
+        for condition in conditions {
+            match condition {
+                CheckCondition::Body(test) => check.body_conditions.push(test.clone()),
+                other => check.head_conditions.push(other.clone()),
+            }
+        }
+        check
+    }
+}
+
+fn encode(uri: &[u8], host: &[u8]) -> Option<OutgoingHead> {
+    let mut head = HeadWriter::begin(OutgoingHead::default(), |out| out.extend_from_slice(b"GET")).ok()?;
+    head.target(Version::Http11, |out| out.extend_from_slice(uri)).ok()?;
+    let agent = concat!("holdfast/", env!("CARGO_PKG_VERSION"), " (health check)");
+    let fields: [(&[u8], &[u8]); 4] = [
+        (b"Host", host),
+        // The peer closes first, so that TIME_WAIT does not hold one of our ports for each check.
+        (b"Connection", b"close"),
+        (b"Accept", b"*/*"),
+        (b"User-Agent", agent.as_bytes()),
+    ];
+    for (name, value) in fields {
+        head.line(&FieldLine::new(&FieldToken::new(name)?, value)?);
+    }
+    Some(head.finish())
+}

@@ -1,0 +1,35 @@
+//! How the client's side is treated in a location.
+
+use crate::base::body_file::BodyFiles;
+use conf::value::words::KeepaliveDisable;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the client's side is treated in a location.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientPlan {
+    pub(crate) keepalive_timeout: Duration,
+    /// What `Keep-Alive: timeout=` says, in seconds.
+    pub(crate) keepalive_header: Option<u64>,
+    /// An idle connection is kept at least so long while the process ends gently.
+    pub(crate) keepalive_min: Duration,
+    pub(crate) keepalive_disable: KeepaliveDisable,
+    pub(crate) keepalive_requests: u32,
+    pub(crate) keepalive_time: Duration,
+    /// Bytes; 0 for no limit.
+    pub(crate) body_size_max: u64,
+    pub(crate) body_buffer_bytes: usize,
+    /// Where bodies go that do not fit it.
+    pub(crate) body_files: Arc<BodyFiles>,
+    pub(crate) body_timeout: Duration,
+    /// `client_half_close`: a FIN is no end.
+    pub(crate) half_close: bool,
+    pub(crate) send_timeout: Duration,
+    pub(crate) lingering_time: Duration,
+    pub(crate) lingering_timeout: Duration,
+    pub(crate) chunked_transfer_encoding: bool,
+    /// `tcp_nodelay`
+    pub(crate) nodelay: bool,
+    /// `reset_timedout_connection`
+    pub(crate) reset_timed_out: bool,
+}

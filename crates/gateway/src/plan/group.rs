@@ -1,0 +1,105 @@
+//! An `upstream {}`, or an implicit one: its servers, how one is chosen, and how proxies share its connections.
+
+use crate::plan::check::CheckPlan;
+use crate::plan::name::Question;
+use crate::plan::sticky::StickyPlan;
+use conf::source::Span;
+use reactor::{ConnectOptions, PeerAddress};
+use rules::template::Template;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use upstream::balance::{Checked, Method, PeerSpec};
+use upstream::shared::GroupLimits;
+
+/// Index of a group in its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct GroupIndex(pub(crate) u32);
+
+/// Index of a [`GroupUse`] in its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct GroupUseId(pub(crate) u32);
+
+/// An `upstream {}`, or an implicit one.
+pub(crate) struct GroupPlan {
+    /// The pool, health and counters know the group by it.
+    pub(crate) name: Box<str>,
+    pub(crate) span: Span,
+    pub(crate) limits: GroupLimits,
+    pub(crate) method: Method,
+    /// The key of `hash`.
+    pub(crate) hash_key: Option<Template>,
+    pub(crate) sticky: Option<StickyPlan>,
+    /// `queue`: how many requests wait for a peer.
+    pub(crate) queue_length: Option<u32>,
+    /// How long a request waits for a connection when all that are permitted are in use.
+    pub(crate) queue_timeout: Duration,
+    pub(crate) check: Option<Arc<CheckPlan>>,
+    /// What a new peer is taken for.
+    pub(crate) newcomer: Checked,
+    /// Empty where only requests name peers.
+    pub(crate) servers: Vec<GroupServerPlan>,
+}
+
+/// One `server` of a group.
+pub(crate) struct GroupServerPlan {
+    pub(crate) spec: PeerSpec,
+    /// As written.
+    pub(crate) text: Arc<str>,
+    pub(crate) span: Span,
+    /// Its name for sessions.
+    pub(crate) route: Option<String>,
+    pub(crate) source: AddressSource,
+}
+
+/// Where a server's addresses come from.
+pub(crate) enum AddressSource {
+    /// They are written, or were looked up when the configuration was loaded.
+    Fixed(Vec<PeerAddress>),
+    /// From a name, with a port for those that bring none.
+    Name(Arc<Question>, u16),
+}
+
+impl GroupPlan {
+    /// Whether its peers may be replaced while the generation lives.
+    pub(crate) fn follows_names(&self) -> bool {
+        self.servers.iter().any(|server| matches!(server.source, AddressSource::Name(..)))
+    }
+
+    /// The names that it follows, by server.
+    pub(crate) fn questions(&self) -> impl Iterator<Item = &Arc<Question>> {
+        self.servers.iter().filter_map(|server| match &server.source {
+            AddressSource::Name(question, _) => Some(question),
+            AddressSource::Fixed(_) => None,
+        })
+    }
+}
+
+/// A group as some proxies use it: with the same connections.
+pub(crate) struct GroupUse {
+    pub(crate) group: GroupIndex,
+    pub(crate) sharing: Sharing,
+}
+
+/// Which proxies use each other's connections: those for which this is equal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Sharing {
+    /// `proxy_bind`.
+    pub(crate) source: Option<IpAddr>,
+    /// Identity of the location, where the pool is `local`.
+    pub(crate) location: Option<Box<str>>,
+}
+
+/// `keepalive … floor=`: connections to each peer of a group that are kept open ahead of demand.
+pub(crate) struct FloorPlan {
+    pub(crate) group: GroupUseId,
+    pub(crate) warming: WarmingPlan,
+}
+
+/// How connections are opened ahead of demand, and how many to a peer.
+#[derive(Clone)]
+pub(crate) struct WarmingPlan {
+    pub(crate) connect: ConnectOptions,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) floor: u32,
+}

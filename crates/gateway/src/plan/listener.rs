@@ -1,0 +1,23 @@
+//! A listening address: its socket, and what is decided by the address alone.
+
+use http1::Limits;
+use reactor::{ListenOptions, PeerAddress};
+use rules::server_name::ServerNames;
+use std::time::Duration;
+
+/// What is decided by the address alone, before a request names a host: as in nginx by the default server of the address.
+pub(crate) struct ListenerPlan {
+    pub(crate) address: PeerAddress,
+    /// How its socket is made; `None` where it needs none, because its connections come through that of another address.
+    pub(crate) socket: Option<ListenOptions>,
+    /// Addresses without a socket of their own, whose connections come through this one's.
+    pub(crate) behind: Vec<PeerAddress>,
+    pub(crate) names: ServerNames,
+    /// As wide as those of any server of this address: the Host field of a head selects the server.
+    pub(crate) limits: Limits,
+    /// The servers differ in what they take of a head, so each request is held against its own.
+    pub(crate) limits_differ: bool,
+    pub(crate) header_timeout: Duration,
+    /// `proxy_protocol`: connections begin with a header that names their client.
+    pub(crate) proxy_protocol: bool,
+}

@@ -1,0 +1,127 @@
+//! A `location {}`, with everything inherited.
+
+use crate::plan::access::{AccessPlan, RealIpPlan};
+use crate::plan::added_fields::AddedPlan;
+use crate::plan::client::ClientPlan;
+use crate::plan::files::{FilesPlan, RootPlan};
+use crate::plan::filters::{GzipPlan, RatePlan};
+use crate::plan::limits::LimitPlan;
+use crate::plan::logs::{AccessLogPlan, ErrorLogId};
+use crate::plan::program::{ProgramPlan, ReturnPlan};
+use crate::plan::proxy::ProxyId;
+use crate::plan::variable_pass::VariablePassPlan;
+use http1::Method;
+use rules::reply::ErrorPages;
+use rules::template::Template;
+
+/// Index of a location's settings in its generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct LocationId(pub(crate) u32);
+
+/// A `location {}`, with everything inherited.
+pub(crate) struct LocationPlan {
+    /// The prefix, for replacing it; empty for expressions and named locations.
+    pub(crate) name: Box<[u8]>,
+    /// What is done before the content; `None` for nothing.
+    pub(crate) program: Option<Box<ProgramPlan>>,
+    pub(crate) content: Content,
+    pub(crate) client: ClientPlan,
+    pub(crate) access_logs: Vec<AccessLogPlan>,
+    /// `error_log` of `http`, a server or a location; `None` is the process's.
+    pub(crate) error_log: Option<ErrorLogId>,
+    /// `server_tokens`: what the `Server` field and error pages say.
+    pub(crate) server_token: Box<[u8]>,
+    /// `root` or `alias`: also where no files are served, for `$document_root`.
+    pub(crate) root: RootPlan,
+    pub(crate) error_pages: ErrorPages,
+    pub(crate) recursive_error_pages: bool,
+    pub(crate) try_files: Option<TryFilesPlan>,
+    /// `internal`: only internal redirects lead here.
+    pub(crate) internal: bool,
+    pub(crate) msie_padding: bool,
+    /// `uninitialized_variable_warn`
+    pub(crate) warns_uninitialized: bool,
+    pub(crate) redirects: RedirectPlan,
+    /// `gzip`; `None` compresses nothing.
+    pub(crate) gzip: Option<Box<GzipPlan>>,
+    /// `set_real_ip_from` and what belongs to it; `None` trusts nobody.
+    pub(crate) real_ip: Option<Box<RealIpPlan>>,
+    /// `limit_req`, `limit_conn`; `None` limits nothing.
+    pub(crate) limits: Option<Box<LimitPlan>>,
+    /// `limit_rate`, `limit_rate_after`; `None` for no limit.
+    pub(crate) rate: Option<Box<RatePlan>>,
+    /// `allow`, `deny`; `None` lets everybody in.
+    pub(crate) access: Option<Box<AccessPlan>>,
+    /// `limit_except`
+    pub(crate) limit_except: Option<Box<LimitExceptPlan>>,
+    /// `expires`, `add_header`, `add_trailer`; `None` adds nothing.
+    pub(crate) added: Option<Box<AddedPlan>>,
+    /// `early_hints`: when 103 is passed on; nothing for never.
+    pub(crate) early_hints: Box<[Template]>,
+}
+
+/// `limit_except`: other settings for other methods.
+pub(crate) struct LimitExceptPlan {
+    /// Those that it does not concern.
+    pub(crate) methods: Vec<Method>,
+    /// What holds for the others.
+    pub(crate) others: LocationId,
+}
+
+/// What a Location field of ours that is a path is made into.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RedirectPlan {
+    /// `absolute_redirect`: scheme and host go before it.
+    pub(crate) absolute: bool,
+    /// `port_in_redirect`: with the port, unless it is 80.
+    pub(crate) port: bool,
+    /// `server_name_in_redirect`: the host is the first name of the server, whatever the client says.
+    pub(crate) server_name: bool,
+}
+
+/// `try_files`
+pub(crate) struct TryFilesPlan {
+    pub(crate) tries: Vec<TryFilePlan>,
+    pub(crate) fallback: TryFallbackPlan,
+}
+
+/// One path of `try_files`.
+pub(crate) struct TryFilePlan {
+    /// Without the slash that marks a directory.
+    pub(crate) path: Template,
+    pub(crate) directory: bool,
+}
+
+/// The last resort of `try_files`.
+pub(crate) enum TryFallbackPlan {
+    Uri(Template),
+    /// With its `@`.
+    Named(Box<[u8]>),
+    Status(u16),
+}
+
+/// What a location does with a request.
+pub(crate) enum Content {
+    Proxy(ProxyId),
+    /// `proxy_pass` with variables.
+    VariablePass(Box<VariablePassPlan>),
+    Return(ReturnPlan),
+    /// `stub_status`
+    StubStatus,
+    /// `status_page`
+    StatusPage,
+    Files(Box<FilesPlan>),
+    /// Nothing is configured to answer: 404.
+    Nothing,
+}
+
+impl Content {
+    /// The proxy of that number: a `proxy_pass` with variables has several.
+    pub(crate) fn proxy(&self, place: u16) -> Option<ProxyId> {
+        match self {
+            Self::Proxy(proxy) => Some(*proxy),
+            Self::VariablePass(plan) => plan.proxy(place),
+            _ => None,
+        }
+    }
+}

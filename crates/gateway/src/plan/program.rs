@@ -1,0 +1,22 @@
+//! Rewrite programs, and `return`.
+
+use crate::plan::location::LocationId;
+use rules::mime::MimeTypes;
+use rules::program::Program;
+use rules::template::Template;
+use std::sync::Arc;
+
+/// A rewrite program, with what its numbers stand for.
+pub(crate) struct ProgramPlan {
+    pub(crate) program: Program,
+    pub(crate) answers: Vec<ReturnPlan>,
+    /// The settings of each `if`.
+    pub(crate) places: Vec<LocationId>,
+}
+
+/// `return`.
+pub(crate) struct ReturnPlan {
+    pub(crate) status: u16,
+    pub(crate) text: Option<Template>,
+    pub(crate) types: Arc<MimeTypes>,
+}

@@ -1,0 +1,143 @@
+//! `proxy_pass` and everything around it.
+
+use crate::plan::filters::SizePlan;
+use crate::plan::group::GroupUseId;
+use crate::plan::tunnel::TunnelPlan;
+use http1::outgoing::{FieldLine, FieldToken};
+use http1::{FieldId, Limits};
+use reactor::ConnectOptions;
+use rules::redirect::Redirects;
+use rules::set_cookie::CookieRules;
+use rules::template::Template;
+use std::net::IpAddr;
+use std::time::Duration;
+use upstream::retry::Conditions;
+
+/// Index of a proxy in its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProxyId(pub(crate) u32);
+
+/// `proxy_pass` and everything around it.
+pub(crate) struct ProxyPlan {
+    pub(crate) group: GroupUseId,
+    /// `$proxy_host`, where the URL has no variables.
+    pub(crate) host: Box<[u8]>,
+    pub(crate) uri: PassUriPlan,
+    /// `$proxy_port`; none for a Unix socket.
+    pub(crate) port: Option<u16>,
+    /// Fields that the configuration sets, in order.
+    pub(crate) set_fields: Vec<SetField>,
+    /// The client's fields that are not passed on because one of `set_fields` stands for them, or the connection does.
+    pub(crate) replaced: FieldNames,
+    /// Fields of the response that are not passed on.
+    pub(crate) hidden: FieldNames,
+    pub(crate) redirects: Redirects,
+    /// How Set-Cookie is rewritten; `None` leaves it as it is.
+    pub(crate) cookies: Option<Box<CookieRules>>,
+    /// `proxy_force_ranges`, unless `max_ranges` is 0.
+    pub(crate) force_ranges: bool,
+    pub(crate) http_1_1: bool,
+    /// How connections are opened.
+    pub(crate) connect: ConnectOptions,
+    pub(crate) source: SourcePlan,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) send_timeout: Duration,
+    pub(crate) read_timeout: Duration,
+    /// Limits of the response head (`proxy_buffer_size`).
+    pub(crate) limits: Limits,
+    /// Bytes of a response held for a client that does not take them.
+    pub(crate) buffer_bytes: usize,
+    /// Without `proxy_buffering` what comes is passed on at once, also by a compressor.
+    pub(crate) flushes: bool,
+    /// `proxy_limit_rate`: bytes per second that are read of a response.
+    pub(crate) limit_rate: Option<SizePlan>,
+    /// The upstream may say how fast its response goes to the client.
+    pub(crate) obeys_limit_rate: bool,
+    /// The same where `X-Accel-Buffering: no`, and where it says `yes`.
+    pub(crate) accel_buffer_bytes: [usize; 2],
+    /// `X-Accel-Buffering` has a say.
+    pub(crate) obeys_buffering: bool,
+    /// `X-Accel-Redirect` is followed.
+    pub(crate) accel_redirect: bool,
+    pub(crate) request_buffering: bool,
+    pub(crate) ignore_client_abort: bool,
+    /// `proxy_intercept_errors`: `error_page` has a say in what the upstream answers.
+    pub(crate) intercept_errors: bool,
+    pub(crate) pass_request_headers: bool,
+    pub(crate) pass_request_body: bool,
+    /// `proxy_method`
+    pub(crate) method: Option<Template>,
+    /// `proxy_set_body`
+    pub(crate) set_body: Option<Template>,
+    /// `proxy_pass_trailers`
+    pub(crate) pass_trailers: bool,
+    pub(crate) conditions: Conditions,
+    /// `proxy_next_upstream_tries`; 0 for no limit.
+    pub(crate) tries_max: u32,
+    pub(crate) tries_timeout_ms: Option<u64>,
+    pub(crate) retry_unsent: bool,
+    pub(crate) tunnel: TunnelPlan,
+}
+
+/// From which address connections come.
+#[derive(Clone)]
+pub(crate) enum SourcePlan {
+    /// The one in the options, or the kernel's choice.
+    Options,
+    /// `proxy_bind` with variables: the request's own, so that its connection is nobody else's.
+    Template(Template),
+    /// `proxy_bind_pool`
+    Pool(Box<[IpAddr]>),
+}
+
+/// One `proxy_set_header`, or a default one. A value that comes to nothing is not sent.
+pub(crate) enum SetField {
+    /// The same in every request.
+    Constant(FieldLine),
+    Made {
+        name: FieldToken,
+        value: Template,
+    },
+}
+
+/// The URI part of `proxy_pass`.
+pub(crate) enum PassUriPlan {
+    Absent,
+    Replace(Box<[u8]>),
+    /// That of a URL with variables, which the exchange has.
+    Variable,
+}
+
+/// A set of field names: the well-known ones as bits, the others as a short list.
+#[derive(Default)]
+pub(crate) struct FieldNames {
+    known: u128,
+    /// In lower case.
+    others: Vec<Box<[u8]>>,
+}
+
+impl FieldNames {
+    pub(crate) fn insert(&mut self, name: &[u8]) {
+        match FieldId::of_name(name) {
+            FieldId::Other => self.others.push(name.to_ascii_lowercase().into()),
+            id => self.known |= 1 << id as u8,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &[u8]) {
+        match FieldId::of_name(name) {
+            FieldId::Other => self.others.retain(|other| !other.eq_ignore_ascii_case(name)),
+            id => self.known &= !(1 << id as u8),
+        }
+    }
+
+    /// Whether a field of a parsed head is in the set.
+    #[inline]
+    pub(crate) fn contains(&self, id: FieldId, name: &[u8]) -> bool {
+        if id == FieldId::Other {
+            self.others.iter().any(|other| other.eq_ignore_ascii_case(name))
+        } else {
+            self.known & (1 << id as u8) != 0
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! A `server {}`.
+
+use crate::plan::location::LocationId;
+use crate::plan::program::{ProgramPlan, ReturnPlan};
+use http1::Limits;
+use rules::location::Locations;
+
+/// A `server {}`.
+pub(crate) struct ServerPlan {
+    /// `$server_name`: the first name.
+    pub(crate) name: Box<[u8]>,
+    pub(crate) locations: Locations,
+    /// What it takes of a request's head.
+    pub(crate) limits: Limits,
+    pub(crate) merge_slashes: bool,
+    /// `return` as the first thing at server level: it answers before a location is sought.
+    pub(crate) answer: Option<ReturnPlan>,
+    /// What else is done before a location is sought.
+    pub(crate) program: Option<Box<ProgramPlan>>,
+    /// The server's own settings, for requests that no location matches.
+    pub(crate) own: LocationId,
+}

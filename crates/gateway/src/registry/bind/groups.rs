@@ -1,0 +1,179 @@
+//! Groups: their numbers in the pool, their peers with keys and health, sessions, waiting lines and counters.
+
+use crate::plan::group::{FloorPlan, GroupIndex, GroupPlan, GroupUse};
+use crate::plan::sticky::{StickyPlan, zone_of_another};
+use crate::registry::bind::Binding;
+use crate::registry::checks::book::{CheckedPeers, GroupChecks};
+use crate::registry::generation::{Floor, MovingFloor};
+use crate::registry::group::{BoundGroup, Members};
+use crate::registry::guests::Guests;
+use crate::registry::names::moving::MovingGroup;
+use crate::registry::recipe::{Candidate, Recipe};
+use conf::diagnostic::Diagnostic;
+use std::sync::{Arc, Mutex};
+use upstream::balance::{Group, SeatLine, Sessions};
+use upstream::shared::GroupId;
+
+/// What the groups of a plan came to.
+#[derive(Default)]
+pub(super) struct BoundGroups {
+    /// By `GroupUseId`.
+    pub(super) uses: Vec<Arc<BoundGroup>>,
+    pub(super) guests: Vec<Guests>,
+    pub(super) floors: Vec<Floor>,
+    pub(super) moving_floors: Vec<MovingFloor>,
+    pub(super) checks: Vec<GroupChecks>,
+}
+
+/// A group without its uses.
+struct InternedGroup {
+    id: GroupId,
+    sessions: Option<Arc<Sessions>>,
+    peers: Peers,
+}
+
+/// Where the peers of a group's uses come from.
+enum Peers {
+    /// They stay. The balance does not depend on the use, so all uses have the same.
+    Fixed { recipe: Recipe, balance: Arc<Group> },
+    /// They come out of names.
+    Moving(Arc<MovingGroup>),
+}
+
+impl Binding<'_> {
+    /// All groups; `None` where one could not be bound.
+    pub(super) fn groups(&mut self) -> Option<BoundGroups> {
+        let mut bound = BoundGroups::default();
+        let groups: Vec<Option<InternedGroup>> = self.plan.groups.iter().map(|group| self.intern(group)).collect();
+        let groups = groups.into_iter().collect::<Option<Vec<InternedGroup>>>()?;
+        bound.checks = checks(&self.plan.groups, &groups);
+        bound.uses =
+            self.plan.group_uses.iter().map(|used| self.group_use(used, interned_of(&groups, used.group))).collect();
+        for guests in &self.plan.guests {
+            let used = &self.plan.group_uses[guests.group.0 as usize];
+            match Guests::new(self.shared, interned_of(&groups, used.group).id, used.sharing.clone()) {
+                Ok(made) => bound.guests.push(made),
+                Err(error) => self.found.push(Diagnostic::error(guests.span, error.to_string())),
+            }
+        }
+        for floor in &self.plan.floors {
+            bound.add_floor(floor);
+        }
+        Some(bound)
+    }
+
+    fn intern(&mut self, plan: &Arc<GroupPlan>) -> Option<InternedGroup> {
+        let sessions = match &plan.sticky {
+            Some(StickyPlan::Learn(_)) => Some(self.sessions(plan)?),
+            _ => None,
+        };
+        let id = match self.shared.pool.intern_group(&plan.name, &plan.limits) {
+            Ok(id) => id,
+            Err(error) => {
+                self.found.push(Diagnostic::error(plan.span, error.to_string()));
+                return None;
+            }
+        };
+        let (health, line) = (Arc::clone(&self.known.health), self.line(plan));
+        let recipe = Recipe { shared: self.shared, health, plan: Arc::clone(plan), id, line };
+        let peers = if plan.follows_names() {
+            let moving = MovingGroup::new(recipe);
+            moving.follow();
+            Peers::Moving(moving)
+        } else {
+            let balance = recipe.group(&recipe.candidates(&[]), None);
+            Peers::Fixed { recipe, balance }
+        };
+        Some(InternedGroup { id, sessions, peers })
+    }
+
+    fn group_use(&mut self, used: &GroupUse, interned: &InternedGroup) -> Arc<BoundGroup> {
+        let plan = Arc::clone(&self.plan.groups[used.group.0 as usize]);
+        let cells = self.shared.status.group(&plan.name, interned.id);
+        let sessions = interned.sessions.clone();
+        match &interned.peers {
+            Peers::Fixed { recipe, balance } => {
+                if let Some(line) = &recipe.line {
+                    cells.show_line(line);
+                }
+                let set =
+                    recipe.set(&recipe.candidates(&[]), &used.sharing, Arc::clone(balance), |candidate, error| {
+                        let span = plan.servers[candidate.server].span;
+                        self.found.push(Diagnostic::error(span, error.to_string()));
+                    });
+                Arc::new(BoundGroup { plan, members: Members::Fixed(set), sessions, cells, moving: None })
+            }
+            Peers::Moving(moving) => {
+                if let Some(line) = moving.line() {
+                    cells.show_line(line);
+                }
+                let members = Members::Moving(Mutex::new(Arc::new(moving.made_for(&used.sharing))));
+                let bound = Arc::new(BoundGroup { plan, members, sessions, cells, moving: Some(Arc::clone(moving)) });
+                moving.join(&bound, used.sharing.clone());
+                bound
+            }
+        }
+    }
+
+    /// Where requests wait for which no peer can be chosen. The line of a name is the same in all generations.
+    fn line(&mut self, plan: &GroupPlan) -> Option<Arc<SeatLine>> {
+        let length = plan.queue_length?;
+        let shared = self.shared;
+        let line = self.known.lines.entry(plan.name.clone());
+        let line = line.or_insert_with(|| Arc::new(SeatLine::new(Box::new(move |token| shared.wake(token)))));
+        line.set_waiting_max(length);
+        Some(Arc::clone(line))
+    }
+
+    /// The sessions of a zone: those of the generation before, where it had the zone for the same group.
+    fn sessions(&mut self, plan: &GroupPlan) -> Option<Arc<Sessions>> {
+        let Some(StickyPlan::Learn(learn)) = &plan.sticky else { return None };
+        let (bytes, timeout_ms) = (learn.zone_bytes, learn.timeout.as_millis() as u64);
+        let (owner, sessions) = self
+            .known
+            .sessions
+            .entry(learn.zone.clone())
+            .or_insert_with(|| (plan.name.clone(), Arc::new(Sessions::new(bytes, timeout_ms))));
+        if *owner != plan.name {
+            self.found.push(zone_of_another(&learn.zone, plan.span));
+            return None;
+        }
+        sessions.reconfigure(bytes, timeout_ms);
+        Some(Arc::clone(sessions))
+    }
+}
+
+impl BoundGroups {
+    fn add_floor(&mut self, plan: &FloorPlan) {
+        let FloorPlan { group, warming } = plan;
+        let group = &self.uses[group.0 as usize];
+        match &group.members {
+            Members::Fixed(set) => self.floors.extend(set.distinct().map(|peer| Floor {
+                key: peer.key,
+                address: peer.address.clone(),
+                warming: warming.clone(),
+            })),
+            Members::Moving(_) => {
+                self.moving_floors.push(MovingFloor { group: Arc::clone(group), warming: warming.clone() });
+            }
+        }
+    }
+}
+
+fn interned_of(groups: &[InternedGroup], index: GroupIndex) -> &InternedGroup {
+    &groups[index.0 as usize]
+}
+
+/// The groups whose peers are checked; the peers are the same for all uses.
+fn checks(plans: &[Arc<GroupPlan>], groups: &[InternedGroup]) -> Vec<GroupChecks> {
+    let checked = plans.iter().zip(groups).filter_map(|(plan, interned)| {
+        let peers = match &interned.peers {
+            Peers::Fixed { recipe, .. } => {
+                CheckedPeers::Fixed(recipe.candidates(&[]).into_iter().filter_map(Candidate::checked).collect())
+            }
+            Peers::Moving(moving) => CheckedPeers::Moving(Arc::clone(moving)),
+        };
+        Some(GroupChecks { plan: Arc::clone(plan.check.as_ref()?), peers })
+    });
+    checked.collect()
+}

@@ -1,0 +1,37 @@
+//! The zones of `limit_req` and `limit_conn`, by name and size.
+
+use crate::plan::limits::ZonePlan;
+use crate::registry::bind::Binding;
+use crate::registry::limit_zones::{ConnectionZone, RequestZone};
+use conf::diagnostic::Diagnostic;
+use std::sync::Arc;
+
+impl Binding<'_> {
+    pub(super) fn request_zones(&mut self) -> Vec<Arc<RequestZone>> {
+        let zones = self.plan.request_zones.iter().map(|plan| {
+            let known = self.known.request_zones.entry((plan.name.clone(), plan.bytes));
+            let zone = known.or_insert_with(|| Arc::new(RequestZone::new(&plan.name, &plan.key_text, plan.bytes)));
+            self.found.extend(other_key("limit_req", plan, &zone.key_text));
+            Arc::clone(zone)
+        });
+        zones.collect()
+    }
+
+    pub(super) fn connection_zones(&mut self) -> Vec<Arc<ConnectionZone>> {
+        let zones = self.plan.connection_zones.iter().map(|plan| {
+            let known = self.known.connection_zones.entry((plan.name.clone(), plan.bytes));
+            let zone = known.or_insert_with(|| Arc::new(ConnectionZone::new(&plan.name, &plan.key_text, plan.bytes)));
+            self.found.extend(other_key("limit_conn_zone", plan, &zone.key_text));
+            Arc::clone(zone)
+        });
+        zones.collect()
+    }
+}
+
+/// The refusal of a zone with another key: what was counted by the one before says nothing about this one.
+fn other_key(word: &str, plan: &ZonePlan, before: &str) -> Option<Diagnostic> {
+    let ZonePlan { name, key_text: now, .. } = plan;
+    let message = format!("{word} \"{name}\" uses the \"{now}\" key while previously it used the \"{before}\" key");
+    let hint = "another key needs another zone: give it another name";
+    (now != before).then(|| Diagnostic::error(plan.span, message).with_hint(hint))
+}

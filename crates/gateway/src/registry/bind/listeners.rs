@@ -1,0 +1,39 @@
+//! Numbers of listening addresses.
+
+use crate::registry::bind::{Binding, ListenerSpec};
+use crate::registry::generation::{BoundListener, ListenerId};
+use reactor::PeerAddress;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+impl Binding<'_> {
+    pub(super) fn listeners(&mut self) -> (Vec<Option<BoundListener>>, Vec<ListenerSpec>) {
+        let (mut bound, mut specs) = (Vec::new(), Vec::new());
+        for plan in &self.plan.listeners {
+            let id = self.listener_id(&plan.address);
+            let behind: Vec<(IpAddr, ListenerId)> = plan
+                .behind
+                .iter()
+                .filter_map(|address| match address {
+                    PeerAddress::Ip(ip) => Some((ip.ip(), self.listener_id(address))),
+                    PeerAddress::Unix(_) => None,
+                })
+                .collect();
+            // The list has gaps for the addresses of other generations.
+            let index = id.0 as usize;
+            if index >= bound.len() {
+                bound.resize_with(index + 1, || None);
+            }
+            bound[index] = Some(BoundListener { plan: Arc::clone(plan), behind });
+            if let Some(options) = &plan.socket {
+                specs.push(ListenerSpec { id, address: plan.address.clone(), options: options.clone() });
+            }
+        }
+        (bound, specs)
+    }
+
+    fn listener_id(&mut self, address: &PeerAddress) -> ListenerId {
+        let next = ListenerId(self.known.listeners.len() as u32);
+        *self.known.listeners.entry(address.clone()).or_insert(next)
+    }
+}

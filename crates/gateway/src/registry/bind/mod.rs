@@ -1,0 +1,149 @@
+//! Binds a plan: everything in it that outlives configurations is found by its identity, or made, and the result is the
+//! generation that workers hold. This is where a configuration has side effects; what fails here is an error of the
+//! configuration at its place in the text.
+
+mod groups;
+mod limit_zones;
+mod listeners;
+mod logs;
+
+use crate::base::logs::access::{AccessOutput, LogSink};
+use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
+use crate::base::logs::place::LogPlace;
+use crate::plan::Plan;
+use crate::registry::generation::{BoundProxy, BoundTunnel, Generation, ListenerId};
+use crate::registry::limit_zones::{ConnectionZone, RequestZone};
+use crate::registry::shared::Shared;
+use conf::diagnostic::Diagnostic;
+use reactor::{ListenOptions, PeerAddress};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upstream::balance::{HealthRegistry, SeatLine, Sessions};
+
+/// A zone's identity, as in nginx: its name and its bytes. A reload that keeps both keeps what the zone has counted; the rate
+/// may change.
+type ZoneKey = (String, u64);
+
+/// What plans refer to, by its identity. Asked at start and at each reload only.
+#[derive(Default)]
+pub(crate) struct Identities(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    generations: u64,
+    listeners: HashMap<PeerAddress, ListenerId>,
+    sinks: HashMap<LogPlace, Arc<LogSink>>,
+    error_logs: HashMap<Vec<ErrorTarget>, Arc<ErrorLog>>,
+    health: Arc<HealthRegistry>,
+    /// The sessions of `sticky learn` by zone, with the group that has it.
+    sessions: HashMap<String, (Box<str>, Arc<Sessions>)>,
+    request_zones: HashMap<ZoneKey, Arc<RequestZone>>,
+    connection_zones: HashMap<ZoneKey, Arc<ConnectionZone>>,
+    /// The waiting lines of groups with `queue`, by the group's name.
+    lines: HashMap<Box<str>, Arc<SeatLine>>,
+}
+
+impl Identities {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Lets go of logs and zones that nothing else holds: earlier configurations had them.
+    fn forget_unused(&mut self) {
+        self.sinks.retain(|_, sink| Arc::strong_count(sink) > 1);
+        self.error_logs.retain(|_, log| Arc::strong_count(log) > 1);
+        self.request_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
+        self.connection_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
+    }
+}
+
+/// A socket that a configuration listens on.
+#[derive(Debug, Clone)]
+pub struct ListenerSpec {
+    /// Its number, the same in all generations.
+    pub id: ListenerId,
+    /// Where it is bound.
+    pub address: PeerAddress,
+    /// How.
+    pub options: ListenOptions,
+}
+
+/// A configuration, ready to be used.
+pub struct BoundPlan {
+    /// What the workers hold.
+    pub generation: Arc<Generation>,
+    /// What is listened on.
+    pub listeners: Vec<ListenerSpec>,
+    /// The access logs that it writes.
+    pub logs: Vec<AccessOutput>,
+    /// The error logs that it writes besides the process's own.
+    pub error_logs: Vec<ErrorOutput>,
+    /// The directories that it writes temporary files to, each once.
+    pub temp_directories: Vec<PathBuf>,
+    /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
+    pub transparent: bool,
+}
+
+/// The work in progress.
+struct Binding<'a> {
+    shared: &'static Shared,
+    known: &'a mut Known,
+    plan: &'a Plan,
+    found: Vec<Diagnostic>,
+}
+
+impl Shared {
+    /// Binds a plan. The errors are those of a configuration that needs more than the process has, or that uses something
+    /// differently than an earlier one.
+    pub fn bind(&'static self, plan: Plan) -> Result<BoundPlan, Vec<Diagnostic>> {
+        // An operator who has changed a sysctl reloads.
+        self.ports.refresh();
+        let mut known = self.identities.lock();
+        known.generations += 1;
+        known.forget_unused();
+        let mut binding = Binding { shared: self, known: &mut known, plan: &plan, found: Vec::new() };
+        let request_zones = binding.request_zones();
+        let connection_zones = binding.connection_zones();
+        let Some(groups) = binding.groups().filter(|_| binding.found.is_empty()) else { return Err(binding.found) };
+        let (listeners, specs) = binding.listeners();
+        let logs = binding.access_logs();
+        let error_logs = binding.error_logs();
+        let proxies = binding.proxies(&groups, &error_logs);
+        let groups::BoundGroups { guests, floors, moving_floors, checks, .. } = groups;
+        let number = known.generations;
+        drop(known);
+        let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
+        let generation = Arc::new(Generation {
+            number,
+            plan,
+            listeners,
+            proxies,
+            guests,
+            floors,
+            moving_floors,
+            checks: checks.into(),
+            request_zones,
+            connection_zones,
+            sinks: logs.iter().map(|output| Arc::clone(&output.sink)).collect(),
+            error_logs: error_logs.iter().map(|output| Arc::clone(&output.log)).collect(),
+        });
+        Ok(BoundPlan { generation, listeners: specs, logs, error_logs, temp_directories, transparent })
+    }
+}
+
+impl Binding<'_> {
+    fn proxies(&self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundProxy> {
+        let proxies = self.plan.proxies.iter().map(|plan| BoundProxy {
+            plan: Arc::clone(plan),
+            group: Arc::clone(&groups.uses[plan.group.0 as usize]),
+            tunnel: Arc::new(BoundTunnel {
+                plan: plan.tunnel,
+                error_log: plan.tunnel.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log)),
+            }),
+        });
+        proxies.collect()
+    }
+}

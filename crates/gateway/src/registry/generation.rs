@@ -1,0 +1,182 @@
+//! One loaded configuration with the run-time objects that it refers to: what workers hold by reference count and exchanges
+//! pin. Each bound thing is its plan and more; it dereferences to its plan.
+
+use crate::base::logs::access::LogSink;
+use crate::base::logs::error::ErrorLog;
+use crate::plan::Plan;
+use crate::plan::group::WarmingPlan;
+use crate::plan::limits::{ConnectionZoneId, RequestZoneId};
+use crate::plan::listener::ListenerPlan;
+use crate::plan::location::{Content, LocationPlan};
+use crate::plan::logs::SinkId;
+use crate::plan::proxy::{ProxyId, ProxyPlan};
+use crate::plan::tunnel::TunnelPlan;
+use crate::plan::variable_pass::GuestsId;
+use crate::registry::checks::book::GroupChecks;
+use crate::registry::group::BoundGroup;
+use crate::registry::guests::Guests;
+use crate::registry::limit_zones::{ConnectionZone, RequestZone};
+use reactor::PeerAddress;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use upstream::shared::KeyId;
+
+/// Number of a listening address, the same in all generations and never given to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub u32);
+
+/// One loaded configuration.
+pub struct Generation {
+    /// Counts reloads, from 1.
+    pub number: u64,
+    pub(crate) plan: Plan,
+    /// By [`ListenerId`]; `None` for an address that this configuration does not listen on.
+    pub(crate) listeners: Vec<Option<BoundListener>>,
+    /// By [`ProxyId`].
+    pub(crate) proxies: Vec<BoundProxy>,
+    /// By [`GuestsId`].
+    pub(crate) guests: Vec<Guests>,
+    /// Connections that are opened ahead of demand.
+    pub(crate) floors: Vec<Floor>,
+    /// The same for peers that come out of names.
+    pub(crate) moving_floors: Vec<MovingFloor>,
+    /// `health_check` of the groups that are used.
+    pub(crate) checks: Arc<[GroupChecks]>,
+    /// By [`RequestZoneId`].
+    pub(crate) request_zones: Vec<Arc<RequestZone>>,
+    /// By [`ConnectionZoneId`].
+    pub(crate) connection_zones: Vec<Arc<ConnectionZone>>,
+    /// By [`SinkId`].
+    pub(crate) sinks: Vec<Arc<LogSink>>,
+    /// By `ErrorLogId`.
+    pub(crate) error_logs: Vec<Arc<ErrorLog>>,
+}
+
+impl Deref for Generation {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+/// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory, and not to the
+/// generation, whose counter all workers would contend for with every request.
+pub(crate) struct Pinned(pub(crate) Arc<Generation>);
+
+impl Deref for Pinned {
+    type Target = Generation;
+
+    fn deref(&self) -> &Generation {
+        &self.0
+    }
+}
+
+/// A listening address.
+pub(crate) struct BoundListener {
+    pub(crate) plan: Arc<ListenerPlan>,
+    /// Addresses without a socket of their own, whose connections come through this one.
+    pub(crate) behind: Vec<(IpAddr, ListenerId)>,
+}
+
+impl Deref for BoundListener {
+    type Target = ListenerPlan;
+
+    fn deref(&self) -> &ListenerPlan {
+        &self.plan
+    }
+}
+
+/// `proxy_pass`, with the group that it goes to.
+pub(crate) struct BoundProxy {
+    pub(crate) plan: Arc<ProxyPlan>,
+    pub(crate) group: Arc<BoundGroup>,
+    /// Shared, so that a tunnel costs a pointer.
+    pub(crate) tunnel: Arc<BoundTunnel>,
+}
+
+impl Deref for BoundProxy {
+    type Target = ProxyPlan;
+
+    fn deref(&self) -> &ProxyPlan {
+        &self.plan
+    }
+}
+
+/// What a tunnel keeps of the exchange that opened it.
+#[derive(Debug)]
+pub(crate) struct BoundTunnel {
+    pub(crate) plan: TunnelPlan,
+    /// The location's own error log.
+    pub(crate) error_log: Option<Arc<ErrorLog>>,
+}
+
+impl Deref for BoundTunnel {
+    type Target = TunnelPlan;
+
+    fn deref(&self) -> &TunnelPlan {
+        &self.plan
+    }
+}
+
+/// Connections to a peer that are kept open ahead of demand.
+pub(crate) struct Floor {
+    pub(crate) key: KeyId,
+    pub(crate) address: PeerAddress,
+    pub(crate) warming: WarmingPlan,
+}
+
+/// The floor of a group whose peers may be replaced at any time: it is that of the present ones.
+pub(crate) struct MovingFloor {
+    pub(crate) group: Arc<BoundGroup>,
+    pub(crate) warming: WarmingPlan,
+}
+
+impl Generation {
+    pub(crate) fn listener(&self, id: ListenerId) -> Option<&BoundListener> {
+        self.listeners.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The listener of a connection that came through a socket. `local` gives the address that it came to; it is asked only
+    /// where that makes a difference.
+    pub(crate) fn listener_behind(&self, socket: ListenerId, local: impl FnOnce() -> Option<IpAddr>) -> ListenerId {
+        match self.listener(socket) {
+            Some(listener) if !listener.behind.is_empty() => {
+                let local = local();
+                listener.behind.iter().find(|(ip, _)| Some(*ip) == local).map_or(socket, |(_, id)| *id)
+            }
+            _ => socket,
+        }
+    }
+
+    pub(crate) fn proxy(&self, id: ProxyId) -> &BoundProxy {
+        &self.proxies[id.0 as usize]
+    }
+
+    /// The proxy of a location by its number there: a `proxy_pass` with variables has several.
+    pub(crate) fn proxy_of(&self, content: &Content, place: u16) -> Option<&BoundProxy> {
+        content.proxy(place).map(|id| self.proxy(id))
+    }
+
+    pub(crate) fn guests(&self, id: GuestsId) -> &Guests {
+        &self.guests[id.0 as usize]
+    }
+
+    pub(crate) fn request_zone(&self, id: RequestZoneId) -> &RequestZone {
+        &self.request_zones[id.0 as usize]
+    }
+
+    pub(crate) fn connection_zone(&self, id: ConnectionZoneId) -> &Arc<ConnectionZone> {
+        &self.connection_zones[id.0 as usize]
+    }
+
+    pub(crate) fn sink(&self, id: SinkId) -> &Arc<LogSink> {
+        &self.sinks[id.0 as usize]
+    }
+
+    /// A location's own error log; `None` where it has the process's.
+    pub(crate) fn error_log(&self, location: &LocationPlan) -> Option<&ErrorLog> {
+        location.error_log.map(|id| &*self.error_logs[id.0 as usize])
+    }
+}

@@ -1,0 +1,169 @@
+//! What the peers of a group are made of: the servers of its plan, what the names among them stand for, and what the process
+//! knows of each address. The same for groups whose peers stay and for those that follow names.
+
+use crate::plan::group::{AddressSource, GroupPlan, GroupServerPlan, Sharing};
+use crate::plan::sticky::sid;
+use crate::registry::checks::book::CheckedPeer;
+use crate::registry::group::{BoundPeer, PeerSet};
+use crate::registry::names::Found;
+use crate::registry::names::keys::KeyHold;
+use crate::registry::shared::Shared;
+use reactor::PeerAddress;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use upstream::balance::{Group, HealthRegistry, Member, Ordinals, PeerSpec, SeatLine};
+use upstream::shared::{GroupId, PoolKey, TableFull};
+
+/// What the peers of a group are made of.
+pub(crate) struct Recipe {
+    pub(crate) shared: &'static Shared,
+    pub(crate) health: Arc<HealthRegistry>,
+    pub(crate) plan: Arc<GroupPlan>,
+    pub(crate) id: GroupId,
+    /// Where requests wait for which no peer can be chosen (`queue`).
+    pub(crate) line: Option<Arc<SeatLine>>,
+}
+
+/// A peer to be.
+pub(crate) struct Candidate {
+    /// Index of its server in the group's plan.
+    pub(crate) server: usize,
+    pub(crate) address: PeerAddress,
+    pub(crate) member: Member,
+}
+
+impl Candidate {
+    /// The peer as health checks have it; `None` for one that the configuration has put down.
+    pub(crate) fn checked(self) -> Option<CheckedPeer> {
+        let Self { address, member, .. } = self;
+        (!member.spec.down).then_some(CheckedPeer { address, health: member.health })
+    }
+}
+
+impl Recipe {
+    /// The peers to be, where names of servers stand for these addresses.
+    pub(crate) fn candidates(&self, found: &[Option<Arc<[Found]>>]) -> Vec<Candidate> {
+        let (mut candidates, mut ordinals) = (Vec::new(), Ordinals::default());
+        let mut add = |place: usize, server: &GroupServerPlan, address: PeerAddress, spec: PeerSpec| {
+            let pooled = pool_address(&address);
+            let health = self.health.health(&self.plan.name, &pooled, ordinals.next(&pooled), self.plan.newcomer);
+            let sid = if self.plan.sticky.is_some() { sid(server.route.as_deref(), &address) } else { Vec::new() };
+            let member = Member { spec, server: Arc::clone(&server.text), sid: sid.into(), health };
+            candidates.push(Candidate { server: place, address, member });
+        };
+        for (place, server) in self.plan.servers.iter().enumerate() {
+            match &server.source {
+                AddressSource::Fixed(addresses) => {
+                    for address in addresses {
+                        add(place, server, address.clone(), server.spec);
+                    }
+                }
+                AddressSource::Name(_, port) => {
+                    let Some(Some(found)) = found.get(place) else { continue };
+                    let first = found.iter().map(|one| one.priority).min().unwrap_or(0);
+                    for one in found.iter() {
+                        let spec = PeerSpec {
+                            weight: server.spec.weight.saturating_mul(u32::from(one.weight.max(1))),
+                            backup: server.spec.backup || one.priority > first,
+                            ..server.spec
+                        };
+                        add(place, server, PeerAddress::Ip(SocketAddr::new(one.ip, one.port.unwrap_or(*port))), spec);
+                    }
+                }
+            }
+        }
+        candidates
+    }
+
+    /// The peers as one use has them, without those that the pool has no room for: `refused` gets them.
+    pub(crate) fn set(
+        &self,
+        candidates: &[Candidate],
+        sharing: &Sharing,
+        balance: Arc<Group>,
+        mut refused: impl FnMut(&Candidate, TableFull),
+    ) -> PeerSet {
+        let (mut peers, mut holds) = (Vec::new(), Vec::new());
+        for candidate in candidates {
+            let Candidate { address, member, .. } = candidate;
+            let name = address.to_string();
+            match KeyHold::take(self.shared, &pool_key(self.id, address, sharing)) {
+                Ok(hold) => {
+                    let ordinal = member.health.ordinal();
+                    let cells = self.shared.status.peer(&self.plan.name, &name, ordinal, hold.peer);
+                    peers.push(BoundPeer {
+                        address: address.clone(),
+                        name: name.into_bytes().into(),
+                        key: hold.key,
+                        is_pooled: true,
+                        cells,
+                    });
+                    holds.push(hold);
+                }
+                Err(error) => refused(candidate, error),
+            }
+        }
+        PeerSet { peers, balance, _holds: holds }
+    }
+
+    /// Who is chosen among them, going on from where the group stood before.
+    pub(crate) fn group(&self, candidates: &[Candidate], before: Option<&Group>) -> Arc<Group> {
+        let members = candidates.iter().map(|candidate| candidate.member.clone()).collect();
+        Arc::new(match (before, &self.line) {
+            (Some(before), _) => before.succeed(members),
+            (None, Some(line)) => Group::new(self.plan.method, members).with_line(line),
+            (None, None) => Group::new(self.plan.method, members),
+        })
+    }
+}
+
+/// The key of a peer's connections.
+pub(crate) fn pool_key(group: GroupId, address: &PeerAddress, sharing: &Sharing) -> PoolKey {
+    PoolKey {
+        group,
+        peer: pool_address(address),
+        tls: None,
+        source: sharing.source,
+        proxy_protocol: false,
+        location: sharing.location.clone(),
+    }
+}
+
+/// An address as the pool has it.
+pub(crate) fn pool_address(address: &PeerAddress) -> upstream::shared::PeerAddress {
+    match address {
+        PeerAddress::Ip(address) => upstream::shared::PeerAddress::Ip(*address),
+        PeerAddress::Unix(path) => upstream::shared::PeerAddress::Unix(path.as_path().into()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use conf::source::{FileId, Span};
+    use std::time::Duration;
+    use upstream::balance::{Checked, Method};
+    use upstream::shared::GroupLimits;
+
+    /// A group of one server.
+    pub(crate) fn recipe(shared: &'static Shared, name: &str, source: AddressSource) -> Recipe {
+        let span = Span { file: FileId(0), start: 0, end: 0 };
+        let limits = GroupLimits::keepalive(4, false, 1);
+        let id = shared.pool.intern_group(name, &limits).unwrap();
+        let server = GroupServerPlan { spec: PeerSpec::default(), text: name.into(), span, route: None, source };
+        let plan = GroupPlan {
+            name: name.into(),
+            span,
+            limits,
+            method: Method::RoundRobin,
+            hash_key: None,
+            sticky: None,
+            queue_length: None,
+            queue_timeout: Duration::ZERO,
+            check: None,
+            newcomer: Checked::Healthy,
+            servers: vec![server],
+        };
+        Recipe { shared, health: Arc::default(), plan: Arc::new(plan), id, line: None }
+    }
+}
