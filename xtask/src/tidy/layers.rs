@@ -26,9 +26,6 @@ const LAYERS: [&str; 14] = [
 /// Where the layers are.
 const FOLDER: &str = "crates/gateway/src/";
 
-/// Files that still import upward, with the layer that they import from. The list only shrinks.
-const KNOWN: &[(&str, &str)] = &[];
-
 /// The place of a layer in the order; higher layers have lower numbers.
 fn place(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|name| *name == layer)
@@ -41,30 +38,17 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     let Some(own) = place(layer) else {
         return vec![finding(1, format!("`{layer}` is no layer: put the file into one of {}", LAYERS.join(", ")))];
     };
-    let mut upward = Vec::new();
-    for (name, span) in imports(&source.tokens) {
-        if place(&name).is_some_and(|other| other < own) {
-            upward.push((name, span.start().line));
-        }
-    }
-    let known = |name: &str| KNOWN.contains(&(file, name));
-    let mut findings: Vec<Finding> = upward
-        .iter()
-        .filter(|(name, _)| !known(name))
-        .map(|(name, line)| {
+    imports(&source.tokens)
+        .into_iter()
+        .filter(|(name, _)| place(name).is_some_and(|other| other < own))
+        .map(|(name, span)| {
+            let line = span.start().line;
             finding(
-                *line,
+                line,
                 format!("`{layer}` is below `{name}` and must not know it: pass what it needs, or move it up"),
             )
         })
-        .collect();
-    for (_, name) in KNOWN.iter().filter(|(known, _)| *known == file) {
-        if !upward.iter().any(|(other, _)| other == name) {
-            findings
-                .push(finding(1, format!("it imports nothing from `{name}` any more: remove it from the rule's list")));
-        }
-    }
-    findings
+        .collect()
 }
 
 /// First segments of all paths that begin with `crate::`, also of those in groups: `use crate::{a, b::c}`.
