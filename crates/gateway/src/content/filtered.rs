@@ -44,7 +44,7 @@ impl Exchange {
     /// An empty head of this status, for content to fill.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn begin_head(&mut self, status: u16) -> Box<ReplyHead> {
-        self.status = status;
+        self.response.status = status;
         let plan = self.client_plan();
         let words = ClientWords { chunks: plan.chunked_transfer_encoding, keepalive_seconds: plan.keepalive_header };
         self.down.words = words;
@@ -77,8 +77,8 @@ impl Exchange {
             portion.say(head);
         }
         // A response that was begun and not sent may have left one behind.
-        self.filters.set_gzip(None);
-        if self.must_refuse_undecided() {
+        self.response.filters.set_gzip(None);
+        if self.routing.undecided.is_due() {
             return;
         }
         self.compress(head, compress);
@@ -99,7 +99,7 @@ impl Exchange {
         let has_room = || self.thread.memory.room(GZIP_BYTES, 0) >= GZIP_BYTES;
         let flushes = wanted == Compress::Flushing;
         let gzip = compress(plan, head, self.answer_bytes(), &self.gzip_client(), has_room, flushes);
-        self.filters.set_gzip(gzip);
+        self.response.filters.set_gzip(gzip);
     }
 
     fn gzip_client(&self) -> GzipClient<'_> {
@@ -133,7 +133,7 @@ impl Exchange {
     /// `proxy_pass_trailers`: the upstream's that are not hidden.
     fn pass_trailers(&self, trailers: &mut Fields) {
         let (Some(answer), Some(plan)) =
-            (self.answer(), self.generation.proxy_of(&self.location().content, self.proxy_place))
+            (self.answer(), self.generation.proxy_of(&self.location().content, self.upstream.place))
         else {
             return;
         };
@@ -155,11 +155,11 @@ impl Exchange {
         let mut trailers = Fields::default();
         self.pass_trailers(&mut trailers);
         if let Some(plan) = &self.location().added {
-            add_trailers(plan, self.status, &mut trailers, |field, trailers| {
+            add_trailers(plan, self.response.status, &mut trailers, |field, trailers| {
                 self.added_value(field, &ExchangeView::before_trailers(self, trailers))
             });
         }
-        if self.filters.end_with_trailers(&mut self.down, &trailers).is_err() {
+        if self.response.filters.end_with_trailers(&mut self.down, &trailers).is_err() {
             self.down.ending.break_off(CloseReason::ClientAborted);
         }
     }

@@ -14,17 +14,17 @@ impl Exchange {
     /// Sets the pace of the response whose head is about to be sent. Once for an exchange; what `X-Accel-Limit-Rate` or
     /// `set $limit_rate` said goes before the directive.
     pub(crate) fn begin_pace(&mut self) {
-        if self.limit_rate.is_none() && self.location().rate.is_none() {
+        if self.response.limit_rate.is_none() && self.location().rate.is_none() {
             return;
         }
         let (rate, after) = match &self.location().rate {
-            Some(plan) => (self.limit_rate.unwrap_or_else(|| self.size(&plan.rate)), self.size(&plan.after)),
-            None => (self.limit_rate.unwrap_or(0), 0),
+            Some(plan) => (self.response.limit_rate.unwrap_or_else(|| self.size(&plan.rate)), self.size(&plan.after)),
+            None => (self.response.limit_rate.unwrap_or(0), 0),
         };
-        self.limit_rate = Some(rate);
+        self.response.limit_rate = Some(rate);
         let reactor = &self.thread.reactor;
         if rate > 0 {
-            self.filters.set_pace(Pace::new(rate, after, self.began_at.0), reactor, &mut self.down);
+            self.response.filters.set_pace(Pace::new(rate, after, self.began_at.0), reactor, &mut self.down);
         }
     }
 
@@ -36,7 +36,7 @@ impl Exchange {
         let said = self.answer().filter(|answer| answer.head.seen.contains(FieldId::XAccelLimitRate));
         let said = said.and_then(|answer| answer.head.value(FieldId::XAccelLimitRate, &answer.bytes));
         let rate = said.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok());
-        self.limit_rate = rate.or(self.limit_rate);
+        self.response.limit_rate = rate.or(self.response.limit_rate);
     }
 
     /// The pace at which a response is read; it begins with its head.

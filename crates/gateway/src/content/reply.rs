@@ -16,13 +16,13 @@ impl Exchange {
     /// What `return` does: 444 closes without an answer, and so does 499, which says that nobody is there to hear one.
     pub(crate) fn return_step(&mut self, plan: &ReturnPlan) -> Step {
         if matches!(plan.status, 444 | 499) {
-            self.status = plan.status;
+            self.response.status = plan.status;
             self.down.ending.break_off(CloseReason::Unanswered);
             return Step::Served(Served::Responded);
         }
         if plan.text.is_some() {
             // `$status` in the text is that of the text.
-            self.status = plan.status;
+            self.response.status = plan.status;
         }
         Step::Reply(self.return_reply(plan))
     }
@@ -48,7 +48,7 @@ impl Exchange {
 
     /// `stub_status`, in nginx's words.
     pub(crate) fn stub_status(&self) -> Reply {
-        if !matches!(self.method, Method::Get | Method::Head) {
+        if !matches!(self.routing.method, Method::Get | Method::Head) {
             return Reply::error(405);
         }
         let totals = self.thread.shared.totals();
@@ -92,7 +92,7 @@ impl Exchange {
         let mut absolute = b"http://".to_vec();
         match (self.request.head.host, self.down.connection.stream.local_address()) {
             _ if plan.server_name => {
-                absolute.extend_from_slice(&self.generation.server(self.target.server).name);
+                absolute.extend_from_slice(&self.generation.server(self.routing.target.server).name);
             }
             (Some(host), _) => {
                 // `$host`: without case, and without the root's dot.
@@ -139,7 +139,7 @@ impl Exchange {
             return self.respond(&refusal);
         }
         let body = if self.down.framing_of(&head) == Framing::Empty { &[][..] } else { &body[..] };
-        if self.filters.send_head(&mut self.down, head.with(b""), body, true).is_err() {
+        if self.response.filters.send_head(&mut self.down, head.with(b""), body, true).is_err() {
             self.down.ending.break_off(CloseReason::ClientAborted);
         }
         self.spares.recycle_reply_head(head);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 impl Exchange {
     /// The status, as the client wants it.
     pub(crate) async fn status_page(&mut self) -> Reply {
-        if !matches!(self.method, Method::Get | Method::Head) {
+        if !matches!(self.routing.method, Method::Get | Method::Head) {
             return Reply { fields: vec![(FieldId::Allow, b"GET, HEAD".to_vec())], ..Reply::error(405) };
         }
         let accept = self.request.head.value(FieldId::Accept, &self.request.bytes);

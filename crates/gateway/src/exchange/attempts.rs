@@ -55,11 +55,11 @@ impl AttemptRecord {
 
     pub(crate) fn new(exchange: &Exchange, peer: u32) -> Self {
         Self {
-            location: exchange.target.location,
+            location: exchange.routing.target.location,
             peer,
             held: None,
-            place: exchange.proxy_place,
-            proxy: exchange.attempts.proxies,
+            place: exchange.upstream.place,
+            proxy: exchange.upstream.attempts.proxies,
             began_at: exchange.thread.reactor.now(),
             pool_wait_ms: 0,
             queue_ms: None,

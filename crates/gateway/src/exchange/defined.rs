@@ -12,11 +12,11 @@ use std::net::IpAddr;
 
 impl Surroundings for ExchangeView<'_> {
     fn slots(&self) -> &VarSlots {
-        &self.exchange.slots
+        &self.exchange.routing.slots
     }
 
     fn captures(&self) -> &RefCell<Captures> {
-        &self.exchange.captures
+        &self.exchange.routing.captures
     }
 
     fn client(&self) -> Option<IpAddr> {
@@ -52,7 +52,7 @@ impl Exchange {
             }
             Trouble::Match(error) => {
                 self.error_log(&error.message);
-                self.note_undecided();
+                self.routing.undecided.note();
             }
         }
     }

@@ -40,10 +40,10 @@ impl Exchange {
             return Err(Reply::empty(204));
         }
         let raw = bytes.get(path_start(&head.target)..head.target.raw.end()).unwrap_or_default();
-        let merge_slashes = generation.server(self.target.server).merge_slashes;
+        let merge_slashes = generation.server(self.routing.target.server).merge_slashes;
         match parse_target(raw, merge_slashes, uri) {
             Ok(parsed) => {
-                self.target.parsed = Some(parsed);
+                self.routing.target.parsed = Some(parsed);
                 Ok(())
             }
             Err(error) => {
@@ -58,20 +58,20 @@ impl Exchange {
 
     /// The path of a request that is refused for something else, for its error page: nothing more is said about it.
     pub(crate) fn parse_refused_uri(&mut self) {
-        let merge_slashes = self.generation.server(self.target.server).merge_slashes;
+        let merge_slashes = self.generation.server(self.routing.target.server).merge_slashes;
         let Request { bytes, head, uri, .. } = &mut *self.request;
         let raw = bytes.get(path_start(&head.target)..head.target.raw.end()).unwrap_or_default();
         if !raw.is_empty() {
-            self.target.parsed = parse_target(raw, merge_slashes, uri).ok();
+            self.routing.target.parsed = parse_target(raw, merge_slashes, uri).ok();
         }
     }
 
     /// `$uri`: the normalised path.
     pub(crate) fn uri(&self) -> &[u8] {
-        if self.target.uri_replaced {
+        if self.routing.target.uri_replaced {
             return &self.request.uri;
         }
-        let Some(parsed) = &self.target.parsed else { return b"" };
+        let Some(parsed) = &self.routing.target.parsed else { return b"" };
         parsed.path(self.raw_target(), &self.request.uri)
     }
 
@@ -93,10 +93,10 @@ impl Exchange {
 
     /// `$args`.
     pub(crate) fn args(&self) -> Option<&[u8]> {
-        if self.target.uri_replaced {
-            return self.target.has_args.then_some(&self.request.args[..]);
+        if self.routing.target.uri_replaced {
+            return self.routing.target.has_args.then_some(&self.request.args[..]);
         }
-        self.target.parsed.as_ref()?.args(self.raw_target())
+        self.routing.target.parsed.as_ref()?.args(self.raw_target())
     }
 }
 

@@ -4,10 +4,14 @@
 
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
+use std::cell::Cell;
 
 /// What an exchange knows about it.
+#[derive(Debug, Default)]
+pub(crate) struct Undecided(Cell<State>);
+
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Undecided {
+enum State {
     /// Every match was decided.
     #[default]
     No,
@@ -17,30 +21,52 @@ pub(crate) enum Undecided {
     Answered,
 }
 
-impl Exchange {
-    /// A match was not decided; the log has its reason.
-    pub(crate) fn note_undecided(&self) {
-        if self.undecided.get() == Undecided::No {
-            self.undecided.set(Undecided::Yes);
+impl Undecided {
+    /// A match was not decided.
+    pub(crate) fn note(&self) {
+        if self.0.get() == State::No {
+            self.0.set(State::Yes);
         }
     }
 
     /// Whether there was one at all.
-    pub(crate) fn is_undecided(&self) -> bool {
-        self.undecided.get() != Undecided::No
+    pub(crate) fn is_noted(&self) -> bool {
+        self.0.get() != State::No
     }
 
     /// Whether the answer to it is still due.
-    pub(crate) fn must_refuse_undecided(&self) -> bool {
-        self.undecided.get() == Undecided::Yes
+    pub(crate) fn is_due(&self) -> bool {
+        self.0.get() == State::Yes
     }
 
+    /// Whether the answer is due; then it counts as given.
+    fn take_due(&self) -> bool {
+        let due = self.is_due();
+        if due {
+            self.0.set(State::Answered);
+        }
+        due
+    }
+}
+
+impl Exchange {
     /// The answer to it, once.
     pub(crate) fn refuse_undecided(&self) -> Option<Reply> {
-        if !self.must_refuse_undecided() {
-            return None;
-        }
-        self.undecided.set(Undecided::Answered);
-        Some(Reply::error(500))
+        self.routing.undecided.take_due().then(|| Reply::error(500))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_answered_once() {
+        let undecided = Undecided::default();
+        assert!(!undecided.is_noted() && !undecided.take_due());
+        undecided.note();
+        assert!(undecided.is_due() && undecided.take_due());
+        undecided.note();
+        assert!(undecided.is_noted() && !undecided.is_due() && !undecided.take_due());
     }
 }

@@ -73,7 +73,7 @@ fn seconds(milliseconds: u64, out: &mut Vec<u8>) -> bool {
 
 /// `$status`: while an error page is made, the status that it will be sent under.
 fn status(exchange: &Exchange, out: &mut Vec<u8>) -> bool {
-    match exchange.shown_status.unwrap_or(exchange.status) {
+    match exchange.response.present_status() {
         0 => bytes(b"000", out),
         known => number(u64::from(known), out),
     }
@@ -121,11 +121,13 @@ impl View for ExchangeView<'_> {
                 out,
             ),
             Variable::RequestLength => {
-                let body = &exchange.body;
+                let body = &exchange.intake.body;
                 number(exchange.request.bytes.len() as u64 + body.received + body.framing_bytes, out)
             }
             // As in nginx a chunked body has a length once it has been read.
-            Variable::ContentLength if exchange.body.is_whole_from_chunks() => number(exchange.body.received, out),
+            Variable::ContentLength if exchange.intake.body.is_whole_from_chunks() => {
+                number(exchange.intake.body.received, out)
+            }
             Variable::ContentLength => self.known_request_field(FieldId::ContentLength, out),
             Variable::ContentType => self.joined(FieldId::ContentType, b", ", out),
             Variable::Http(name) => self.request_field(name, out),
@@ -155,7 +157,7 @@ impl ExchangeView<'_> {
             Variable::Pid => number(u64::from(std::process::id()), out),
             Variable::Pipe => bytes(if connection.is_pipelined { b"p" } else { b"." }, out),
             Variable::NginxVersion => bytes(crate::NGINX_VERSION.as_bytes(), out),
-            Variable::ServerName => bytes(&exchange.generation.server(exchange.target.server).name, out),
+            Variable::ServerName => bytes(&exchange.generation.server(exchange.routing.target.server).name, out),
             Variable::ServerPort => exchange.server_port().is_some_and(|port| number(u64::from(port), out)),
             Variable::ServerAddr => self.server_addr(out),
             Variable::DocumentRoot => {
@@ -163,10 +165,10 @@ impl ExchangeView<'_> {
                 true
             }
             Variable::RequestFilename => {
-                exchange.location().root.write_path(self, exchange.uri(), exchange.target.uri_below_alias, out);
+                exchange.location().root.write_path(self, exchange.uri(), exchange.routing.target.uri_below_alias, out);
                 true
             }
-            Variable::Capture(group) => optional(exchange.captures.borrow().group(usize::from(*group)), out),
+            Variable::Capture(group) => optional(exchange.routing.captures.borrow().group(usize::from(*group)), out),
             Variable::ConnectionsActive => number(exchange.thread.shared.totals().active, out),
             Variable::ConnectionsReading => number(exchange.thread.shared.totals().reading, out),
             Variable::ConnectionsWriting => number(exchange.thread.shared.totals().writing, out),
@@ -180,8 +182,10 @@ impl ExchangeView<'_> {
             | Variable::ProxyProtocolServerAddr
             | Variable::ProxyProtocolServerPort
             | Variable::ProxyProtocolTlv(_) => exchange.proxy_protocol(variable, out),
-            Variable::GzipRatio => exchange.filters.gzip_ratio().is_some_and(|ratio| bytes(ratio.as_bytes(), out)),
-            Variable::LimitRate => number(exchange.limit_rate.unwrap_or(0), out),
+            Variable::GzipRatio => {
+                exchange.response.filters.gzip_ratio().is_some_and(|ratio| bytes(ratio.as_bytes(), out))
+            }
+            Variable::LimitRate => number(exchange.response.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
             Variable::CloseSide => exchange.down.ending.reason().is_some_and(|reason| bytes(side(reason.side()), out)),
@@ -194,11 +198,11 @@ impl ExchangeView<'_> {
             }
             Variable::RemoteUser => self.remote_user(out),
             Variable::RealpathRoot => self.realpath_root(out),
-            Variable::RequestBody => optional(exchange.replay.bytes(), out),
-            Variable::RequestBodyFile => exchange.replay.path().is_some_and(|path| bytes(&path, out)),
+            Variable::RequestBody => optional(exchange.intake.replay.bytes(), out),
+            Variable::RequestBodyFile => exchange.intake.replay.path().is_some_and(|path| bytes(&path, out)),
             Variable::RequestPort => self.request_port().is_none_or(|port| number(u64::from(port), out)),
             Variable::IsRequestPort => self.request_port().is_none() || bytes(b":", out),
-            Variable::Trailer(name) => join(trailer_fields(&exchange.body.trailers), name, out),
+            Variable::Trailer(name) => join(trailer_fields(&exchange.intake.body.trailers), name, out),
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
             Variable::Idle(idle) => optional(idle.value(), out),
             Variable::User(slot) => exchange.generation.definitions.write(*slot, self, out),
@@ -282,7 +286,7 @@ impl ExchangeView<'_> {
     /// The host of the request in lower case, or the server's name.
     fn host(&self, out: &mut Vec<u8>) -> bool {
         let Some(host) = self.exchange.request.head.host else {
-            return bytes(&self.exchange.generation.server(self.exchange.target.server).name, out);
+            return bytes(&self.exchange.generation.server(self.exchange.routing.target.server).name, out);
         };
         let name = self.head_span(host.name);
         let start = out.len();
@@ -294,7 +298,7 @@ impl ExchangeView<'_> {
     fn proxy_host(&self) -> Option<&[u8]> {
         match &self.exchange.location().content {
             Content::Proxy(proxy) => Some(&self.exchange.generation.proxy(*proxy).host),
-            Content::VariablePass(_) => self.exchange.computed.as_ref().map(|target| &target.host_text[..]),
+            Content::VariablePass(_) => self.exchange.upstream.url.as_ref().map(|target| &target.host_text[..]),
             _ => None,
         }
     }
@@ -303,7 +307,8 @@ impl ExchangeView<'_> {
         match &self.exchange.location().content {
             Content::Proxy(proxy) => self.exchange.generation.proxy(*proxy).port,
             Content::VariablePass(_) => {
-                let target = self.exchange.computed.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
+                let target =
+                    self.exchange.upstream.url.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
                 Some(target.port.unwrap_or(PORT_DEFAULT))
             }
             _ => None,
@@ -388,7 +393,7 @@ impl ExchangeView<'_> {
 
     /// Values of all attempts, separated by commas; by a colon where an internal redirect led to another proxy.
     fn upstream(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        let attempts = &self.exchange.attempts.all;
+        let attempts = &self.exchange.upstream.attempts.all;
         if attempts.is_empty() {
             return false;
         }
@@ -505,7 +510,7 @@ fn remote_port(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
 
 /// What a limit said; there is no value where none was asked.
 fn limit_status(exchange: &Exchange, of: impl Fn(&Limited) -> Option<LimitStatus>, out: &mut Vec<u8>) -> bool {
-    exchange.limited.as_deref().and_then(of).is_some_and(|status| bytes(status.word(), out))
+    exchange.admission.limited.as_deref().and_then(of).is_some_and(|status| bytes(status.word(), out))
 }
 
 impl TunnelView<'_> {

@@ -52,7 +52,7 @@ impl Exchange {
         self.account(wants.besides);
         let reactor = &self.thread.reactor;
         // While the response is held back it is not the client that makes no progress.
-        let pause = self.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);
+        let pause = self.response.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);
         let deadline = reactor.now().after(pause.unwrap_or(at_most));
         reactor.begin_wait(self.task(), &self.awaited(&wants, pause.is_some()), deadline);
         executor::suspend().await;
@@ -73,7 +73,7 @@ impl Exchange {
 
     /// What counts as the client's leaving. A FIN behind bytes that are not read yet is found when they are.
     fn leaving(&self, client: Interest) -> Leaving {
-        if self.abort_ignored || client.includes(Interest::READ) {
+        if self.upstream.abort_ignored || client.includes(Interest::READ) {
             Leaving::Ignored
         } else if self.client_plan().half_close || !self.down.connection.pending.is_empty() {
             Leaving::Reset
@@ -84,8 +84,12 @@ impl Exchange {
 
     /// Says what the exchange holds, and its caller besides.
     pub(crate) fn account(&self, besides: usize) {
-        let answer = self.answer.as_ref().map_or(0, |answer| answer.held_bytes());
-        let buffers = answer + self.filters.held_bytes() + self.down.held_bytes() + self.replay.held_bytes() + besides;
+        let answer = self.upstream.answer.as_ref().map_or(0, |answer| answer.held_bytes());
+        let buffers = answer
+            + self.response.filters.held_bytes()
+            + self.down.held_bytes()
+            + self.intake.replay.held_bytes()
+            + besides;
         let held = EXCHANGE_BYTES + self.request.held_bytes() + buffers.max(BUFFERS_BYTES_MIN);
         self.thread.memory.hold(self.task(), HeldFor::Exchange, held);
     }

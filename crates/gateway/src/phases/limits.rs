@@ -37,11 +37,12 @@ impl Exchange {
     }
 
     fn limited(&mut self) -> &mut Limited {
-        self.limited.get_or_insert_default()
+        self.admission.limited.get_or_insert_default()
     }
 
     async fn limit_requests(&mut self, plan: &LimitPlan) -> Option<Reply> {
-        if plan.requests.is_empty() || self.limited.as_ref().is_some_and(|limited| limited.requests.is_some()) {
+        if plan.requests.is_empty() || self.admission.limited.as_ref().is_some_and(|limited| limited.requests.is_some())
+        {
             return None;
         }
         let refusal = plan.request_refusal;
@@ -144,7 +145,9 @@ impl Exchange {
     }
 
     fn limit_connections(&mut self, plan: &LimitPlan) -> Option<Reply> {
-        if plan.connections.is_empty() || self.limited.as_ref().is_some_and(|limited| limited.connections.is_some()) {
+        if plan.connections.is_empty()
+            || self.admission.limited.as_ref().is_some_and(|limited| limited.connections.is_some())
+        {
             return None;
         }
         let RefusalSaid { dry_run, status } = match self.admit_connection(plan) {

@@ -85,7 +85,7 @@ impl Exchange {
                 Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
                     let uri = quoted(self.uri());
                     self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
-                    self.error_pages_done = true;
+                    self.response.error_pages_done = true;
                     Step::Reply(Reply::error(500))
                 }
                 Step::Redirect(redirect) => {
@@ -94,7 +94,7 @@ impl Exchange {
                 }
                 Step::Moved => {
                     redirects += 1;
-                    self.target.location = None;
+                    self.routing.target.location = None;
                     self.route_location()
                 }
                 Step::Reply(Reply { status, body: ReplyBody::ToNobody, .. }) => return self.leave_unanswered(status),
@@ -108,7 +108,7 @@ impl Exchange {
 
     /// U13: nobody is there to be answered.
     fn leave_unanswered(&mut self, status: u16) -> Served {
-        self.status = status;
+        self.response.status = status;
         self.down.ending.break_off(CloseReason::ClientAborted);
         Served::Responded
     }
@@ -116,14 +116,15 @@ impl Exchange {
     /// Runs the location's content.
     async fn content(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
-        let Some(location) = self.target.location else { return Step::Reply(Reply::error(404)) };
+        let Some(location) = self.routing.target.location else { return Step::Reply(Reply::error(404)) };
         let mut location = generation.location(location);
         if let Some(program) = &location.program {
             if let Some(step) = self.location_rules(program).await {
                 return step;
             }
             // An `if` may have led to other settings.
-            location = generation.location(self.target.location.unwrap_or(generation.server(self.target.server).own));
+            location = generation
+                .location(self.routing.target.location.unwrap_or(generation.server(self.routing.target.server).own));
         }
         if !matches!(location.content, Content::Return(_)) {
             if let Some(plan) = &location.real_ip {
@@ -145,7 +146,7 @@ impl Exchange {
         }
         if !matches!(location.content, Content::Files(_)) {
             // An index was found for somebody who does not read it.
-            self.prefetched = None;
+            self.routing.prefetched = None;
         }
         if let Some(refusal) = self.refuse_undecided() {
             return Step::Reply(refusal);
@@ -153,7 +154,7 @@ impl Exchange {
         match &location.content {
             Content::Proxy(proxy) => {
                 let plan = generation.proxy(*proxy);
-                self.proxy_place = 0;
+                self.upstream.place = 0;
                 match self.hold_members(plan).await {
                     Ok(held) => self.proxy(plan, held).await,
                     Err(ClientLeft) => self.client_left(),
@@ -190,7 +191,7 @@ impl Exchange {
             }
             Refusal::OutOfMemory => {
                 // The built-in page: another one could need an upstream, and the memory for it.
-                self.error_pages_done = true;
+                self.response.error_pages_done = true;
                 (503, CloseReason::MemoryBudget)
             }
         };

@@ -13,13 +13,13 @@ use std::rc::Rc;
 impl Exchange {
     /// The client: who has connected, or whom a trusted proxy has named.
     pub(crate) fn client(&self) -> &PeerAddress {
-        self.real_client.as_deref().unwrap_or(&self.down.connection.peer)
+        self.admission.real_client.as_deref().unwrap_or(&self.down.connection.peer)
     }
 
     /// The same by the settings of the server that was chosen.
     pub(crate) fn find_client_of_server(&mut self) {
         let generation = Rc::clone(&self.generation);
-        let own = generation.server(self.target.server).own;
+        let own = generation.server(self.routing.target.server).own;
         if let Some(plan) = &generation.location(own).real_ip {
             self.find_client(plan);
         }
@@ -27,7 +27,7 @@ impl Exchange {
 
     /// Looks for the client by these settings, unless it is known.
     pub(crate) fn find_client(&mut self, plan: &RealIpPlan) {
-        if self.real_client.is_some() {
+        if self.admission.real_client.is_some() {
             return;
         }
         let sender = self.down.connection.peer.ip();
@@ -38,7 +38,7 @@ impl Exchange {
                 self.client_in(plan, sender, |id, _| id == FieldId::XForwardedFor, usize::MAX)
             }
         };
-        self.real_client = found.map(|address| Box::new(PeerAddress::Ip(address)));
+        self.admission.real_client = found.map(|address| Box::new(PeerAddress::Ip(address)));
     }
 
     /// What the header of the PROXY protocol says.

@@ -8,8 +8,8 @@ use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::location::LocationId;
+use http1::FieldId;
 use http1::outgoing::is_field_value;
-use http1::{FieldId, Method};
 use rules::reply::PageTarget;
 use std::rc::Rc;
 
@@ -25,31 +25,29 @@ impl Exchange {
             self.down.ending.close(CloseReason::AfterError);
         }
         // An error of an error page is shown as what it is.
-        self.shown_status = None;
-        if self.error_pages_done || self.down.ending.is_gone() {
+        self.response.shown_status = None;
+        if self.response.error_pages_done || self.down.ending.is_gone() {
             return None;
         }
         let generation = Rc::clone(&self.generation);
-        let id = self.target.location.unwrap_or_else(|| generation.server(self.target.server).own);
+        let id = self.routing.target.location.unwrap_or_else(|| generation.server(self.routing.target.server).own);
         let location = generation.location(id);
-        self.error_pages_done = !location.recursive_error_pages && !location.error_pages.0.is_empty();
+        self.response.error_pages_done = !location.recursive_error_pages && !location.error_pages.0.is_empty();
         let page = location.error_pages.find(reply.status)?;
         self.carry_reply(reply);
         let mut target = Vec::new();
         Some(match page.target(&ExchangeView::of(self), &mut target) {
             PageTarget::Internal { uri, args } => {
-                self.shown_status = page.shown_status();
-                if self.method != Method::Head {
-                    self.method = Method::Get;
-                }
+                self.response.shown_status = page.shown_status();
+                self.routing.fetch_by_get();
                 Step::Redirect(Redirect::Uri { uri: uri.to_vec(), args: args.map(<[u8]>::to_vec) })
             }
             PageTarget::Named(name) => {
-                self.shown_status = page.shown_status();
+                self.response.shown_status = page.shown_status();
                 Step::Redirect(Redirect::Named(name.to_vec()))
             }
             PageTarget::Redirect { status, location } => {
-                self.error_pages_done = true;
+                self.response.error_pages_done = true;
                 Step::Reply(self.redirect_reply(status, location))
             }
         })
@@ -67,20 +65,20 @@ impl Exchange {
 
     /// Routes the request anew.
     pub(crate) fn redirect(&mut self, redirect: Redirect) -> Step {
-        self.target.internal = true;
-        self.target.name_is_stale = false;
-        self.target.uri_verbatim = false;
-        self.target.uri_below_alias = false;
+        self.routing.target.internal = true;
+        self.routing.target.name_is_stale = false;
+        self.routing.target.uri_verbatim = false;
+        self.routing.target.uri_below_alias = false;
         match redirect {
             Redirect::Uri { uri, args } => {
                 self.request.uri = uri;
-                self.target.uri_replaced = true;
-                self.target.has_args = args.is_some();
+                self.routing.target.uri_replaced = true;
+                self.routing.target.has_args = args.is_some();
                 self.request.args = args.unwrap_or_default();
                 self.route_uri()
             }
             Redirect::Named(name) => {
-                let found = self.generation.server(self.target.server).locations.named(&name);
+                let found = self.generation.server(self.routing.target.server).locations.named(&name);
                 if let Some(id) = found {
                     self.enter_location(LocationId(id));
                     return Step::Content;

@@ -32,8 +32,8 @@ impl Exchange {
     /// The server's program, and then a location.
     pub(crate) async fn server_rules(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
-        self.target.location = None;
-        if let Some(plan) = &generation.server(self.target.server).program
+        self.routing.target.location = None;
+        if let Some(plan) = &generation.server(self.routing.target.server).program
             && let Some(step) = self.run_program(plan).await
         {
             return step;
@@ -43,9 +43,9 @@ impl Exchange {
 
     /// A location's program. `None`: the content of the location, which an `if` may have changed, is next.
     pub(crate) async fn location_rules(&mut self, plan: &ProgramPlan) -> Option<Step> {
-        self.target.moved = false;
+        self.routing.target.moved = false;
         let step = self.run_program(plan).await;
-        step.or_else(|| self.target.moved.then_some(Step::Moved))
+        step.or_else(|| self.routing.target.moved.then_some(Step::Moved))
     }
 
     async fn run_program(&mut self, plan: &ProgramPlan) -> Option<Step> {
@@ -129,11 +129,11 @@ impl View for Rewriting<'_> {
 
 impl Surroundings for Rewriting<'_> {
     fn slots(&self) -> &VarSlots {
-        &self.exchange.slots
+        &self.exchange.routing.slots
     }
 
     fn captures(&self) -> &RefCell<Captures> {
-        &self.exchange.captures
+        &self.exchange.routing.captures
     }
 
     fn client(&self) -> Option<IpAddr> {
@@ -159,26 +159,26 @@ impl Machine for Rewriting<'_> {
     }
 
     fn was_quoted(&self) -> bool {
-        let Some(parsed) = &self.exchange.target.parsed else { return false };
+        let Some(parsed) = &self.exchange.routing.target.parsed else { return false };
         let path = self.exchange.raw_target().get(parsed.raw_path_range()).unwrap_or_default();
         parsed.quoted || path.contains(&b'+')
     }
 
     fn set_args(&mut self, args: &[u8]) {
         let exchange = &mut *self.exchange;
-        if !exchange.target.uri_replaced {
+        if !exchange.routing.target.uri_replaced {
             let uri = exchange.uri().to_vec();
             exchange.request.uri = uri;
-            exchange.target.uri_replaced = true;
-            exchange.target.uri_verbatim = true;
+            exchange.routing.target.uri_replaced = true;
+            exchange.routing.target.uri_verbatim = true;
         }
-        exchange.target.has_args = true;
+        exchange.routing.target.has_args = true;
         exchange.request.args = args.to_vec();
     }
 
     fn set_rate(&mut self, size: &[u8]) {
         match parse_size_text(size) {
-            Some(rate) => self.exchange.limit_rate = Some(rate),
+            Some(rate) => self.exchange.response.limit_rate = Some(rate),
             None => self.exchange.error_log(&format!("invalid $limit_rate \"{}\"", quoted(size))),
         }
     }
@@ -186,7 +186,7 @@ impl Machine for Rewriting<'_> {
     fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool) {
         let exchange = &mut *self.exchange;
         let args = args.or_else(|| exchange.args().map(<[u8]>::to_vec));
-        let target = &mut exchange.target;
+        let target = &mut exchange.routing.target;
         target.internal = true;
         target.uri_replaced = true;
         target.uri_verbatim = false;
@@ -199,14 +199,14 @@ impl Machine for Rewriting<'_> {
 
     fn stay(&mut self) {
         // What a rewrite before this has made is sent as it is: it is not what the location matched.
-        let target = &mut self.exchange.target;
+        let target = &mut self.exchange.routing.target;
         target.name_is_stale |= target.moved;
         target.moved = false;
     }
 
     fn enter(&mut self, place: u32) {
         if let Some(id) = self.places.get(place as usize) {
-            self.exchange.target.location = Some(*id);
+            self.exchange.routing.target.location = Some(*id);
         }
     }
 

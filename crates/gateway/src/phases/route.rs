@@ -6,7 +6,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::{Exchange, Refusal};
 use crate::plan::location::LocationId;
-use http1::{BodyFraming, RequestError};
+use http1::RequestError;
 use rules::location::Found;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ impl Exchange {
     /// From the present URI to a location.
     pub(crate) fn route_uri(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
-        let server = generation.server(self.target.server);
+        let server = generation.server(self.routing.target.server);
         if let Some(plan) = &server.answer {
             return self.return_step(plan);
         }
@@ -47,7 +47,7 @@ impl Exchange {
         if let Err(reply) = self.find_location() {
             return Step::Reply(reply);
         }
-        if self.location().internal && !self.target.internal {
+        if self.location().internal && !self.routing.target.internal {
             return Step::Reply(Reply::error(404));
         }
         self.check_body_size().map_or(Step::Content, Step::Reply)
@@ -56,7 +56,7 @@ impl Exchange {
     pub(crate) fn choose_default_server(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
         let listener = generation.listener(self.down.connection.listener).ok_or_else(|| Reply::error(500))?;
-        self.target.server = listener.names.default_server();
+        self.routing.target.server = listener.names.default_server();
         Ok(())
     }
 
@@ -72,16 +72,16 @@ impl Exchange {
         } else {
             Cow::Borrowed(name)
         };
-        match listener.names.lookup(&name, self.captures.get_mut()) {
+        match listener.names.lookup(&name, self.routing.captures.get_mut()) {
             Ok(found) => {
-                self.target.server = found.server;
+                self.routing.target.server = found.server;
                 if let Some(pattern) = found.pattern {
-                    self.slots.store_groups(pattern, self.captures.get_mut());
+                    self.routing.slots.store_groups(pattern, self.routing.captures.get_mut());
                 }
                 Ok(())
             }
             Err(error) => {
-                self.target.server = listener.names.default_server();
+                self.routing.target.server = listener.names.default_server();
                 self.error_log(&error.message);
                 Err(Reply::error(500))
             }
@@ -95,32 +95,32 @@ impl Exchange {
             return Ok(());
         }
         let Request { head, bytes, .. } = &mut *self.request;
-        head.narrow(bytes, &self.generation.server(self.target.server).limits)
+        head.narrow(bytes, &self.generation.server(self.routing.target.server).limits)
     }
 
     /// Takes a location on: its own settings, or those of its `limit_except` for this method.
     pub(crate) fn enter_location(&mut self, id: LocationId) {
         let except = &self.generation.location(id).limit_except;
-        let limited = except.as_ref().filter(|except| !except.methods.contains(&self.method));
-        self.target.location = Some(limited.map_or(id, |except| except.others));
+        let limited = except.as_ref().filter(|except| !except.methods.contains(&self.routing.method));
+        self.routing.target.location = Some(limited.map_or(id, |except| except.others));
     }
 
     fn find_location(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
-        let server = generation.server(self.target.server);
-        let found = server.locations.find(self.uri(), &mut self.captures.borrow_mut());
+        let server = generation.server(self.routing.target.server);
+        let found = server.locations.find(self.uri(), &mut self.routing.captures.borrow_mut());
         match found {
             Ok(Found::Location { id, pattern }) => {
                 self.enter_location(LocationId(id));
                 if let Some(pattern) = pattern {
-                    self.slots.store_groups(pattern, self.captures.get_mut());
+                    self.routing.slots.store_groups(pattern, self.routing.captures.get_mut());
                 }
             }
             Ok(Found::Redirect { id }) => {
-                self.target.location = Some(LocationId(id));
+                self.routing.target.location = Some(LocationId(id));
                 return Err(self.slash_redirect());
             }
-            Ok(Found::Server) => self.target.location = Some(server.own),
+            Ok(Found::Server) => self.routing.target.location = Some(server.own),
             Err(error) => {
                 self.error_log(&error.message);
                 return Err(Reply::error(500));
@@ -131,12 +131,8 @@ impl Exchange {
 
     /// L8: a body that is announced as too large is refused before it is sent.
     fn check_body_size(&mut self) -> Option<Reply> {
-        let limit = self.client_plan().body_size_max;
-        let BodyFraming::Length(length) = self.body.framing() else { return None };
-        if limit == 0 || length <= limit || self.body_refused {
-            return None;
-        }
-        self.body_refused = true;
+        let length = self.intake.announces_more_than(self.client_plan().body_size_max)?;
+        self.intake.refused = true;
         self.down.ending.close(CloseReason::BodyUnread);
         self.error_log(&format!("client intended to send too large body: {length} bytes"));
         Some(Reply::error(413))

@@ -15,6 +15,7 @@ use crate::downstream::h1::Framing;
 use crate::downstream::linger::LingerPlan;
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
+use crate::exchange::conversation::Conversation;
 use crate::exchange::step::Served;
 use crate::exchange::view::{ExchangeView, TunnelView, separator};
 use crate::exchange::waiting::Wants;
@@ -60,7 +61,7 @@ impl Exchange {
         if self.down.ending.keeps() && self.thread.sheds_keepalive() {
             self.down.ending.close(CloseReason::MemoryBudget);
         }
-        if self.down.ending.keeps() && self.body.is_longer_than(DRAIN_BYTES_MAX) {
+        if self.down.ending.keeps() && self.intake.body.is_longer_than(DRAIN_BYTES_MAX) {
             self.down.ending.close(CloseReason::BodyUnread);
         }
     }
@@ -87,7 +88,7 @@ impl Exchange {
     pub(crate) async fn settle(&mut self) -> Result<(), CloseReason> {
         self.send_trailers();
         let sent = self.finish_sending().await;
-        if !self.body.is_done()
+        if !self.intake.body.is_done()
             && self.down.ending.keeps()
             && sent.is_ok()
             && let Err(reason) = self.drain_body().await
@@ -107,7 +108,7 @@ impl Exchange {
             sent,
             is_complete: self.down.is_complete(),
             until_close: self.down.framing == Framing::UntilClose,
-            is_unread: !self.body.is_done() || !self.down.connection.pending.is_empty(),
+            is_unread: !self.intake.body.is_done() || !self.down.connection.pending.is_empty(),
             lingers: !linger.total.is_zero(),
             resets: plan.reset_timed_out,
         };
@@ -132,7 +133,7 @@ impl Exchange {
 
     /// Gives all buffers back; the connection, and what its socket has not taken, are left.
     fn release(self) -> (Box<Connection>, Spill) {
-        let Self { spares, thread, request, answer, down, .. } = self;
+        let Self { spares, thread, request, upstream: Conversation { answer, .. }, down, .. } = self;
         spares.recycle(request, &thread.memory);
         spares.recycle_answer(answer, &thread.memory);
         down.into_parts()
@@ -145,7 +146,7 @@ impl Exchange {
         }
         let mut stall = StallTimeout::new(0, self.thread.reactor.now());
         loop {
-            match self.filters.flush(&mut self.down) {
+            match self.response.filters.flush(&mut self.down) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(_) => return Err(CloseReason::ClientAborted),
@@ -166,15 +167,15 @@ impl Exchange {
     /// Reads and drops what is left of the request body.
     async fn drain_body(&mut self) -> Result<(), CloseReason> {
         let timeout = self.client_plan().lingering_timeout;
-        let begun = self.body.received;
+        let begun = self.intake.body.received;
         let began_at = self.thread.reactor.now();
         loop {
             if self.thread.reactor.now() > began_at.after(DRAIN_TIME_MAX) {
                 return Err(CloseReason::BodyTimeout);
             }
-            match self.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
+            match self.intake.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
                 Ok(BodyRead::Done) => return Ok(()),
-                Ok(BodyRead::Data) if self.body.received - begun > DRAIN_BYTES_MAX => {
+                Ok(BodyRead::Data) if self.intake.body.received - begun > DRAIN_BYTES_MAX => {
                     return Err(CloseReason::BodyUnread);
                 }
                 Ok(BodyRead::Data) => {}
@@ -197,13 +198,13 @@ impl Exchange {
 
     /// Counts the response by its status. A client that left before there was one has status 499.
     fn count_response(&self) {
-        bump(&self.thread.counters().responses[class_of(self.status)], 1);
+        bump(&self.thread.counters().responses[class_of(self.response.status)], 1);
     }
 
     /// Writes the access-log lines.
     fn log(&mut self) {
         let generation = Rc::clone(&self.generation);
-        let id = self.target.location.unwrap_or_else(|| generation.server(self.target.server).own);
+        let id = self.routing.target.location.unwrap_or_else(|| generation.server(self.routing.target.server).own);
         let logs = &generation.location(id).access_logs;
         if logs.is_empty() {
             return;
@@ -233,7 +234,7 @@ impl Exchange {
     /// The lines of the tunnel that this exchange becomes.
     fn tunnel_record(&mut self) -> Option<Box<TunnelRecord>> {
         let logs = &self.location().access_logs;
-        if logs.is_empty() && self.limited.is_none() {
+        if logs.is_empty() && self.admission.limited.is_none() {
             return None;
         }
         let view = ExchangeView::of(self);
@@ -249,12 +250,12 @@ impl Exchange {
             attempts: self.tunnel_attempts(),
             limits: None,
         });
-        record.limits = self.limited.take();
+        record.limits = self.admission.limited.take();
         Some(record)
     }
 
     fn tunnel_attempts(&self) -> Box<[TunnelAttempt]> {
-        let all = &self.attempts.all;
+        let all = &self.upstream.attempts.all;
         let attempt = |(place, record): (usize, &AttemptRecord)| TunnelAttempt {
             response_ms: record.response_ms,
             response_length: record.response_length,
@@ -272,7 +273,7 @@ impl Exchange {
 
     /// Whether a log has a line about this exchange. A condition that could not be decided hides nothing.
     fn is_logged(&self, log: &AccessLogPlan, view: &ExchangeView<'_>) -> bool {
-        log.wants(view) || self.is_undecided()
+        log.wants(view) || self.routing.undecided.is_noted()
     }
 
     /// The same about what a client did wrong, which nginx logs as `info`: nobody here can mend it, and scanners do little else.
@@ -292,7 +293,7 @@ impl Exchange {
                 message,
                 serial: connection.serial,
                 client: self.client(),
-                server: &self.generation.server(self.target.server).name,
+                server: &self.generation.server(self.routing.target.server).name,
                 request: request.head.line.of(&request.bytes),
                 upstream: self.upstream_url().as_deref(),
                 host: request.head.host.map(|host| host.raw.of(&request.bytes)),
@@ -306,7 +307,7 @@ impl Exchange {
 
     /// The URL that the last attempt asked for, as nginx writes it.
     fn upstream_url(&self) -> Option<Vec<u8>> {
-        let peer = self.attempts.last_peer(&self.generation)?;
+        let peer = self.upstream.attempts.last_peer(&self.generation)?;
         let separator: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
         let target = self.request.upstream_head.target();
         Some([b"http://", peer, separator, target].concat())
@@ -328,7 +329,7 @@ impl Exchange {
     /// The response cannot be completed: the client learns of it by the connection's end.
     pub(crate) fn truncate(&mut self) -> Served {
         self.down.ending.break_off(CloseReason::Truncated);
-        if self.down.head_begun && self.filters.break_off(&mut self.down).is_err() {
+        if self.down.head_begun && self.response.filters.break_off(&mut self.down).is_err() {
             self.down.ending.break_off(CloseReason::ClientAborted);
         }
         Served::Responded

@@ -34,7 +34,7 @@ impl Exchange {
                         self.request.path = path;
                     } else {
                         // The content that is next nearly always comes for it.
-                        self.prefetched = Some(Prefetched { path, file });
+                        self.routing.prefetched = Some(Prefetched { path, file });
                     }
                     self.take_found(uri, candidate.directory);
                     return None;
@@ -77,7 +77,7 @@ impl Exchange {
             // The alias stands for the whole URI, and for what is looked for below it from now on.
             Some(Alias::Whole) if !is_directory => {
                 self.replace_uri(path);
-                self.target.uri_below_alias = true;
+                self.routing.target.uri_below_alias = true;
             }
             Some(Alias::Whole) => {}
         }
@@ -87,8 +87,8 @@ impl Exchange {
     fn replace_uri(&mut self, uri: Vec<u8>) {
         let args = self.args().map(<[u8]>::to_vec);
         self.request.uri = uri;
-        self.target.uri_replaced = true;
-        self.target.has_args = args.is_some();
+        self.routing.target.uri_replaced = true;
+        self.routing.target.has_args = args.is_some();
         self.request.args = args.unwrap_or_default();
     }
 }

@@ -29,7 +29,7 @@ enum Index {
 impl Exchange {
     /// Serves the file of the URI, or an index where it ends in a slash.
     pub(crate) async fn files(&mut self, plan: &FilesPlan) -> Step {
-        if !matches!(self.method, Method::Get | Method::Head | Method::Post) {
+        if !matches!(self.routing.method, Method::Get | Method::Head | Method::Post) {
             return Step::Reply(Reply::error(405));
         }
         if self.uri().ends_with(b"/") { self.index(plan).await } else { Step::Reply(self.file(plan).await) }
@@ -42,7 +42,7 @@ impl Exchange {
         let mut path = std::mem::take(&mut self.request.path);
         path.clear();
         let root = &self.location().root;
-        root.write_path(&ExchangeView::of(self), self.uri(), self.target.uri_below_alias, &mut path);
+        root.write_path(&ExchangeView::of(self), self.uri(), self.routing.target.uri_below_alias, &mut path);
         path.extend_from_slice(index.unwrap_or_default());
         if root.holds(&path) {
             return Ok(path);
@@ -53,7 +53,7 @@ impl Exchange {
 
     /// An alias stands for a part of the URI that the client asked for, which is gone where `rewrite … break` has another.
     pub(crate) fn check_alias(&self) -> Result<(), Reply> {
-        if !self.target.name_is_stale || self.location().root.alias.is_none() {
+        if !self.routing.target.name_is_stale || self.location().root.alias.is_none() {
             return Ok(());
         }
         let name = self.location().name.escape_ascii();
@@ -104,7 +104,7 @@ impl Exchange {
         };
         let error = match self.open(&path).await {
             Ok(file) => {
-                self.prefetched = Some(Prefetched { path, file });
+                self.routing.prefetched = Some(Prefetched { path, file });
                 return Index::Found;
             }
             Err(error) => error,
@@ -140,7 +140,7 @@ impl Exchange {
             Ok(path) => path,
             Err(reply) => return reply,
         };
-        let opened = match self.prefetched.take() {
+        let opened = match self.routing.prefetched.take() {
             Some(Prefetched { path: known, file }) if known == path => Ok(file),
             _ => self.open(&path).await,
         };
@@ -152,13 +152,13 @@ impl Exchange {
                     self.error_log(&format!("\"{}\" is not a regular file", quoted(&path)));
                     Reply::error(404)
                 }
-                FileKind::Regular if self.method == Method::Post => Reply::error(405),
+                FileKind::Regular if self.routing.method == Method::Post => Reply::error(405),
                 FileKind::Regular => self.file_reply(plan, file),
             },
         };
         if matches!(reply.status, 206 | 304) {
             // What the client asked for goes before the status that the page is shown under.
-            self.shown_status = None;
+            self.response.shown_status = None;
         }
         self.request.path = path;
         reply
@@ -191,7 +191,7 @@ impl Exchange {
         let tag = plan.etag.then(|| entity_tag(status.modified, status.size));
         let validators = Validators { modified: status.modified, tag: tag.as_deref().map(str::as_bytes) };
         // An error page is sent whole, whatever the client has of the page that it asked for, unless it is shown as a 200.
-        let conditional = self.shown_status.is_none_or(|status| status == 200);
+        let conditional = self.response.shown_status.is_none_or(|status| status == 200);
         if conditional {
             match evaluate(&self.conditions(), &validators, plan.modified_since) {
                 Verdict::Send => {}

@@ -7,6 +7,7 @@ use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::reply::{FileReply, Reply, ReplyBody, is_bodiless};
+use crate::exchange::response::Response;
 use crate::exchange::step::Served;
 use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
@@ -26,11 +27,11 @@ const SMALL_BYTES_MAX: u64 = 16 * 1024;
 impl Exchange {
     /// Sends a reply.
     pub(crate) async fn deliver(&mut self, mut reply: Reply) -> Served {
-        if let Some(status) = self.shown_status.filter(|_| !matches!(reply.body, ReplyBody::ErrorPage)) {
+        if let Some(status) = self.response.shown_status.filter(|_| !matches!(reply.body, ReplyBody::ErrorPage)) {
             reply.status = status;
         }
         if matches!(reply.body, ReplyBody::File(_) | ReplyBody::Bytes(_))
-            && let Some(carried) = &self.carried_type
+            && let Some(carried) = &self.response.carried_type
         {
             reply.content_type = Some(carried.clone());
         }
@@ -77,14 +78,14 @@ impl Exchange {
         let length = file.parts.length();
         let framing = self.down.framing_of(head);
         if framing == Framing::Empty || length == 0 {
-            return gone(self.filters.send_head(&mut self.down, head.with(b""), &[], true));
+            return gone(self.response.filters.send_head(&mut self.down, head.with(b""), &[], true));
         }
         match file.parts.single() {
             Some(range) if matches!(framing, Framing::Length(_)) => {
                 let range = range.clone();
                 let FileReply { file, sendfile, chunk, .. } = file;
                 if sendfile && length > SMALL_BYTES_MAX {
-                    gone(self.filters.send_head_of_file(&mut self.down, head.with(b"")))?;
+                    gone(self.response.filters.send_head_of_file(&mut self.down, head.with(b"")))?;
                     self.send_by_sendfile(&file, range, chunk).await
                 } else {
                     self.send_by_reading(Some(head), &Arc::new(file), range, chunk).await.map(drop)
@@ -98,17 +99,17 @@ impl Exchange {
     async fn send_parts(&mut self, head: &ReplyHead, file: FileReply) -> Result<(), CloseReason> {
         let FileReply { file, parts, chunk, .. } = file;
         let file = Arc::new(file);
-        gone(self.filters.send_head(&mut self.down, head.with(b""), &[], false))?;
+        gone(self.response.filters.send_head(&mut self.down, head.with(b""), &[], false))?;
         for part in &parts.parts {
             if !part.before.is_empty() {
-                gone(self.filters.send_body(&mut self.down, &part.before, false))?;
+                gone(self.response.filters.send_body(&mut self.down, &part.before, false))?;
             }
             if !self.send_by_reading(None, &file, part.range.clone(), chunk).await? {
                 // The file has become shorter than its head said.
                 return Ok(());
             }
         }
-        gone(self.filters.send_body(&mut self.down, &parts.after, true))
+        gone(self.response.filters.send_body(&mut self.down, &parts.after, true))
     }
 
     /// Where the page cache does not have the next part, the kernel reads it in this call, ahead of what it sends
@@ -116,12 +117,12 @@ impl Exchange {
     async fn send_by_sendfile(&mut self, file: &OpenFile, range: Range<u64>, chunk: usize) -> Result<(), CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
-            if self.filters.pause(&self.down).is_some() {
+            if self.response.filters.pause(&self.down).is_some() {
                 self.wait_for_client().await?;
                 continue;
             }
             let count = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(chunk);
-            let sent = match self.filters.send_file(&mut self.down, file, &mut offset, count) {
+            let sent = match self.response.filters.send_file(&mut self.down, file, &mut offset, count) {
                 Ok(sent) => sent,
                 Err(error) => return Err(self.read_failed(&error)),
             };
@@ -148,15 +149,15 @@ impl Exchange {
     ) -> Result<bool, CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
-            if !gone(self.filters.flush(&mut self.down))? {
+            if !gone(self.response.filters.flush(&mut self.down))? {
                 self.wait_for_client().await?;
                 continue;
             }
             let left = range.end - offset;
-            let small = self.filters.is_paced() || self.filters.is_compressed();
+            let small = self.response.filters.is_paced() || self.response.filters.is_compressed();
             let piece = if small { SMALL_BYTES_MAX } else { (chunk as u64).max(SMALL_BYTES_MAX) };
             let max = piece.min(left) as usize;
-            let Self { filters, down, .. } = &mut *self;
+            let Self { response: Response { filters, .. }, down, .. } = &mut *self;
             let mut send = |bytes: &[u8]| {
                 let sent = match head.take() {
                     Some(head) => filters.send_head(down, head.with(b""), bytes, false),
@@ -171,8 +172,10 @@ impl Exchange {
                     match self.offload(move || cold.read_at(offset, max)).await.flatten() {
                         Ok(bytes) => {
                             let sent = match head.take() {
-                                Some(head) => self.filters.send_head(&mut self.down, head.with(b""), &bytes, false),
-                                None => self.filters.send_body(&mut self.down, &bytes, false),
+                                Some(head) => {
+                                    self.response.filters.send_head(&mut self.down, head.with(b""), &bytes, false)
+                                }
+                                None => self.response.filters.send_body(&mut self.down, &bytes, false),
                             };
                             sent.map(|()| bytes.len())
                         }
@@ -196,7 +199,7 @@ impl Exchange {
     /// turn. What the client sends meanwhile does not count: it has to read.
     async fn wait_for_client(&self) -> Result<(), CloseReason> {
         let stream = &self.down.connection.stream;
-        if let Some(pause) = self.filters.pause(&self.down) {
+        if let Some(pause) = self.response.filters.pause(&self.down) {
             let left = self.wait(Wants::NOTHING, pause).await == Woken::PeerGone;
             return if left { Err(CloseReason::ClientAborted) } else { Ok(()) };
         }
@@ -243,7 +246,7 @@ impl Exchange {
             head.fields.push(FieldId::LastModified, &Moment::new(status.modified, 0).http_date());
         }
         // An error page that is shown as a 206 is whole all the same.
-        let part = file.parts.single().filter(|_| reply.status == 206 && self.shown_status.is_none());
+        let part = file.parts.single().filter(|_| reply.status == 206 && self.response.shown_status.is_none());
         self.fill_carried(|id| part.is_some() && id == FieldId::ContentRange, head);
         if let Some(tag) = &file.tag {
             head.fields.push(FieldId::ETag, tag.as_bytes());

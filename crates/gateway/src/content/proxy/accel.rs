@@ -7,7 +7,7 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::{Redirect, Step};
 use crate::registry::generation::BoundProxy;
-use http1::{FieldId, Method};
+use http1::FieldId;
 use rules::uri::parse_internal;
 
 /// Fields of the upstream's that go with what it redirects to, as in nginx.
@@ -26,7 +26,7 @@ impl Exchange {
         let uri = self.accel_redirect(plan).unwrap_or_default().to_vec();
         self.carry(plan, &CARRIED);
         self.take_limit_rate(plan);
-        self.carried_type = self
+        self.response.carried_type = self
             .answer()
             .and_then(|answer| answer.head.value(FieldId::ContentType, &answer.bytes))
             .filter(|media| !media.is_empty())
@@ -38,9 +38,7 @@ impl Exchange {
             self.error_log(&format!("unsafe URI \"{}\" was detected in X-Accel-Redirect", quoted(&uri)));
             return Step::Reply(Reply::error(404));
         };
-        if self.method != Method::Head {
-            self.method = Method::Get;
-        }
+        self.routing.fetch_by_get();
         Step::Redirect(Redirect::Uri { uri: path, args: args.map(<[u8]>::to_vec) })
     }
 

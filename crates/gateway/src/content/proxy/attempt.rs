@@ -123,7 +123,7 @@ impl Exchange {
             Some(wanted) => lease(&*self, wanted, &mut times).await,
             None => Err(Failure::NoLivePeer),
         };
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             record.note_wait(times);
         }
         let up = match leased {
@@ -131,7 +131,7 @@ impl Exchange {
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
         let (now, local) = (self.thread.reactor.now(), self.generation.wants_upstream_local);
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             record.reused = up.is_reused();
             let waited_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
             record.pool_wait_ms = queue_ms.unwrap_or(0) + waited_ms;
@@ -169,7 +169,7 @@ impl Exchange {
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
             let more = self.send_more(&mut sending, &up, body);
-            if let Some(record) = self.attempts.last_mut() {
+            if let Some(record) = self.upstream.attempts.last_mut() {
                 record.bytes_sent = sending.sent_bytes();
             }
             if let Err(end) = more {
@@ -211,7 +211,7 @@ impl Exchange {
                 (false, true) => plan.read_timeout,
                 (false, false) => plan.send_timeout,
             };
-            let mark = (unsent, self.body.received, self.answer_bytes().len(), interims, awaiting_client);
+            let mark = (unsent, self.intake.body.received, self.answer_bytes().len(), interims, awaiting_client);
             let left = stall.left(mark, timeout, self.thread.reactor.now());
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
             let wants = Wants::of_upstream(up.stream(), Interest::READ.or(room))
@@ -232,7 +232,7 @@ impl Exchange {
     /// U13: the client has left, in the middle of its body or while its response was awaited.
     fn client_gone(&mut self, up: Leased, body: &OutgoingBody) -> AttemptEnd {
         up.discard(DiscardReason::Cancelled);
-        if body.is_streamed() && !self.body.is_done() {
+        if body.is_streamed() && !self.intake.body.is_done() {
             return AttemptEnd::Reply(self.refuse_body(&BodyError::Closed));
         }
         AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() }
@@ -268,10 +268,10 @@ impl Exchange {
             let Sending { spill, given, .. } = &mut *sending;
             let mut room = match self.client_plan().body_size_max {
                 0 => u64::MAX,
-                limit => limit.saturating_sub(self.body.received),
+                limit => limit.saturating_sub(self.intake.body.received),
             };
             let most = self.thread.memory.room(STREAM_BYTES, FLOOR_BYTES);
-            let read = self.body.read(&mut self.down.connection, most, |data| {
+            let read = self.intake.body.read(&mut self.down.connection, most, |data| {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;
@@ -327,12 +327,12 @@ impl Exchange {
         };
         let end = if relay.is_done() { RelayEnd::Complete } else { self.relay(&mut relay, &up, &relay_plan).await };
         let now = self.thread.reactor.now();
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
             record.response_length = relay.received;
             record.bytes_received += relay.received - relay.preread;
         }
-        if let Some(answer) = &mut self.answer {
+        if let Some(answer) = &mut self.upstream.answer {
             answer.trailers = std::mem::take(&mut relay.trailers);
         }
         let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
@@ -363,7 +363,7 @@ impl Exchange {
     /// response may follow.
     fn intercept(&mut self, plan: &BoundProxy, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
         let now = self.thread.reactor.now();
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
         }
         if whole {
@@ -371,7 +371,7 @@ impl Exchange {
             self.give_back(up, &Relay::new(Source::Done), request_sent);
         } else {
             let reason = DiscardReason::ResponseBodyUnread;
-            if let Some(record) = self.attempts.last_mut() {
+            if let Some(record) = self.upstream.attempts.last_mut() {
                 record.close_reason = Some(reason);
             }
             up.discard(reason);
@@ -399,7 +399,7 @@ impl Exchange {
             Some(DiscardReason::ResponseBodyUnread)
         } else if !request_sent {
             Some(DiscardReason::RequestBodyUnsent)
-        } else if !self.answer.as_ref().is_some_and(|answer| answer.head.keepalive) {
+        } else if !self.upstream.answer.as_ref().is_some_and(|answer| answer.head.keepalive) {
             Some(DiscardReason::ConnectionClose)
         } else if up.is_own() {
             Some(DiscardReason::OwnSource)
@@ -413,7 +413,7 @@ impl Exchange {
             Some(reason) => up.discard(reason),
             None => up.check_in(&self.thread),
         }
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             record.close_reason = reason;
         }
     }

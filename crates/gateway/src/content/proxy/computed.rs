@@ -53,8 +53,8 @@ impl Exchange {
         let Some(proxy) = plan.proxy(place).map(|id| generation.proxy(id)) else {
             return Step::Reply(Reply::error(500));
         };
-        self.computed = Some(Box::new(target));
-        self.proxy_place = place;
+        self.upstream.url = Some(Box::new(target));
+        self.upstream.place = place;
         let held = match held {
             Some(set) => Some(set),
             None => match self.hold_members(proxy).await {

@@ -29,7 +29,7 @@ impl Exchange {
             self.log_at(Level::Info, "upstream sent too big early hints while reading response header from upstream");
             return;
         }
-        let Some(answer) = &self.answer else { return };
+        let Some(answer) = &self.upstream.answer else { return };
         // A tunnel, or a length, is for the final response to speak of.
         let passed = |field: &&Field| {
             let name = field.name.of(head);

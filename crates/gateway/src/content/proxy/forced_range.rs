@@ -11,7 +11,7 @@ impl Exchange {
     /// What of the response whose head is there goes to the client.
     pub(crate) fn portion(&self, plan: &BoundProxy) -> Portion {
         let Some(answer) = self.answer().filter(|_| plan.force_ranges) else { return Portion::Whole };
-        let status = self.shown_status.unwrap_or(answer.head.status);
+        let status = self.response.shown_status.unwrap_or(answer.head.status);
         let Some(size) = answer.head.content_length.filter(|_| status == 200) else { return Portion::Whole };
         let asked = |id| self.request.head.value(id, &self.request.bytes);
         let Some(range) = asked(FieldId::Range) else { return Portion::Offered };

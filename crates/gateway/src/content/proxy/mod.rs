@@ -95,16 +95,16 @@ fn failed_status(failure: Failure) -> Option<u16> {
 impl Exchange {
     /// `held` are the peers of a group that may get others meanwhile.
     pub(crate) async fn proxy(&mut self, plan: &BoundProxy, held: HeldPeers) -> Step {
-        self.abort_ignored = false;
+        self.upstream.abort_ignored = false;
         let body = match self.take_body(plan).await {
             Ok(body) => body,
             Err(reply) => return Step::Reply(reply),
         };
-        self.abort_ignored = plan.ignore_client_abort;
+        self.upstream.abort_ignored = plan.ignore_client_abort;
         if let Err(reply) = self.encode_upstream_head(plan, &body) {
             return Step::Reply(reply);
         }
-        self.attempts.proxies += 1;
+        self.upstream.attempts.proxies += 1;
         let mut tries = Tries {
             choice: Choice { held, bound: self.bound_to(plan), ..Choice::default() },
             first_at: self.thread.reactor.now(),
@@ -115,7 +115,7 @@ impl Exchange {
             asks_for_head: self.upstream_method() == b"HEAD",
         };
         let step = self.try_peers(plan, &body, &mut tries).await;
-        self.seat = None;
+        self.upstream.seat = None;
         step
     }
 
@@ -144,7 +144,7 @@ impl Exchange {
                     // The peer has answered; what becomes of the tunnel is between it and the client.
                     self.report(plan, tries, index, Outcome::Succeeded);
                     self.learn_session(plan, tries, index, LearnAt::End);
-                    start.seat = self.seat.take().map(Seat::into_tunnel).unwrap_or_default();
+                    start.seat = self.upstream.seat.take().map(Seat::into_tunnel).unwrap_or_default();
                     return Step::Served(Served::Tunnel(start));
                 }
                 AttemptEnd::Intercepted(step) => {
@@ -152,7 +152,7 @@ impl Exchange {
                     return *step;
                 }
                 AttemptEnd::Failed { failure, sent } => {
-                    if let (Some(record), Some(status)) = (self.attempts.last_mut(), failed_status(failure)) {
+                    if let (Some(record), Some(status)) = (self.upstream.attempts.last_mut(), failed_status(failure)) {
                         record.status = status;
                     }
                     let verdict = self.judge(plan, failure, sent, tries);
@@ -170,7 +170,7 @@ impl Exchange {
             return Ok(index);
         }
         // The last attempt's peer is free before the next one is chosen.
-        self.seat = None;
+        self.upstream.seat = None;
         let this = &*self;
         let inputs = |wants_chance: bool| {
             let mut hash_key = Vec::new();
@@ -181,7 +181,7 @@ impl Exchange {
             ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
         };
         let Chosen { index, seat } = choose(this, &plan.group, &mut tries.choice, inputs).await?;
-        self.seat = Some(seat);
+        self.upstream.seat = Some(seat);
         Ok(index)
     }
 
@@ -222,7 +222,7 @@ impl Exchange {
 
     /// Tells the balancer how long the peer took.
     fn learn_times(&self, plan: &BoundProxy, tries: &Tries, index: usize) {
-        let times = self.attempts.all.last().map(|attempt| (attempt.header_ms, attempt.response_ms));
+        let times = self.upstream.attempts.all.last().map(|attempt| (attempt.header_ms, attempt.response_ms));
         if let (Some((Some(header_ms), Some(response_ms))), Some(set)) = (times, tries.set(plan)) {
             set.balance.took(index, header_ms, response_ms);
         }
@@ -230,10 +230,10 @@ impl Exchange {
 
     /// The head of the response is there, and will be served.
     pub(crate) fn head_came(&mut self, plan: &BoundProxy, tries: &Tries) {
-        if let Some(peer) = self.attempts.all.last().map(|attempt| attempt.peer as usize) {
+        if let Some(peer) = self.upstream.attempts.all.last().map(|attempt| attempt.peer as usize) {
             self.learn_session(plan, tries, peer, LearnAt::Header);
         }
-        if let (Some(seat), Some(set)) = (&mut self.seat, plan.group.members.of(&tries.choice.held)) {
+        if let (Some(seat), Some(set)) = (&mut self.upstream.seat, plan.group.members.of(&tries.choice.held)) {
             set.balance.head_came(seat);
         }
     }
@@ -256,7 +256,7 @@ impl Exchange {
             sent: sent.some,
             idempotent: tries.idempotent,
             downstream_started: self.down.head_begun,
-            body_replayable: self.replay.can_replay(self.body.received),
+            body_replayable: self.intake.can_replay(),
             proved_unsent: sent.proved_unsent,
             fresh_retry_used: tries.fresh_used,
             attempts_left: tries_max.saturating_sub(tries.made),
@@ -303,21 +303,21 @@ impl Exchange {
     /// Begins the record of an attempt.
     pub(crate) fn begin_attempt(&mut self, peer: u32) -> &mut AttemptRecord {
         let record = AttemptRecord::new(self, peer);
-        self.attempts.all.push(record);
-        self.attempts.all.last_mut().expect("one was just put there")
+        self.upstream.attempts.all.push(record);
+        self.upstream.attempts.all.last_mut().expect("one was just put there")
     }
 
     /// An attempt that brought no whole response has taken its time all the same.
     fn end_attempt(&mut self) {
         let now = self.thread.reactor.now();
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             record.response_ms.get_or_insert(now.since(record.began_at));
         }
     }
 
     /// Counts an attempt that has ended, for the status page.
     fn count_attempt(&self, peer: Option<&BoundPeer>, failed: bool) {
-        let (Some(peer), Some(record)) = (peer, self.attempts.all.last()) else { return };
+        let (Some(peer), Some(record)) = (peer, self.upstream.attempts.all.last()) else { return };
         let counted = Counted {
             connect_ms: record.connect_ms,
             reused: record.reused,

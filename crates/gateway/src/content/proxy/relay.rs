@@ -192,12 +192,13 @@ impl Exchange {
             let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
             let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
             // Compressing takes longer than passing on: others get their turn in between.
-            let most = if self.filters.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
+            let most = if self.response.filters.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
             ask = ask.min(most);
             let bounds =
                 Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() };
             let held = relay.decoded.capacity();
-            let (timeout, wants) = match step(&mut self.filters, &mut self.down, relay, up, &bounds, &mut ask) {
+            let (timeout, wants) = match step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask)
+            {
                 Step::End(end) => return end,
                 Step::Yield => {
                     self.yield_holding(held).await;

@@ -89,24 +89,26 @@ impl Exchange {
     /// Reads the body, as far as the configuration wants that before the upstream sees the request. `proxy_set_body` may
     /// name it (`$request_body`), so it is read then as well.
     async fn take_clients_body(&mut self, plan: &BoundProxy) -> Result<OutgoingBody, Reply> {
-        let framing = self.body.framing();
+        let framing = self.intake.body.framing();
         let length = match framing {
             BodyFraming::Length(length) => Some(length),
             BodyFraming::None | BodyFraming::Chunked => None,
         };
         let wanted = plan.pass_request_body || plan.set_body.is_some();
-        if !wanted || framing == BodyFraming::None || self.body_refused {
+        if !wanted || framing == BodyFraming::None || self.intake.refused {
             return Ok(OutgoingBody::ABSENT);
         }
-        let begun = match &self.replay {
+        let begun = match &self.intake.replay {
             // An internal redirect has led from one proxy to another.
             kept @ (ReplayBody::Memory(_) | ReplayBody::File(..)) => return Ok(OutgoingBody::complete(kept.clone())),
-            ReplayBody::None if self.body.is_done() => return Ok(OutgoingBody::complete(ReplayBody::None)),
+            ReplayBody::None if self.intake.body.is_done() => return Ok(OutgoingBody::complete(ReplayBody::None)),
             // Nothing was passed on but what is still there.
-            ReplayBody::Streaming(begun) if self.body.received == begun.len() as u64 => Some(Rc::clone(begun)),
+            ReplayBody::Streaming(begun) if self.intake.body.received == begun.len() as u64 => Some(Rc::clone(begun)),
             ReplayBody::None => None,
             // The first proxy has passed a part of it on: an error page does without, another request cannot.
-            _ if self.method == Method::Get || self.method == Method::Head => return Ok(OutgoingBody::ABSENT),
+            _ if self.routing.method == Method::Get || self.routing.method == Method::Head => {
+                return Ok(OutgoingBody::ABSENT);
+            }
             _ => {
                 self.error_log("the request body was streamed to an upstream and cannot be sent again");
                 return Err(Reply::error(500));
@@ -131,12 +133,12 @@ impl Exchange {
             // One byte more than fits tells a chunked body that does from one that does not.
             self.collect_body(&mut bytes, limit + 1).await?;
         }
-        self.replay = if to_file || bytes.len() > limit {
+        self.intake.replay = if to_file || bytes.len() > limit {
             self.body_to_file(bytes).await?
         } else {
             ReplayBody::Memory(Rc::new(bytes))
         };
-        Ok(OutgoingBody::complete(self.replay.clone()))
+        Ok(OutgoingBody::complete(self.intake.replay.clone()))
     }
 
     /// Takes what has arrived of a body that is to be streamed. One that has arrived completely is like any other: it can be
@@ -146,9 +148,9 @@ impl Exchange {
         let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
         let limit = self.thread.memory.room_for_body(wanted);
         if length.is_none_or(|length| length <= limit as u64) {
-            while !self.body.is_done() && bytes.len() < limit {
+            while !self.intake.body.is_done() && bytes.len() < limit {
                 let room = (limit - bytes.len()).min(READ_BYTES);
-                match self.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
+                match self.intake.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
                     Ok(BodyRead::Data | BodyRead::Done) => {
                         if let Some(reply) = self.check_received_size() {
                             return Err(reply);
@@ -160,20 +162,20 @@ impl Exchange {
             }
         }
         let bytes = Rc::new(bytes);
-        if self.body.is_done() {
-            self.replay = ReplayBody::Memory(bytes);
-            return Ok(OutgoingBody::complete(self.replay.clone()));
+        if self.intake.body.is_done() {
+            self.intake.replay = ReplayBody::Memory(bytes);
+            return Ok(OutgoingBody::complete(self.intake.replay.clone()));
         }
-        self.replay = ReplayBody::Streaming(bytes);
-        Ok(OutgoingBody { replay: self.replay.clone(), length, present: true })
+        self.intake.replay = ReplayBody::Streaming(bytes);
+        Ok(OutgoingBody { replay: self.intake.replay.clone(), length, present: true })
     }
 
     /// Reads until the body is complete or this many bytes of it are there. So many count as held from the beginning: other
     /// bodies that come at the same time see what is left.
     async fn collect_body(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Reply> {
-        while !self.body.is_done() && bytes.len() < most {
+        while !self.intake.body.is_done() && bytes.len() < most {
             let room = (most - bytes.len()).min(READ_BYTES);
-            match self.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
+            match self.intake.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
                 Ok(BodyRead::Data | BodyRead::Done) => {
                     if let Some(reply) = self.check_received_size() {
                         return Err(reply);
@@ -199,7 +201,7 @@ impl Exchange {
         let file = Arc::new(created.map_err(|error| self.body_file_failed("creating", &error))?);
         let mut length = 0;
         loop {
-            let left = match self.body.framing() {
+            let left = match self.intake.body.framing() {
                 BodyFraming::Length(all) => usize::try_from(all - length).unwrap_or(usize::MAX),
                 BodyFraming::None | BodyFraming::Chunked => usize::MAX,
             };
@@ -235,8 +237,9 @@ impl Exchange {
 
     /// Tells a client that waits for it to go on.
     fn send_continue(&mut self) -> Result<(), Reply> {
-        let waits =
-            self.request.head.expect_continue && self.body.received == 0 && self.down.connection.pending.is_empty();
+        let waits = self.request.head.expect_continue
+            && self.intake.body.received == 0
+            && self.down.connection.pending.is_empty();
         if waits && self.down.send_interim(ReplyHead::of(100).with(b"")).is_err() {
             return Err(Reply::to_nobody(499));
         }
@@ -245,12 +248,12 @@ impl Exchange {
 
     pub(crate) fn check_received_size(&mut self) -> Option<Reply> {
         let limit = self.client_plan().body_size_max;
-        if limit == 0 || self.body.received <= limit {
+        if limit == 0 || self.intake.body.received <= limit {
             return None;
         }
-        self.error_log(&format!("client intended to send too large chunked body: {} bytes", self.body.received));
+        self.error_log(&format!("client intended to send too large chunked body: {} bytes", self.intake.body.received));
         self.down.ending.close(CloseReason::BodyUnread);
-        self.body_refused = true;
+        self.intake.refused = true;
         Some(Reply::error(413))
     }
 

@@ -27,7 +27,7 @@ impl Exchange {
         match self.write_upstream_head(plan, body, earlier) {
             Ok((head, upgrade_sent)) => {
                 self.request.upstream_head = head;
-                self.upgrade_sent = upgrade_sent;
+                self.upstream.upgrade_sent = upgrade_sent;
                 self.refuse_undecided().map_or(Ok(()), Err)
             }
             Err(Refused { buffer, message }) => {
@@ -140,22 +140,22 @@ impl Exchange {
     }
 
     fn write_upstream_target(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
-        let parsed = self.target.parsed.as_ref();
+        let parsed = self.routing.target.parsed.as_ref();
         let uri = ProxyUri {
             raw: self.raw_target(),
-            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path) && !self.target.uri_replaced,
+            raw_is_valid: parsed.is_some_and(|parsed| !parsed.empty_path) && !self.routing.target.uri_replaced,
             uri: self.uri(),
             args: self.args(),
             location: &self.location().name,
-            location_is_valid: !self.target.name_is_stale,
-            needs_escape: (self.target.uri_replaced && !self.target.uri_verbatim)
+            location_is_valid: !self.routing.target.name_is_stale,
+            needs_escape: (self.routing.target.uri_replaced && !self.routing.target.uri_verbatim)
                 || parsed.is_some_and(|parsed| parsed.quoted),
         };
         uri.write(
             match &plan.uri {
                 PassUriPlan::Absent => PassUri::Absent,
                 PassUriPlan::Replace(uri) => PassUri::Replace(uri),
-                PassUriPlan::Variable => PassUri::AsGiven(self.computed.as_ref().map_or(&[], |target| &target.uri)),
+                PassUriPlan::Variable => PassUri::AsGiven(self.upstream.url.as_ref().map_or(&[], |target| &target.uri)),
             },
             out,
         );

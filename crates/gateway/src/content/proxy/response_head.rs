@@ -12,7 +12,9 @@ use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::downstream::request::Answer;
 use crate::exchange::Exchange;
+use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::is_bodiless;
+use crate::exchange::response::Response;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
@@ -61,7 +63,7 @@ impl Exchange {
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
             let most = self.location().gzip.as_ref().map_or(most, |_| most.min(GZIP_TURN_BYTES));
             let read = up.stream().read_with(most, |bytes| {
-                if let Some(record) = self.attempts.last_mut() {
+                if let Some(record) = self.upstream.attempts.last_mut() {
                     record.bytes_received += bytes.len() as u64;
                 }
                 if self.answer_bytes().is_empty() {
@@ -144,16 +146,16 @@ impl Exchange {
 
     /// The response head, once a part of it is there.
     pub(crate) fn answer(&self) -> Option<&Answer> {
-        self.answer.as_deref().filter(|answer| !answer.bytes.is_empty())
+        self.upstream.answer.as_deref().filter(|answer| !answer.bytes.is_empty())
     }
 
     /// Its bytes, as many as are there.
     pub(crate) fn answer_bytes(&self) -> &[u8] {
-        self.answer.as_ref().map_or(&[], |answer| &answer.bytes)
+        self.upstream.answer.as_ref().map_or(&[], |answer| &answer.bytes)
     }
 
     fn answer_mut(&mut self) -> &mut Answer {
-        self.answer.get_or_insert_with(|| self.spares.answer(&self.thread.memory))
+        self.upstream.answer.get_or_insert_with(|| self.spares.answer(&self.thread.memory))
     }
 
     fn keep_answer_bytes(&mut self, bytes: &[u8]) {
@@ -164,7 +166,7 @@ impl Exchange {
 
     /// What came does not count: an interim response, or the attempt has failed.
     pub(crate) fn forget_answer(&mut self) {
-        if let Some(answer) = &mut self.answer {
+        if let Some(answer) = &mut self.upstream.answer {
             answer.bytes.clear();
             answer.trailers.clear();
         }
@@ -174,7 +176,7 @@ impl Exchange {
         self.keep_answer_bytes(head);
         let now = self.thread.reactor.now();
         let status = self.answer_mut().head.status;
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             record.header_ms = Some(now.since(record.began_at));
             record.status = status;
         }
@@ -232,16 +234,16 @@ impl Exchange {
         self.fill_proxied_head(plan, &portion, &mut head);
         let compress = if self.flushes(plan) { Compress::Flushing } else { Compress::Yes };
         self.filter_head(&mut head, Ranges::Forced(&portion), compress);
-        if self.must_refuse_undecided() {
+        if self.routing.undecided.is_due() {
             self.spares.recycle_reply_head(head);
             return HeadStep::Intercepted(is_whole(received.0, received.1));
         }
         if let Portion::Part { range, .. } = &portion
             && self.down.framing_of(&head) != Framing::Empty
         {
-            self.filters.send_only(range);
+            self.response.filters.send_only(range);
         }
-        let Self { answer, filters, down, .. } = self;
+        let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
         let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
         let fed = relay.feed(rest, Some(head.with(answer)), filters, down);
         relay.preread = relay.received;
@@ -249,7 +251,7 @@ impl Exchange {
         match fed {
             Ok(()) => HeadStep::Relaying(relay),
             Err(FeedError::Coding(error)) => {
-                self.status = 0;
+                self.response.status = 0;
                 let reason = format!("{}: {error}", error.response_phrase());
                 HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError)
             }
@@ -271,11 +273,11 @@ impl Exchange {
         asked_for_head: bool,
         portion: &Portion,
     ) -> Box<ReplyHead> {
-        let (status, reason, stated) = self.answer.as_ref().map_or_else(Default::default, |answer| {
+        let (status, reason, stated) = self.upstream.answer.as_ref().map_or_else(Default::default, |answer| {
             (answer.head.status, answer.head.reason, answer.head.content_length)
         });
         let is_part = matches!(portion, Portion::Part { .. });
-        let shown = if is_part { 206 } else { self.shown_status.unwrap_or(status) };
+        let shown = if is_part { 206 } else { self.response.shown_status.unwrap_or(status) };
         let mut head = self.begin_head(shown);
         head.reason = Some(reason).filter(|_| shown == status);
         let is_head = self.down.method == Method::Head;
@@ -298,7 +300,7 @@ impl Exchange {
     }
 
     fn fill_proxied_head(&self, plan: &BoundProxy, portion: &Portion, head: &mut ReplyHead) {
-        let Some(answer) = self.answer.as_deref() else { return };
+        let Some(answer) = self.upstream.answer.as_deref() else { return };
         if plan.hidden.contains(FieldId::Server, b"") {
             self.fill_server(head);
         }
@@ -324,7 +326,7 @@ impl Exchange {
     /// 101: good only if the client asked for it and the request that was sent asks for it, too.
     fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
         self.keep_response_head(head);
-        let fault = if !self.asked_for_upgrade() || !self.upgrade_sent {
+        let fault = if !self.asked_for_upgrade() || !self.upstream.upgrade_sent {
             Some("upstream sent 101 (Switching Protocols) although no upgrade was asked for".to_owned())
         } else {
             self.switch_fault()
@@ -332,7 +334,7 @@ impl Exchange {
         if let Some(reason) = fault {
             return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
         }
-        if let Some(record) = self.attempts.last_mut() {
+        if let Some(record) = self.upstream.attempts.last_mut() {
             // The tunnel counts what is its own.
             record.bytes_received -= rest.len() as u64;
         }
@@ -368,7 +370,7 @@ impl Exchange {
     pub(crate) fn open_tunnel(&mut self, plan: &BoundProxy, up: Leased, early: Vec<u8>) -> AttemptEnd {
         let mut head = self.begin_head(101);
         self.settle_keepalive();
-        let Some(Answer { bytes, head: response, .. }) = self.answer.as_deref() else {
+        let Some(Answer { bytes, head: response, .. }) = self.upstream.answer.as_deref() else {
             return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
         };
         head.reason = Some(response.reason);
@@ -386,7 +388,7 @@ impl Exchange {
             return AttemptEnd::Reply(refusal);
         }
         let pings = plan.tunnel.ping.is_some() && self.is_pingable();
-        let Self { answer, filters, down, .. } = self;
+        let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
         let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
         let sent = filters.send_head(down, head.with(answer), &[], true);
         self.spares.recycle_reply_head(head);
@@ -416,9 +418,9 @@ impl Exchange {
 
     /// Fields of the response that go to the client. A type that is empty says nothing, and nginx leaves it out.
     pub(crate) fn passed_fields(&self, plan: &BoundProxy) -> impl Iterator<Item = &Field> {
-        let fields = self.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
+        let fields = self.upstream.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let bytes = self.answer_bytes();
-        let status = self.answer.as_ref().map_or(0, |answer| answer.head.status);
+        let status = self.upstream.answer.as_ref().map_or(0, |answer| answer.head.status);
         fields.iter().filter(move |field| {
             let ends_here = match field.id {
                 FieldId::ContentLength => true,

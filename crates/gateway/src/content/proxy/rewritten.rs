@@ -50,7 +50,7 @@ impl Exchange {
             Ok(false) => Cow::Borrowed(value),
             Err(error) => {
                 self.error_log(&error.message);
-                self.note_undecided();
+                self.routing.undecided.note();
                 Cow::Borrowed(value)
             }
         }

@@ -1,0 +1,46 @@
+//! The request's body: what is still to be read of it, and what was kept.
+
+use crate::downstream::body::RequestBody;
+use crate::downstream::replay_body::ReplayBody;
+use http1::BodyFraming;
+
+/// The request's body.
+pub(crate) struct Intake {
+    pub(crate) body: RequestBody,
+    /// For further attempts and proxies.
+    pub(crate) replay: ReplayBody,
+    /// It was refused: it is neither measured again nor passed on.
+    pub(crate) refused: bool,
+}
+
+impl Intake {
+    pub(crate) fn new(framing: BodyFraming) -> Self {
+        Self { body: RequestBody::new(framing), replay: ReplayBody::None, refused: false }
+    }
+
+    /// Whether it can be sent once more, to another peer or proxy.
+    pub(crate) fn can_replay(&self) -> bool {
+        self.replay.can_replay(self.body.received)
+    }
+
+    /// The length that it announces, where that is beyond a limit; 0 is no limit. A refused body is not measured again.
+    pub(crate) fn announces_more_than(&self, bytes_max: u64) -> Option<u64> {
+        let BodyFraming::Length(length) = self.body.framing() else { return None };
+        (bytes_max > 0 && length > bytes_max && !self.refused).then_some(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_too_large_by_what_it_announces_and_only_once() {
+        let mut intake = Intake::new(BodyFraming::Length(11));
+        assert_eq!((intake.announces_more_than(10), intake.announces_more_than(11)), (Some(11), None));
+        assert_eq!(intake.announces_more_than(0), None, "no limit");
+        intake.refused = true;
+        assert_eq!(intake.announces_more_than(10), None);
+        assert_eq!(Intake::new(BodyFraming::Chunked).announces_more_than(10), None);
+    }
+}
