@@ -100,7 +100,7 @@ impl Downstream {
     /// Sends an interim (1xx) head.
     pub(crate) fn send_interim(&mut self, view: HeadView<'_>) -> io::Result<()> {
         let mut wire = view.head.take_wire();
-        self.encode(view, &mut wire);
+        self.terms().encode(view, &mut wire);
         let sent = self.write(&[&wire]);
         view.head.put_wire(wire);
         sent
@@ -143,7 +143,7 @@ impl Downstream {
         self.framing = self.framing_of(view.head);
         self.with_trailers = view.head.has_trailers;
         let mut wire = view.head.take_wire();
-        self.encode(view, &mut wire);
+        self.terms().encode(view, &mut wire);
         self.head_ends_at = self.bytes_sent + (self.spill.len() + wire.len()) as u64;
         self.keep_head(view);
         wire

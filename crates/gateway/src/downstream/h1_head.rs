@@ -5,6 +5,10 @@ use crate::downstream::h1::{Downstream, Framing};
 use crate::downstream::reply_head::{Entry, Fields, HeadView, Mark, ReplyHead};
 use http1::encode::{encode_field, encode_fields, encode_head_end, encode_status_line};
 use http1::{FieldId, Method, Version};
+use std::io::Write as _;
+
+/// The longest value of Keep-Alive.
+const TIMEOUT_BYTES_MAX: usize = "timeout=18446744073709551615".len();
 
 /// What a location says about HTTP/1's own fields.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,20 +27,50 @@ impl Downstream {
 
     /// How the end of this head's body is marked.
     pub(crate) fn framing_of(&self, head: &ReplyHead) -> Framing {
-        if self.method == Method::Head || !head.has_body {
+        self.terms().framing(head)
+    }
+
+    /// Calls `say` with the name and the value of each field that HTTP/1 has at this mark of a head.
+    pub(crate) fn say(&self, mark: Mark, head: &ReplyHead, say: impl FnMut(FieldId, &[u8])) {
+        self.terms().say(mark, head, say);
+    }
+
+    /// What its heads depend on now.
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            asked_for_head: self.method == Method::Head,
+            chunks: self.takes_chunks(),
+            keepalive: self.ending.keeps(),
+            keepalive_seconds: self.words.keepalive_seconds,
+        }
+    }
+}
+
+/// What HTTP/1 says in a head depends on, besides the head itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    asked_for_head: bool,
+    /// A body may come in chunks.
+    chunks: bool,
+    keepalive: bool,
+    keepalive_seconds: Option<u64>,
+}
+
+impl Terms {
+    fn framing(self, head: &ReplyHead) -> Framing {
+        if self.asked_for_head || !head.has_body {
             return Framing::Empty;
         }
         match head.stated_length() {
             Some(length) => Framing::Length(length),
-            None if head.has_trailers || self.takes_chunks() => Framing::Chunked,
+            None if head.has_trailers || self.chunks => Framing::Chunked,
             None => Framing::UntilClose,
         }
     }
 
-    /// Calls `say` with the name and the value of each field that HTTP/1 has at this mark of a head.
-    pub(crate) fn say(&self, mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
+    fn say(self, mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
         match mark {
-            Mark::Length => match (self.framing_of(head), head.length) {
+            Mark::Length => match (self.framing(head), head.length) {
                 (Framing::Chunked, _) => say(FieldId::TransferEncoding, b"chunked"),
                 (Framing::Length(length), _) | (Framing::Empty, Some(length)) => {
                     say(FieldId::ContentLength, itoa::Buffer::new().format(length).as_bytes());
@@ -44,18 +78,23 @@ impl Downstream {
                 _ => {}
             },
             Mark::Connection if head.status == 101 => say(FieldId::Connection, b"upgrade"),
-            Mark::Connection if !self.ending.keeps() => say(FieldId::Connection, b"close"),
+            Mark::Connection if !self.keepalive => say(FieldId::Connection, b"close"),
             Mark::Connection => {
                 say(FieldId::Connection, b"keep-alive");
-                if let Some(seconds) = self.words.keepalive_seconds {
-                    say(FieldId::KeepAlive, format!("timeout={seconds}").as_bytes());
+                if let Some(seconds) = self.keepalive_seconds {
+                    let mut text = [0; TIMEOUT_BYTES_MAX];
+                    let mut rest = &mut text[..];
+                    // There is room for any number.
+                    let _ = write!(rest, "timeout={seconds}");
+                    let unused = rest.len();
+                    say(FieldId::KeepAlive, &text[..TIMEOUT_BYTES_MAX - unused]);
                 }
             }
         }
     }
 
     /// Appends a head with its empty line.
-    pub(super) fn encode(&self, view: HeadView<'_>, out: &mut Vec<u8>) {
+    pub(super) fn encode(self, view: HeadView<'_>, out: &mut Vec<u8>) {
         let HeadView { head, answer } = view;
         let reason = head.reason.map(|reason| reason.of(answer));
         encode_status_line(Version::Http11, head.status, reason, out);
@@ -89,5 +128,86 @@ pub(super) fn encode_lines(fields: &Fields, answer: &[u8], out: &mut Vec<u8>, mu
                 entries.next();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http1::{Field, Span};
+
+    const TERMS: Terms = Terms { asked_for_head: false, chunks: true, keepalive: true, keepalive_seconds: None };
+
+    /// Passed fields, one of our own among them, and the marks.
+    const ANSWER: &[u8] = b"OK then\r\nserver: up\r\nX-A:  odd\r\nX-B: 1\r\n";
+
+    fn filled() -> ReplyHead {
+        let field = |id, name: (usize, usize), value: (usize, usize)| Field {
+            name: Span::new(name.0, name.1),
+            value: Span::new(value.0, value.1),
+            id,
+            hop: false,
+        };
+        let mut head = ReplyHead::whole(5);
+        head.reason = Some(Span::new(0, 7));
+        head.fields.pass(&field(FieldId::Server, (9, 15), (17, 19)));
+        head.fields.pass(&field(FieldId::Other, (21, 24), (27, 30)));
+        head.fields.push(FieldId::Vary, b"x");
+        head.fields.pass(&field(FieldId::Other, (32, 35), (37, 38)));
+        head.fields.mark(Mark::Length);
+        head.fields.mark(Mark::Connection);
+        head
+    }
+
+    fn encoded(terms: Terms, head: &ReplyHead) -> String {
+        let mut out = Vec::new();
+        terms.encode(head.with(ANSWER), &mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    #[test]
+    fn a_head_is_encoded_in_the_order_and_the_spelling_of_its_fields() {
+        let fields = "HTTP/1.1 200 OK then\r\nserver: up\r\nX-A: odd\r\nVary: x\r\nX-B: 1\r\n";
+        let own = "Content-Length: 5\r\nConnection: keep-alive\r\n\r\n";
+        assert_eq!(encoded(TERMS, &filled()), format!("{fields}{own}"));
+    }
+
+    #[test]
+    fn the_client_and_what_is_known_of_the_body_decide_its_framing() {
+        let head = |length, has_trailers| {
+            let mut head = filled();
+            (head.length, head.has_trailers) = (length, has_trailers);
+            head
+        };
+        let http10 = Terms { chunks: false, ..TERMS };
+        let asked_for_head = Terms { asked_for_head: true, ..TERMS };
+        for (terms, head, framing, said) in [
+            (TERMS, head(Some(5), false), Framing::Length(5), Some("Content-Length: 5")),
+            (TERMS, head(Some(5), true), Framing::Chunked, Some("Transfer-Encoding: chunked")),
+            (TERMS, head(None, false), Framing::Chunked, Some("Transfer-Encoding: chunked")),
+            (http10, head(None, false), Framing::UntilClose, None),
+            (asked_for_head, head(Some(5), false), Framing::Empty, Some("Content-Length: 5")),
+            (asked_for_head, head(None, false), Framing::Empty, None),
+            (TERMS, ReplyHead::of(204), Framing::Empty, None),
+        ] {
+            assert_eq!(terms.framing(&head), framing, "{terms:?} {head:?}");
+            let text = encoded(terms, &head);
+            let mut lines = text.lines().filter(|line| line.starts_with("Content-L") || line.starts_with("Transfer"));
+            assert_eq!((lines.next(), lines.next()), (said, None));
+        }
+    }
+
+    #[test]
+    fn the_connection_field_says_what_becomes_of_the_connection() {
+        let said = |terms: Terms, status| {
+            let mut head = ReplyHead::of(status);
+            head.fields.mark(Mark::Connection);
+            let text = encoded(terms, &head);
+            text.lines().skip(1).collect::<Vec<_>>().join("|")
+        };
+        let seconds = Terms { keepalive_seconds: Some(7), ..TERMS };
+        assert_eq!(said(seconds, 200), "Connection: keep-alive|Keep-Alive: timeout=7|");
+        assert_eq!(said(Terms { keepalive: false, ..seconds }, 200), "Connection: close|");
+        assert_eq!(said(seconds, 101), "Connection: upgrade|");
     }
 }
