@@ -1,4 +1,4 @@
-//! The book of checks: the peers that the present configuration wants checked, when each is due, and what came of it. A
+//! The schedule of checks: the peers that the present configuration wants checked, when each is due, and what came of it. A
 //! peer is known by its group's name, its address and its ordinal among equals, as its health is, so a reload or a name that moves changes nothing
 //! about those that stay. One that is checked no longer is taken to be well.
 
@@ -85,7 +85,7 @@ struct Entry {
 type Identity = (Box<str>, PeerAddress, u32);
 
 #[derive(Default)]
-struct Book {
+struct Schedule {
     /// Number of the generation whose groups these are.
     generation: u64,
     groups: Arc<[GroupChecks]>,
@@ -102,9 +102,9 @@ type Notify = Box<dyn Fn() + Send + Sync>;
 /// All active checks of the process.
 #[derive(Default)]
 pub struct Checks {
-    book: Mutex<Book>,
+    book: Mutex<Schedule>,
     control: OnceLock<Notify>,
-    /// The peers are not those of the book any more.
+    /// The peers are not those of the schedule any more.
     is_changed: AtomicBool,
 }
 
@@ -118,7 +118,7 @@ impl GroupChecks {
 }
 
 impl Checks {
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, Schedule> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,7 +128,7 @@ impl Checks {
         let _ = self.control.set(Box::new(notify));
     }
 
-    /// From now on these groups are checked. Each worker says so when it takes a generation on; an older one than the book
+    /// From now on these groups are checked. Each worker says so when it takes a generation on; an older one than the schedule
     /// has is not listened to.
     pub(crate) fn apply(&self, generation: u64, groups: &Arc<[GroupChecks]>) {
         let mut book = self.lock();
@@ -226,7 +226,7 @@ impl Checks {
     }
 }
 
-impl Book {
+impl Schedule {
     /// Makes the entries those of the present peers.
     fn take_over(
         &mut self,
@@ -368,7 +368,7 @@ mod tests {
         CheckedPeer { address, health: Arc::default() }
     }
 
-    /// A book in which a generation has these peers.
+    /// A schedule in which a generation has these peers.
     fn apply(checks: &Checks, generation: u64, plan: &Arc<CheckPlan>, peers: &[CheckedPeer]) {
         let peers = CheckedPeers::Fixed(peers.to_vec());
         checks.apply(generation, &[GroupChecks { plan: Arc::clone(plan), peers }].into());
