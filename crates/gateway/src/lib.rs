@@ -14,6 +14,7 @@ mod plan;
 mod registry;
 mod thread;
 mod tunnel;
+mod upstream;
 mod worker;
 
 pub use base::close::{CloseReason, CloseSide};

@@ -7,6 +7,5 @@ pub(crate) mod h1;
 pub(crate) mod h1_head;
 pub(crate) mod linger;
 pub(crate) mod proxy_header;
-pub(crate) mod replay_body;
 pub(crate) mod reply_head;
 pub(crate) mod request;

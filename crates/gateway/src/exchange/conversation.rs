@@ -1,8 +1,8 @@
 //! The upstream's side of an exchange: which proxy and peer it is with, what was tried, and what was answered.
 
-use crate::downstream::request::Answer;
 use crate::exchange::attempts::Attempts;
 use crate::plan::variable_pass::PassUrl;
+use crate::upstream::answer::Answer;
 use upstream::balance::Seat;
 
 /// What an exchange has to do with upstreams.

@@ -1,7 +1,7 @@
 //! The request's body: what is still to be read of it, and what was kept.
 
 use crate::downstream::body::RequestBody;
-use crate::downstream::replay_body::ReplayBody;
+use crate::upstream::replay_body::ReplayBody;
 use http1::BodyFraming;
 
 /// The request's body.

@@ -2,7 +2,8 @@
 
 use crate::base::memory::{Ledger, Pressure};
 use crate::downstream::reply_head::ReplyHead;
-use crate::downstream::request::{Answer, Request};
+use crate::downstream::request::Request;
+use crate::upstream::answer::Answer;
 use std::cell::{Cell, RefCell};
 
 /// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that are usually under way at the same

@@ -1,7 +1,6 @@
 //! One attempt of a proxied exchange: a connection is leased or opened, the request is sent, the response head is awaited,
 //! and the response is relayed.
 
-use crate::base::buffer::Spill;
 use crate::base::close::CloseReason;
 use crate::base::memory::FLOOR_BYTES;
 use crate::base::stall_timeout::StallTimeout;
@@ -11,10 +10,8 @@ use crate::connector::leased::Leased;
 use crate::content::proxy::Tries;
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::forced_range::unsatisfiable;
-use crate::content::proxy::relay::{Relay, RelayEnd, RelayPlan, Source};
-use crate::content::proxy::request_body::OutgoingBody;
+use crate::content::proxy::relay::{Relay, RelayEnd, RelayPlan};
 use crate::content::proxy::response_head::HeadStep;
-use crate::content::proxy::unsent::send_in_two;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
@@ -23,21 +20,16 @@ use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
+use crate::upstream::outgoing_body::OutgoingBody;
+use crate::upstream::response_body::Source;
+use crate::upstream::sending::Sending;
 use http1::FieldId;
-use http1::chunked::{ChunkHeader, encode_last_chunk};
 use reactor::{Interest, Woken};
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd as _;
-use transport::Transport;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
 /// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
 const STREAM_BYTES: usize = 16 * 1024;
-
-/// Bytes of a body in a file that one turn sends: a millisecond at 10 Gbit/s.
-const FILE_TURN_BYTES: usize = 1 << 20;
 
 /// How an attempt ended.
 pub(crate) enum AttemptEnd {
@@ -61,48 +53,6 @@ pub(crate) struct Sent {
     pub(crate) some: bool,
     pub(crate) reused: bool,
     pub(crate) proved_unsent: bool,
-}
-
-/// A request on its way to the upstream.
-struct Sending {
-    spill: Spill,
-    /// Bytes that were written, or wait in the spill; those of the body's file are not among them.
-    given: u64,
-    /// How far the body's file has been sent.
-    offset: u64,
-    /// Everything has been given to the socket or the spill.
-    complete: bool,
-    /// A write failed: only reading can tell more.
-    broken: bool,
-    /// Errno of that: the kernel tells the reason of a connection's end once, to whoever asks first.
-    error: Option<i32>,
-}
-
-impl Sending {
-    fn write(&mut self, stream: &Transport, parts: &[&[u8]]) {
-        let written = self.spill.write(stream, parts);
-        self.given(written, parts);
-    }
-
-    /// Notes what became of a write into the spill.
-    fn given(&mut self, written: io::Result<usize>, parts: &[&[u8]]) {
-        if written.is_ok() {
-            self.given += parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        }
-        self.note(written);
-    }
-
-    /// Bytes that the socket has taken.
-    fn sent_bytes(&self) -> u64 {
-        (self.given + self.offset).saturating_sub(self.spill.len() as u64)
-    }
-
-    fn note<T>(&mut self, outcome: io::Result<T>) {
-        if let Err(error) = outcome {
-            self.broken = true;
-            self.error = self.error.or(error.raw_os_error());
-        }
-    }
 }
 
 impl Exchange {
@@ -140,31 +90,11 @@ impl Exchange {
         self.converse(plan, up, body, tries).await
     }
 
-    /// Sends the head, and the body as far as it is there.
-    fn begin_sending(&mut self, up: &Leased, body: &OutgoingBody) -> Sending {
-        let complete = !body.is_streamed() && body.file().is_none();
-        let mut sending =
-            Sending { spill: Spill::default(), given: 0, offset: 0, complete, broken: false, error: None };
-        self.forget_answer();
-        let head = self.request.upstream_head.as_bytes();
-        match body.bytes() {
-            // What was read of a body whose end is not known yet is its first chunk.
-            bytes if body.is_chunked() && !bytes.is_empty() => {
-                let size = ChunkHeader::new(bytes.len() as u64);
-                sending.write(up.stream(), &[head, size.as_bytes(), bytes, b"\r\n"]);
-            }
-            bytes if up.acked_before().is_some() => {
-                let written = send_in_two(&mut sending.spill, up.stream(), head, bytes);
-                sending.given(written, &[head, bytes]);
-            }
-            bytes => sending.write(up.stream(), &[head, bytes]),
-        }
-        sending
-    }
-
     /// Sends the request, awaits the head, relays the response.
     async fn converse(&mut self, plan: &BoundProxy, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
-        let mut sending = self.begin_sending(&up, body);
+        self.forget_answer();
+        let head = self.request.upstream_head.as_bytes();
+        let mut sending = Sending::begin(up.stream(), head, body, up.acked_before().is_some());
         let mut interims = Interims::default();
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
@@ -203,9 +133,8 @@ impl Exchange {
                     return AttemptEnd::Failed { failure, sent };
                 }
             }
-            let unsent = if sending.broken { 0 } else { sending.spill.len() };
-            let awaiting_client = body.is_streamed() && !sending.complete && unsent == 0 && !sending.broken;
-            let all_sent = sending.broken || (sending.complete && unsent == 0);
+            let (unsent, all_sent) = (sending.unsent_bytes(), sending.is_over());
+            let awaiting_client = body.is_streamed() && !all_sent && unsent == 0 && !sending.complete;
             let timeout = match (awaiting_client, all_sent) {
                 (true, _) => self.client_plan().body_timeout,
                 (false, true) => plan.read_timeout,
@@ -248,24 +177,11 @@ impl Exchange {
 
     /// Sends what the socket takes, and, where the body is streamed, what the client has sent meanwhile.
     fn send_more(&mut self, sending: &mut Sending, up: &Leased, body: &OutgoingBody) -> Result<(), AttemptEnd> {
-        if sending.broken {
-            return Ok(());
-        }
-        loop {
-            let flushed = sending.spill.flush(up.stream());
-            sending.note(flushed);
-            if sending.broken {
-                return Ok(());
-            }
-            if sending.complete || !sending.spill.is_empty() {
-                return Ok(());
-            }
+        while sending.flush(up.stream()) {
             if let Some((file, length)) = body.file() {
-                Self::send_body_file(sending, up, file, length);
+                sending.give_file(up.stream(), file, length);
                 return Ok(());
             }
-            let mut failed = None;
-            let Sending { spill, given, .. } = &mut *sending;
             let mut room = match self.client_plan().body_size_max {
                 0 => u64::MAX,
                 limit => limit.saturating_sub(self.intake.body.received),
@@ -275,15 +191,8 @@ impl Exchange {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;
-                let size = ChunkHeader::new(data.len() as u64);
-                let framed = [size.as_bytes(), data, b"\r\n"];
-                let parts = if body.is_chunked() { &framed[..] } else { &framed[1..2] };
-                match spill.write(up.stream(), parts) {
-                    Ok(_) => *given += parts.iter().map(|part| part.len() as u64).sum::<u64>(),
-                    Err(error) => failed = failed.take().or(Some(error)),
-                }
+                sending.give(up.stream(), data, body.is_chunked());
             });
-            sending.note(failed.map_or(Ok(()), Err));
             if let Some(reply) = self.check_received_size() {
                 // Without its last chunk the upstream does not take what it has for a whole request.
                 return Err(AttemptEnd::Reply(reply));
@@ -291,31 +200,11 @@ impl Exchange {
             match read {
                 Ok(BodyRead::Data) => {}
                 Ok(BodyRead::NotReady) => return Ok(()),
-                Ok(BodyRead::Done) => {
-                    sending.complete = true;
-                    if body.is_chunked() {
-                        let mut last = Vec::new();
-                        encode_last_chunk(&[], &mut last);
-                        sending.write(up.stream(), &[&last]);
-                    }
-                }
+                Ok(BodyRead::Done) => sending.end(up.stream(), body.is_chunked()),
                 Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
             }
         }
-    }
-
-    /// Sends what the socket takes of a body that is in a file. After a turn's share the caller waits for room, and what is
-    /// there already lets the others go first.
-    fn send_body_file(sending: &mut Sending, up: &Leased, file: &File, length: u64) {
-        let left = usize::try_from(length - sending.offset).unwrap_or(usize::MAX);
-        let mut offset = sending.offset as i64;
-        match up.stream().write_file(file.as_fd(), &mut offset, left.min(FILE_TURN_BYTES)) {
-            // Nobody but us writes to it, so it ends where its length says.
-            Ok(0) if up.stream().is_writable() => sending.broken = true,
-            Ok(sent) => sending.offset += sent as u64,
-            Err(error) => sending.note::<()>(Err(error)),
-        }
-        sending.complete = sending.offset == length;
+        Ok(())
     }
 
     /// Relays the body and settles the upstream connection.
@@ -325,17 +214,18 @@ impl Exchange {
             read_timeout: plan.read_timeout,
             send_timeout: self.client_plan().send_timeout,
         };
-        let end = if relay.is_done() { RelayEnd::Complete } else { self.relay(&mut relay, &up, &relay_plan).await };
+        let end =
+            if relay.body.is_done() { RelayEnd::Complete } else { self.relay(&mut relay, &up, &relay_plan).await };
         let now = self.thread.reactor.now();
         if let Some(record) = self.upstream.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
-            record.response_length = relay.received;
-            record.bytes_received += relay.received - relay.preread;
+            record.response_length = relay.body.received;
+            record.bytes_received += relay.body.received - relay.preread;
         }
         if let Some(answer) = &mut self.upstream.answer {
-            answer.trailers = std::mem::take(&mut relay.trailers);
+            answer.trailers = std::mem::take(&mut relay.body.trailers);
         }
-        let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
+        let request_sent = sending.is_delivered();
         match end {
             RelayEnd::Complete => self.give_back(up, &relay, request_sent),
             RelayEnd::UpstreamBroken(reason) => {
@@ -367,7 +257,7 @@ impl Exchange {
             record.response_ms = Some(now.since(record.began_at));
         }
         if whole {
-            let request_sent = sending.complete && sending.spill.is_empty() && !sending.broken;
+            let request_sent = sending.is_delivered();
             self.give_back(up, &Relay::new(Source::Done), request_sent);
         } else {
             let reason = DiscardReason::ResponseBodyUnread;
@@ -393,7 +283,7 @@ impl Exchange {
     }
 
     fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {
-        let reason = if relay.excess {
+        let reason = if relay.body.excess {
             Some(DiscardReason::ProtocolError)
         } else if relay.unread {
             Some(DiscardReason::ResponseBodyUnread)

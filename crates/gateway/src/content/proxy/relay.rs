@@ -13,8 +13,8 @@ use crate::exchange::Exchange;
 use crate::exchange::waiting::Wants;
 use crate::filter::chain::Chain;
 use crate::filter::compress::GZIP_TURN_BYTES;
+use crate::upstream::response_body::{ResponseBody, Source};
 use http1::ChunkError;
-use http1::chunked::Decoder;
 use reactor::{Interest, Millis, Read, SCRATCH_BYTES, Woken};
 use rules::pace::Pace;
 use std::time::Duration;
@@ -22,34 +22,16 @@ use std::time::Duration;
 /// Reads before others get their turn: 1 MB at full scratch size.
 const READS_MAX: u32 = 4;
 
-/// Where in its body a response is.
-#[derive(Debug)]
-pub(crate) enum Source {
-    /// It is complete.
-    Done,
-    Length(u64),
-    Chunked(Box<Decoder>),
-    UntilClose,
-}
-
 /// A response body on its way.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    pub(crate) source: Source,
-    /// Bytes came behind the end of the response: the connection is of no more use.
-    pub(crate) excess: bool,
+    pub(crate) body: ResponseBody,
     /// The client does not want this body, and not all of it has come.
     pub(crate) unread: bool,
-    /// Bytes of body received, with their framing as nginx counts them: `$upstream_response_length`.
-    pub(crate) received: u64,
     /// `proxy_limit_rate`
     pub(crate) pace: Option<Pace>,
-    /// Those of them that came with the head.
+    /// Bytes of the body that came with the head.
     pub(crate) preread: u64,
-    /// The lines of its trailers, once it is complete.
-    pub(crate) trailers: Vec<u8>,
-    /// Decoded pieces of one read, where the coding has to be taken off.
-    decoded: Vec<u8>,
 }
 
 /// How a relay ended.
@@ -74,20 +56,7 @@ pub(crate) enum FeedError {
 
 impl Relay {
     pub(crate) fn new(source: Source) -> Self {
-        Self {
-            source,
-            excess: false,
-            unread: false,
-            received: 0,
-            preread: 0,
-            trailers: Vec::new(),
-            pace: None,
-            decoded: Vec::new(),
-        }
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        matches!(self.source, Source::Done)
+        Self { body: ResponseBody::new(source), unread: false, preread: 0, pace: None }
     }
 
     /// Passes on received bytes; `head` goes ahead of them. Nothing is sent if the coding is wrong from the start.
@@ -98,41 +67,7 @@ impl Relay {
         filters: &mut Chain,
         down: &mut Downstream,
     ) -> Result<(), FeedError> {
-        self.received += bytes.len() as u64;
-        let body = match &mut self.source {
-            Source::Done => {
-                self.excess |= !bytes.is_empty();
-                &[][..]
-            }
-            Source::UntilClose => bytes,
-            Source::Length(left) => {
-                let used = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                *left -= used as u64;
-                self.excess |= used < bytes.len();
-                if *left == 0 {
-                    self.source = Source::Done;
-                }
-                &bytes[..used]
-            }
-            Source::Chunked(decoder) => {
-                self.decoded.clear();
-                let mut used = 0;
-                let mut done = false;
-                while used < bytes.len() && !done {
-                    let step = decoder.decode(&bytes[used..]).map_err(FeedError::Coding)?;
-                    self.decoded.extend_from_slice(&bytes[used..][step.data]);
-                    used += step.consumed;
-                    done = step.done;
-                }
-                if done {
-                    self.excess |= used < bytes.len();
-                    self.trailers = decoder.trailer_lines().to_vec();
-                    self.source = Source::Done;
-                }
-                &self.decoded[..]
-            }
-        };
-        let last = matches!(self.source, Source::Done);
+        let (body, last) = self.body.take(bytes).map_err(FeedError::Coding)?;
         let sent = match head {
             Some(head) => filters.send_head(down, head, body, last),
             None if body.is_empty() && !last => Ok(()),
@@ -143,12 +78,11 @@ impl Relay {
 
     /// The upstream closed: whether that is the end of the body.
     fn close(&mut self, filters: &mut Chain, down: &mut Downstream) -> Result<bool, FeedError> {
-        if matches!(self.source, Source::UntilClose) {
-            self.source = Source::Done;
+        let ends = self.body.close();
+        if ends {
             filters.send_body(down, &[], true).map_err(|_| FeedError::Client)?;
-            return Ok(true);
         }
-        Ok(false)
+        Ok(ends)
     }
 }
 
@@ -189,14 +123,14 @@ impl Exchange {
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
             // Taking a coding off needs as much again.
-            let copies = if matches!(relay.source, Source::Chunked(_)) { 2 } else { 1 };
+            let copies = if relay.body.is_coded() { 2 } else { 1 };
             let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
             // Compressing takes longer than passing on: others get their turn in between.
             let most = if self.response.filters.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
             ask = ask.min(most);
             let bounds =
                 Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() };
-            let held = relay.decoded.capacity();
+            let held = relay.body.held_bytes();
             let (timeout, wants) = match step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask)
             {
                 Step::End(end) => return end,
@@ -218,7 +152,7 @@ impl Exchange {
                 Step::UpstreamEmpty => (plan.read_timeout, Wants::of_upstream(up.stream(), Interest::READ)),
             };
             let client_full = wants.is_of_client();
-            let mark = (relay.received, self.down.bytes_sent, client_full);
+            let mark = (relay.body.received, self.down.bytes_sent, client_full);
             let left = stall.left(mark, timeout, self.thread.reactor.now());
             match self.wait(wants.holding(held), left).await {
                 Woken::Ready => {}
@@ -242,23 +176,23 @@ fn step(
         match filters.flush(down) {
             Err(_) => return Step::End(RelayEnd::ClientGone(CloseReason::ClientAborted)),
             // What is unsent when the body is complete is `settle`'s: the upstream is free by then.
-            Ok(_) if relay.is_done() => return Step::End(RelayEnd::Complete),
+            Ok(_) if relay.body.is_done() => return Step::End(RelayEnd::Complete),
             Ok(_) if down.waiting_bytes() >= bounds.buffer_bytes => return Step::ClientFull,
             Ok(_) => {}
         }
         let before = down.waiting_bytes();
         // What may be held is bounded; a client that has taken everything so far may be given more at once.
         let room = (*ask).max(bounds.buffer_bytes) - before.min(bounds.buffer_bytes);
-        let max = match relay.source {
+        let max = match relay.body.source {
             Source::Length(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX)),
             _ => room,
         };
-        let max = match relay.pace.map(|pace| pace.room(relay.received, bounds.now.0)) {
+        let max = match relay.pace.map(|pace| pace.room(relay.body.received, bounds.now.0)) {
             None => max,
             Some(Ok(most)) => max.min(usize::try_from(most).unwrap_or(usize::MAX)),
             Some(Err(pause_ms)) => return Step::Paced(Duration::from_millis(pause_ms)),
         };
-        let received = relay.received;
+        let received = relay.body.received;
         match up.stream().read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, filters, down))) {
             Ok(Read::Data((count, Ok(())))) => {
                 *ask = match down.waiting_bytes() {
@@ -267,7 +201,7 @@ fn step(
                     _ => bounds.buffer_bytes,
                 };
                 if let Some(pace) = &mut relay.pace {
-                    pace.note(received, relay.received, bounds.now.0);
+                    pace.note(received, relay.body.received, bounds.now.0);
                 }
             }
             Ok(Read::Data((_, Err(error)))) => return Step::End(broken(error)),
@@ -282,7 +216,7 @@ fn step(
             Err(error) => return Step::End(RelayEnd::UpstreamBroken(format!("recv() failed ({})", errno(&error)))),
         }
     }
-    if relay.is_done() { Step::End(RelayEnd::Complete) } else { Step::Yield }
+    if relay.body.is_done() { Step::End(RelayEnd::Complete) } else { Step::Yield }
 }
 
 fn broken(error: FeedError) -> RelayEnd {

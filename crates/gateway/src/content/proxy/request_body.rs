@@ -4,16 +4,16 @@ use crate::base::body_file;
 use crate::base::close::CloseReason;
 use crate::base::logs::error::errno;
 use crate::downstream::body::{BodyError, BodyRead};
-use crate::downstream::replay_body::ReplayBody;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::registry::generation::BoundProxy;
+use crate::upstream::outgoing_body::OutgoingBody;
+use crate::upstream::replay_body::ReplayBody;
 use http1::{BodyFraming, Method};
 use reactor::{Interest, Woken};
-use std::fs::File;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,58 +23,6 @@ const READ_BYTES: usize = 64 * 1024;
 /// Bytes of a body that goes into a file which are collected before they are written: the offload pool is asked once for
 /// many reads.
 const PIECE_BYTES: usize = 256 * 1024;
-
-/// The body as the upstream gets it.
-#[derive(Debug)]
-pub(crate) struct OutgoingBody {
-    pub(crate) replay: ReplayBody,
-    /// Its whole length, where that is known.
-    length: Option<u64>,
-    present: bool,
-}
-
-impl OutgoingBody {
-    const ABSENT: Self = Self { replay: ReplayBody::None, length: None, present: false };
-
-    fn complete(replay: ReplayBody) -> Self {
-        let length = match &replay {
-            ReplayBody::Memory(bytes) => bytes.len() as u64,
-            ReplayBody::File(_, length) => *length,
-            ReplayBody::None | ReplayBody::Streaming(_) => 0,
-        };
-        Self { replay, length: Some(length), present: true }
-    }
-
-    /// What Content-Length says of it.
-    pub(crate) fn content_length(&self) -> Option<u64> {
-        self.length.filter(|_| self.present)
-    }
-
-    /// What goes out with the head.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match &self.replay {
-            ReplayBody::Memory(bytes) | ReplayBody::Streaming(bytes) => bytes,
-            _ => &[],
-        }
-    }
-
-    /// The file behind the head, and its length.
-    pub(crate) fn file(&self) -> Option<(&File, u64)> {
-        match &self.replay {
-            ReplayBody::File(file, length) => Some((file, *length)),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_streamed(&self) -> bool {
-        matches!(self.replay, ReplayBody::Streaming(_))
-    }
-
-    /// It is sent in chunks, because its length is not known.
-    pub(crate) fn is_chunked(&self) -> bool {
-        self.present && self.length.is_none()
-    }
-}
 
 impl Exchange {
     /// The body that the upstream gets: the client's, or that of `proxy_set_body`.
@@ -167,7 +115,7 @@ impl Exchange {
             return Ok(OutgoingBody::complete(self.intake.replay.clone()));
         }
         self.intake.replay = ReplayBody::Streaming(bytes);
-        Ok(OutgoingBody { replay: self.intake.replay.clone(), length, present: true })
+        Ok(OutgoingBody::streamed(self.intake.replay.clone(), length))
     }
 
     /// Reads until the body is complete or this many bytes of it are there. So many count as held from the beginning: other

@@ -2,12 +2,12 @@
 //! as anything but one request, and here is said what becomes of such a request: 500, and a line that names the variable.
 
 use crate::base::logs::error::Level;
-use crate::content::proxy::request_body::OutgoingBody;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::plan::proxy::{PassUriPlan, SetField};
 use crate::registry::generation::BoundProxy;
+use crate::upstream::outgoing_body::OutgoingBody;
 use http1::outgoing::{FieldToken, HeadWriter, OutgoingHead, Unsendable, is_field_value};
 use http1::{FieldId, Version, names_h2c};
 use rules::template::Template;

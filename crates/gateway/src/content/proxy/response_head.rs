@@ -7,10 +7,9 @@ use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::Tries;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::early_hints::Interims;
-use crate::content::proxy::relay::{FeedError, Relay, Source};
+use crate::content::proxy::relay::{FeedError, Relay};
 use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
-use crate::downstream::request::Answer;
 use crate::exchange::Exchange;
 use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::is_bodiless;
@@ -20,6 +19,8 @@ use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
 use crate::tunnel::heartbeat::is_pingable;
+use crate::upstream::answer::Answer;
+use crate::upstream::response_body::Source;
 use http1::chunked::Decoder;
 use http1::{Field, FieldId, Method, Parse, RequestKind, ResponseFraming, ResponseKind, Version};
 use reactor::{Read, SCRATCH_BYTES};
@@ -246,7 +247,7 @@ impl Exchange {
         let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
         let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
         let fed = relay.feed(rest, Some(head.with(answer)), filters, down);
-        relay.preread = relay.received;
+        relay.preread = relay.body.received;
         self.spares.recycle_reply_head(head);
         match fed {
             Ok(()) => HeadStep::Relaying(relay),

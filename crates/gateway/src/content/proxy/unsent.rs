@@ -1,12 +1,10 @@
 //! The proof that a request did not arrive (P3, `retry_unsent`): what is asked of the kernel, and when. What the answers
 //! prove is decided by `upstream::unsent`; ADR 18 has the reasons. `attempt` calls it, on reused connections only.
 
-use crate::base::buffer::Spill;
 use crate::connector::leased::Leased;
 use crate::exchange::Exchange;
 use crate::exchange::waiting::Wants;
 use reactor::{TcpState, Woken};
-use std::io;
 use std::time::Duration;
 use transport::Transport;
 use upstream::DiscardReason;
@@ -53,19 +51,4 @@ impl Exchange {
 /// Why the kernel ended the connection. It says so once: to the write that failed, else to whoever asks.
 fn first_error(stream: &Transport, write_error: Option<i32>) -> Option<i32> {
     write_error.or_else(|| stream.take_error().ok().flatten()?.raw_os_error())
-}
-
-/// Writes a request so that its last byte is a segment of its own. One small segment may stay unacknowledged for 40 ms and
-/// more, time enough to execute the request and reset the connection unseen; behind the second one Linux sends the
-/// acknowledgement before the reading call returns, and other systems when it arrives.
-pub(crate) fn send_in_two(spill: &mut Spill, stream: &Transport, head: &[u8], body: &[u8]) -> io::Result<usize> {
-    let (first, last) = match body.split_last_chunk::<1>() {
-        Some((rest, last)) => ([head, rest], last),
-        None => match head.split_last_chunk::<1>() {
-            Some((rest, last)) => ([rest, &[]], last),
-            None => return Ok(0),
-        },
-    };
-    let sent = spill.write(stream, &first)?;
-    Ok(sent + spill.write(stream, &[last])?)
 }

@@ -1,0 +1,129 @@
+//! The body of an upstream's response as HTTP/1 frames it: received bytes in, body out. It knows no socket.
+
+use http1::ChunkError;
+use http1::chunked::Decoder;
+
+/// Where in its body a response is.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// It is complete.
+    Done,
+    Length(u64),
+    Chunked(Box<Decoder>),
+    UntilClose,
+}
+
+/// The body of a response on its way in.
+#[derive(Debug)]
+pub(crate) struct ResponseBody {
+    pub(crate) source: Source,
+    /// Bytes came behind the end of the response: the connection is of no more use.
+    pub(crate) excess: bool,
+    /// Bytes of body received, with their framing as nginx counts them: `$upstream_response_length`.
+    pub(crate) received: u64,
+    /// The lines of its trailers, once it is complete.
+    pub(crate) trailers: Vec<u8>,
+    /// Decoded pieces of one read, where the coding has to be taken off.
+    decoded: Vec<u8>,
+}
+
+impl ResponseBody {
+    pub(crate) fn new(source: Source) -> Self {
+        Self { source, excess: false, received: 0, trailers: Vec::new(), decoded: Vec::new() }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.source, Source::Done)
+    }
+
+    /// Whether its framing is inside of it and has to be taken off, which needs a copy.
+    pub(crate) fn is_coded(&self) -> bool {
+        matches!(self.source, Source::Chunked(_))
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.decoded.capacity()
+    }
+
+    /// Takes received bytes. Gives what of them is body, and whether that is the end of it.
+    pub(crate) fn take<'a>(&'a mut self, bytes: &'a [u8]) -> Result<(&'a [u8], bool), ChunkError> {
+        self.received += bytes.len() as u64;
+        let mut used = bytes.len();
+        let mut is_coded = false;
+        match &mut self.source {
+            Source::Done => used = 0,
+            Source::UntilClose => {}
+            Source::Length(left) => {
+                used = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= used as u64;
+                if *left == 0 {
+                    self.source = Source::Done;
+                }
+            }
+            Source::Chunked(decoder) => {
+                is_coded = true;
+                self.decoded.clear();
+                used = 0;
+                let mut done = false;
+                while used < bytes.len() && !done {
+                    let step = decoder.decode(&bytes[used..])?;
+                    self.decoded.extend_from_slice(&bytes[used..][step.data]);
+                    used += step.consumed;
+                    done = step.done;
+                }
+                if done {
+                    self.trailers = decoder.trailer_lines().to_vec();
+                    self.source = Source::Done;
+                }
+            }
+        }
+        self.excess |= used < bytes.len();
+        let last = self.is_done();
+        Ok((if is_coded { &self.decoded } else { &bytes[..used] }, last))
+    }
+
+    /// The upstream closed: whether that is the end of the body.
+    pub(crate) fn close(&mut self) -> bool {
+        let ends = matches!(self.source, Source::UntilClose);
+        if ends {
+            self.source = Source::Done;
+        }
+        ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_ends_the_body_and_what_follows_is_too_much() {
+        let mut body = ResponseBody::new(Source::Length(5));
+        assert_eq!(body.take(b"abc"), Ok((&b"abc"[..], false)));
+        assert_eq!(body.take(b"defg"), Ok((&b"de"[..], true)));
+        assert_eq!((body.is_done(), body.excess, body.received), (true, true, 7));
+    }
+
+    #[test]
+    fn chunks_are_taken_off_in_pieces_of_any_size() {
+        let bytes = b"3\r\nabc\r\n2\r\nde\r\n0\r\nx-end: 1\r\n\r\n";
+        for size in 1..=bytes.len() {
+            let mut body = ResponseBody::new(Source::Chunked(Box::default()));
+            let mut whole = Vec::new();
+            for piece in bytes.chunks(size) {
+                whole.extend_from_slice(body.take(piece).expect("chunks").0);
+            }
+            assert_eq!((&whole[..], body.is_done(), body.excess), (&b"abcde"[..], true, false), "pieces of {size}");
+            assert_eq!(body.trailers, b"x-end: 1\r\n");
+        }
+    }
+
+    #[test]
+    fn only_a_body_without_a_length_ends_with_the_connection() {
+        let mut body = ResponseBody::new(Source::UntilClose);
+        assert_eq!(body.take(b"abc"), Ok((&b"abc"[..], false)));
+        assert!(body.close() && body.is_done());
+        assert!(!ResponseBody::new(Source::Length(1)).close());
+    }
+}
