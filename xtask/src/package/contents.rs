@@ -101,6 +101,16 @@ pub(super) fn add_service(build: &Build<'_>, tree: &Tree) -> Result<()> {
     for (from, to) in copies {
         tree.file(to, &read(&build.source(from))?)?;
     }
+    for folder in ["prometheus", "grafana"] {
+        for entry in fs::read_dir(build.source(folder))? {
+            let file = entry?.file_name();
+            let name = file.to_string_lossy();
+            // Tests of the rules are for the project.
+            if !name.ends_with(".test.yml") {
+                tree.file(&format!("usr/share/holdfast/{folder}/{name}"), &read(&build.source(folder).join(&file))?)?;
+            }
+        }
+    }
     tree.file_with_mode("usr/share/holdfast/upgrade", &read(&build.source("debian/upgrade"))?, 0o755)?;
     for folder in ["etc/holdfast/sites-enabled", "var/lib/holdfast", "var/log/holdfast"] {
         tree.directory(Path::new(folder))?;
