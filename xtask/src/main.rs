@@ -7,6 +7,7 @@ mod bench;
 mod deny;
 mod docs;
 mod fuzz;
+mod handbook;
 mod metadata;
 mod package;
 mod peers;
@@ -45,6 +46,8 @@ enum Task {
     Package(package::Args),
     /// Installs the .deb into a booted Debian, uses it, upgrades it under load and purges it.
     PackageTest(package::test::Args),
+    /// Builds the handbook as a site and follows its links.
+    Handbook,
     /// Runs every fuzz target for some seconds.
     FuzzSmoke(fuzz::Args),
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => tidy::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Deny => deny::check(&workspace),
+        Task::Handbook => handbook::build(&workspace),
         Task::Docs => docs::write(&workspace),
         Task::Package(args) => package::run(&workspace, &args),
         Task::PackageTest(args) => package::test::run_test(&workspace, &args),
