@@ -6,7 +6,7 @@ use crate::workspace::{Workspace, heading, run, shown};
 use anyhow::{Context as _, Result, bail};
 use std::process::Command;
 
-const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", features: &[] };
 
 /// cargo-deny's words when it cannot get the database, as opposed to finding something in it.
 const NO_DATABASE: &str = "failed to fetch advisory database";

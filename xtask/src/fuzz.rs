@@ -20,7 +20,7 @@ pub(crate) struct Args {
     filter: Option<String>,
 }
 
-const CARGO_FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2" };
+const CARGO_FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", features: &[] };
 
 /// An input that takes longer than this is a hang: parsers here finish in microseconds, and no busy machine holds one up for so long.
 const HANG_SECONDS: u32 = 20;

@@ -7,7 +7,9 @@ mod bench;
 mod deny;
 mod docs;
 mod fuzz;
+mod handbook;
 mod metadata;
+mod package;
 mod peers;
 mod test;
 mod tidy;
@@ -40,6 +42,12 @@ enum Task {
     Bench(bench::Args),
     /// Writes the pages that are made from code.
     Docs,
+    /// Makes the packages that operators install: a .deb, a tarball, an OCI image.
+    Package(package::Args),
+    /// Installs the .deb into a booted Debian, uses it, upgrades it under load and purges it.
+    PackageTest(package::test::Args),
+    /// Builds the handbook as a site and follows its links.
+    Handbook,
     /// Runs every fuzz target for some seconds.
     FuzzSmoke(fuzz::Args),
 }
@@ -52,7 +60,10 @@ fn main() -> ExitCode {
         Task::Tidy(args) => tidy::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Deny => deny::check(&workspace),
+        Task::Handbook => handbook::build(&workspace),
         Task::Docs => docs::write(&workspace),
+        Task::Package(args) => package::run(&workspace, &args),
+        Task::PackageTest(args) => package::test::run_test(&workspace, &args),
         Task::FuzzSmoke(args) => fuzz::smoke(&workspace, &args),
     });
     match ran {

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
+    /// Arguments for `cargo install` that choose its features.
+    pub(crate) features: &'static [&'static str],
 }
 
 /// Makes sure that the tool of exactly that version is there, and returns its path. Building takes minutes, once.
@@ -26,6 +28,7 @@ pub(crate) fn provide(workspace: &Workspace, tool: &Tool) -> Result<PathBuf> {
     let build = workspace.target("tools-build");
     let mut install = workspace.cargo();
     install.args(["install", "--quiet", "--locked", "--force", "--root"]).arg(&home).arg("--target-dir").arg(&build);
+    install.args(tool.features);
     run(install.arg(format!("{}@{}", tool.name, tool.version)))?;
     // Half a gigabyte that only an interrupted installation could use again.
     fs::remove_dir_all(&build).with_context(|| format!("cannot remove {}", build.display()))?;

@@ -1,6 +1,7 @@
 //! Why these 502s and 504s: the lines of an nginx error log grouped by the phrase that names the cause, each group with what it
 //! means, where it happened, and the cure. Lines come in one by one, and memory does not grow with the log.
 
+pub mod pages;
 mod phrases;
 
 use crate::configuration::Configuration;

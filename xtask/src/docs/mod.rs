@@ -1,6 +1,8 @@
 //! `cargo xtask docs`: the pages that are made from code. A test beside each table fails when its page is stale.
 
+mod dashboards;
 mod differences;
+mod symptoms;
 
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
@@ -16,7 +18,15 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     let read =
         |path: &str| fs::read_to_string(workspace.root.join(path)).with_context(|| format!("cannot read {path}"));
     let page = differences::fill(&read(DIFFERENCES)?, &read(differences::ACCEPTED)?)?;
-    write_page(workspace, DIFFERENCES, &page)
+    write_page(workspace, DIFFERENCES, &page)?;
+    for page in doctor::log::pages::pages() {
+        write_page(workspace, &symptoms::path(page.name), &page.text)?;
+    }
+    write_page(workspace, symptoms::INDEX, &symptoms::index(&workspace.root)?)?;
+    for dashboard in &dashboards::DASHBOARDS {
+        write_page(workspace, &format!("packaging/grafana/{}", dashboard.file), &dashboard.text())?;
+    }
+    Ok(())
 }
 
 /// Writes a page, but leaves it alone when nothing changed, so that its time says when it last did.
