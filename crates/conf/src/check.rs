@@ -349,13 +349,6 @@ impl<'r> Checker<'_, 'r> {
         match row.support {
             Support::Yes => {}
             Support::No => self.note(it, row, "what it says is the state anyway".to_owned()),
-            Support::Planned => {
-                let message = format!("directive \"{}\" is known but not yet supported by holdfast", row.name);
-                self.push(
-                    Diagnostic::error(it.words(), message)
-                        .with_hint("its arguments are checked, but it would have no effect"),
-                );
-            }
             Support::Accepted(why) => self.note(it, row, why.to_owned()),
             // What it needs is refused where it stands, so here it has nothing to act on.
             Support::OnlyWith(need) => {

@@ -18,7 +18,6 @@ what holdfast does with it:
 | takes effect | the gateway acts on it |
 | accepted | it is checked and has nothing to do here; `-t` notes why |
 | accepted without effect | accepted with a note while the configuration lacks what it would act on, otherwise an error |
-| planned | it is checked, but the gateway does not act on it yet: an error, at `-t` as at start |
 | not supported | nginx has it, holdfast does not: an error, at `-t` as at start |
 
 A configuration that `-t` finds right starts. An inner level takes over the value of the outer one unless it sets its own;
@@ -64,7 +63,7 @@ stands for all that begin so.
 
 /// Whether a row gets an entry of its own rather than a line in a table.
 fn is_ours(row: &Directive) -> bool {
-    matches!(row.support, Support::Yes | Support::Planned | Support::Accepted(_))
+    matches!(row.support, Support::Yes | Support::Accepted(_))
 }
 
 /// The modules of the rows that are wanted, in order, each once.
@@ -100,13 +99,12 @@ fn title(module: Module) -> String {
 fn tally(rows: &[Directive]) -> String {
     let count = |wanted: fn(Support) -> bool| rows.iter().filter(|row| wanted(row.support)).count();
     format!(
-        "\nOf {} directives {} take effect, {} are accepted, {} are accepted without effect, {} are planned and {} are not \
+        "\nOf {} directives {} take effect, {} are accepted, {} are accepted without effect and {} are not \
          supported.\n",
         rows.len(),
         count(|support| support == Support::Yes),
         count(|support| matches!(support, Support::Accepted(_))),
         count(|support| matches!(support, Support::OnlyWith(_))),
-        count(|support| support == Support::Planned),
         count(|support| support == Support::No),
     )
 }
@@ -172,7 +170,6 @@ fn support(row: &Directive) -> String {
         Support::Yes => "takes effect".to_owned(),
         Support::Accepted(reason) => format!("accepted: {reason}"),
         Support::OnlyWith(needed) => format!("accepted without effect: it acts only with {needed}"),
-        Support::Planned => "planned".to_owned(),
         Support::No => {
             let values: Vec<String> =
                 row.neutral_values().map(|value| format!("`{}`", value.replace('|', "\\|"))).collect();

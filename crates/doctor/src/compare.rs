@@ -101,7 +101,6 @@ pub fn refused(side: Side<'_>) -> Vec<(String, String)> {
         let what = if side.dialect == Dialect::Holdfast {
             match rows.iter().map(|row| row.support).find(|support| !matches!(support, Support::No)) {
                 None => Some("refused: Holdfast does not have it".to_owned()),
-                Some(Support::Planned) => Some("refused: Holdfast does not have it yet".to_owned()),
                 Some(Support::Accepted(why)) => Some(format!("no effect: {why}")),
                 _ => None,
             }

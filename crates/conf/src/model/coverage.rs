@@ -65,7 +65,7 @@ fn parse(text: &str) -> Directive {
 }
 
 fn is_ours(support: Support) -> bool {
-    matches!(support, Support::Yes | Support::Planned | Support::Accepted(_))
+    matches!(support, Support::Yes | Support::Accepted(_))
 }
 
 #[test]

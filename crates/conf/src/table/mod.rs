@@ -4,7 +4,6 @@
 //! It knows every directive of nginx 1.31.4's own modules, so that a real directive that holdfast lacks is told from a
 //! mistyped one. Not here: what an argument means (`value`), and whether a directive fits the rest of the configuration.
 
-mod acts;
 mod client;
 mod content;
 mod fastcgi;
@@ -79,10 +78,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// Every row, in the order in which the modules are written down: ours first among equals, unsupported modules last.
 pub(crate) fn in_order() -> impl Iterator<Item = Directive> {
-    WRITTEN.iter().copied().flatten().map(|row| {
-        let acts = row.support == Support::Planned && acts::ACTED_ON.contains(&row.name);
-        Directive { support: if acts { Support::Yes } else { row.support }, ..*row }
-    })
+    WRITTEN.iter().copied().flatten().copied()
 }
 
 /// Every row, sorted by name.
@@ -133,7 +129,7 @@ pub fn instead_of(module: Module) -> &'static str {
 /// Whether holdfast stands in for a module of nginx, by its name, for example `ngx_http_realip_module`: the answer to a
 /// `load_module` line. A module that only has directives without support is not covered.
 pub fn covers(module: &str) -> bool {
-    let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::Planned | Support::Accepted(_));
+    let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::Accepted(_));
     all().iter().any(|row| row.module.0 == module && is_ours(row))
 }
 

@@ -6,18 +6,18 @@ use super::rows::directives;
 directives! {
     module "holdfast";
     "max_connections" (1..=4) "number [connecting=number] [queue=number timeout=time]"
-        in Upstream, No since "holdfast", Planned =>
+        in Upstream, No since "holdfast", Yes =>
         "Exact cap on upstream connections in the whole process, on simultaneous connects, and a bounded waiting line: 502 \
          where it is full, or after `timeout` (60s).",
         "max_connections 500 connecting=50 queue=1000 timeout=2s;";
-    "keepalive_learn" (flag) "on | off" = "on" in Upstream, No since "holdfast", Planned =>
+    "keepalive_learn" (flag) "on | off" = "on" in Upstream, No since "holdfast", Yes =>
         "Whether the idle time and the number of requests after which each peer closes are learned, from its \
          `Keep-Alive: timeout=` and from its closes, so that connections are retired before it.",
         "keepalive_learn off;";
     "health_check" (0..)
         "[interval=time] [jitter=time] [fails=number] [passes=number] [timeout=time] [type=http|tcp] [uri=uri] \
          [host=name] [port=number] [status=codes] [header=condition] [body=condition] [mandatory [persistent]]"
-        in Upstream, No since "holdfast", Planned =>
+        in Upstream, No since "holdfast", Yes =>
         "Asks every peer again and again whether it is well; no request goes to one that is not. \
          Every `interval` (5s) from the end of the check before, put off by up to `jitter` (0), within `timeout` (5s), \
          `uri` (/) is asked for with `host` (the group's name) at the peer's address or another `port`; `type=tcp` \
@@ -26,35 +26,35 @@ directives! {
          `body=!~regex`. After `fails` (1) failed checks in a row a peer is out, after `passes` (1) in again; `mandatory`: \
          a new peer is out until it has passed one. A reload changes nothing about peers that stay.",
         "health_check interval=2s fails=3 passes=2 uri=/healthz status=200;";
-    "retry_unsent" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Planned =>
+    "retry_unsent" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
         "Whether a request that is not idempotent is replayed where a FIN that came first proves that no peer took it.",
         "retry_unsent on;";
-    "proxy_bind_pool" (1..) "address ..." in Http | Server | Location, ListReplaced since "holdfast", Planned =>
+    "proxy_bind_pool" (1..) "address ..." in Http | Server | Location, ListReplaced since "holdfast", Yes =>
         "Local addresses over which upstream connections are spread: each new one comes from the address with the most \
          free ports towards its peer, and from the next where the kernel has none left; 503 when all are used up.",
         "proxy_bind_pool 127.0.0.2 127.0.0.3;";
-    "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Planned =>
+    "bare_line_feeds" (flag) "on | off" = "on" in Http | Server, Value since "holdfast", Yes =>
         "Whether a line feed without a carriage return ends a line of a request head, as in nginx; `off` answers 400.",
         "bare_line_feeds off;";
-    "client_half_close" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Planned =>
+    "client_half_close" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
         "Whether a client that closes its sending side still waits for its response. `off`: it has left, as in nginx, once \
          everything that it sent before was read: 499, the upstream connection is closed, and its places in queues and \
          limits are free. A reset is a client that has left in either case, and a tunnel passes the close on.",
         "client_half_close on;";
     "memory_budget" (1..=2) "size [shed=all | keepalive | requests | none] | off" = "off"
-        in Main, No since "holdfast", Planned =>
+        in Main, No since "holdfast", Yes =>
         "One byte budget for the buffers of all connections. Above 80 % of it connections without a complete request, then idle ones, are closed, above \
          90 % new requests are answered 503, above 95 % nothing is accepted and buffers stop growing; `shed=` gives up \
          less. Half of the memory that the process may use is a sensible size: the kernel's socket buffers come on top.",
         "memory_budget 2g;";
-    "tunnel_timeout" (1) "time" in Http | Server | Location, Value since "holdfast", Planned =>
+    "tunnel_timeout" (1) "time" in Http | Server | Location, Value since "holdfast", Yes =>
         "How long a tunnel may be silent; where it is not written, `proxy_read_timeout` says so, too.", "tunnel_timeout 15m;";
-    "tunnel_ping" (1) "time | off" in Http | Server | Location, Value since "holdfast", Planned =>
+    "tunnel_ping" (1) "time | off" in Http | Server | Location, Value since "holdfast", Yes =>
         "After so long a silence both ends of a WebSocket are pinged, between their frames and never behind a close. An end \
          that does not answer within the tunnel's idle limit ends it. Answers go on to the other end. Other tunnels, and \
          those with extensions other than `permessage-deflate`, are not pinged.",
         "tunnel_ping 30s;";
-    "status_page" (0) "" in Location, No since "holdfast", Planned =>
+    "status_page" (0) "" in Location, No since "holdfast", Yes =>
         "Live page of the gateway, with JSON (`?format=json`) and Prometheus metrics (`?format=prometheus`).",
         "status_page;";
 }

@@ -5,9 +5,9 @@ use super::rows::{ACCEPT, BUILT_IN, EPOLL, JIT, NAMED_POOL, PRIORITY, PROCESSES,
 
 directives! {
     module "ngx_event_core_module";
-    "events" (block 0) "" in Main, No, Planned =>
+    "events" (block 0) "" in Main, No, Yes =>
         "Holds the settings of connection handling.", "events { worker_connections 1024; }";
-    "worker_connections" (1) "number" = "512" in Events, No since "0.2.0", Planned =>
+    "worker_connections" (1) "number" = "512" in Events, No since "0.2.0", Yes =>
         "Most client connections that one worker holds at once. Where a further one comes, connections without a complete \
          request give way, the oldest first, then idle ones. Unlike nginx's, it leaves upstream connections out: those belong \
          to the process, a request uses at most one at a time, and `keepalive` and `max_connections` bound them. So a \
@@ -29,42 +29,42 @@ directives! {
     "ssl_object_cache_inheritable" (flag) "on | off" = "on" in Main, No since "1.27.4", OnlyWith(TLS) =>
         "Whether a reload keeps certificates, keys and revocation lists that have not changed.",
         "ssl_object_cache_inheritable on;";
-    "daemon" (flag) "on | off" = "on" in Main, No, Planned =>
+    "daemon" (flag) "on | off" = "on" in Main, No, Yes =>
         "Whether the master leaves the terminal and runs in the background.", "daemon off;";
-    "master_process" (flag) "on | off" = "on" in Main, No, Planned =>
+    "master_process" (flag) "on | off" = "on" in Main, No, Yes =>
         "Whether a master starts a child to do the work; `off` runs everything in one process.", "master_process off;";
     "timer_resolution" (1) "interval" in Main, No since "0.3.3", No =>
         "How often the clock is read at most.";
-    "pid" (1) "file" = "logs/nginx.pid" in Main, No, Planned =>
+    "pid" (1) "file" = "logs/nginx.pid" in Main, No, Yes =>
         "The file in which the master writes its process number, for `-s` and for scripts.", "pid /run/holdfast.pid;";
     "lock_file" (1) "file" = "logs/nginx.lock" in Main, No since "0.3.27", OnlyWith(PROCESSES) =>
         "Path prefix of lock files, where locks need files.", "lock_file logs/nginx.lock;";
-    "worker_processes" (1) "number | auto" = "1" in Main, No, Planned =>
+    "worker_processes" (1) "number | auto" = "1" in Main, No, Yes =>
         "Number of workers; `auto` takes one per usable processor.", "worker_processes auto;";
     "debug_points" (1) "abort | stop" in Main, No, No =>
         "What happens when an internal inconsistency is found.";
-    "user" (1..=2) "user [group]" = "nobody nobody" in Main, No, Planned =>
+    "user" (1..=2) "user [group]" = "nobody nobody" in Main, No, Yes =>
         "The account (and group, by default of the same name) that the child process runs as once listeners are bound.",
         "user www-data;";
     "worker_priority" (1) "number" = "0" in Main, No, Accepted(PRIORITY) =>
         "Scheduling priority of the workers, as of `nice`.", "worker_priority -5;";
-    "worker_cpu_affinity" (1..) "cpumask ... | auto [cpumask]" in Main, No since "0.3.10", Planned =>
+    "worker_cpu_affinity" (1..) "cpumask ... | auto [cpumask]" in Main, No since "0.3.10", Yes =>
         "Binds workers to processors, by a mask each or automatically.", "worker_cpu_affinity auto;";
-    "worker_rlimit_nofile" (1) "number" in Main, No since "0.2.0", Planned =>
+    "worker_rlimit_nofile" (1) "number" in Main, No since "0.2.0", Yes =>
         "Descriptor limit of the child process; a proxied connection needs two.", "worker_rlimit_nofile 65536;";
     "worker_rlimit_core" (1) "size" in Main, No since "0.3.16", No =>
         "Largest core file of a worker.";
-    "worker_shutdown_timeout" (1) "time" in Main, No since "1.11.11", Planned =>
+    "worker_shutdown_timeout" (1) "time" in Main, No since "1.11.11", Yes =>
         "How long a gentle stop waits for open connections before it closes them.", "worker_shutdown_timeout 30s;";
     "working_directory" (1) "directory" in Main, No since "0.1.35", No =>
         "Directory in which workers run, and core files land.";
-    "env" (1) "variable[=value]" = "TZ" in Main, No + REPEATABLE since "0.5.9", Planned =>
+    "env" (1) "variable[=value]" = "TZ" in Main, No + REPEATABLE since "0.5.9", Yes =>
         "Keeps an environment variable for the child process, or sets it.", "env TZ=UTC;";
     "load_module" (1) "file" in Main, No + REPEATABLE since "1.9.11", Accepted(BUILT_IN) =>
         "Names a dynamic module to load.", "load_module modules/ngx_http_geoip_module.so;";
-    "include" (1) "file | mask" in every, No + REPEATABLE, Planned =>
+    "include" (1) "file | mask" in every, No + REPEATABLE, Yes =>
         "Reads further files in place of this line; a mask may match none.", "include conf.d/*.conf;";
-    "error_log" (1..) "file [level]" = "logs/error.log error" in Main, No + REPEATABLE, Planned =>
+    "error_log" (1..) "file [level]" = "logs/error.log error" in Main, No + REPEATABLE, Yes =>
         "Where errors are logged and from which level on; several lines write to several places.",
         "error_log stderr warn;";
     "pcre_jit" (flag) "on | off" = "off" in Main, No since "1.1.12", Accepted(JIT) =>

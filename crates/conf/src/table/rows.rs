@@ -117,7 +117,7 @@ macro_rules! directives {
         )+
     )+) => {
         #[allow(unused_imports)] // which words the rows of a file need changes with every row
-        use $crate::table::{Support::{self, Accepted, OnlyWith, No, Planned}, rows::REPEATABLE};
+        use $crate::table::{Support::{self, Accepted, OnlyWith, No, Yes}, rows::REPEATABLE};
 
         pub(super) const ROWS: &[$crate::table::Directive] = &[$($(
             $crate::table::Directive {

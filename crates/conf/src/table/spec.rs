@@ -146,8 +146,6 @@ pub enum Support {
     /// It takes effect only together with something that this configuration lacks (`ssl_*` without a TLS listener):
     /// accepted with a note while that is lacking, otherwise an error. The text names what it needs.
     OnlyWith(&'static str),
-    /// On our list and checked, but the gateway does not act on it yet: an error at `-t` and at start that says so.
-    Planned,
     /// A real nginx directive that is not on our list: an error that says so.
     No,
 }
