@@ -29,11 +29,10 @@ const fn args(min: u8, max: u8, block: bool) -> Args {
     Args { min, max, block, flag: false }
 }
 
-const ROWS: [Directive; 8] = [
+const ROWS: [Directive; 7] = [
     row("events", Context::Main, args(0, 0, true), Support::Yes),
     row("works", Context::Main, args(1, 1, false), Support::Yes),
     row("many", Context::Main, args(1, u8::MAX, false), Support::Yes),
-    row("planned", Context::Main, args(1, 1, false), Support::Planned),
     row("accepted", Context::Main, args(1, 1, false), Support::Accepted("it is always so")),
     row("only", Context::Main, args(1, 1, false), Support::OnlyWith("a TLS listener")),
     row("foreign", Context::Main, args(1, 1, false), Support::No),
@@ -48,13 +47,6 @@ fn found(text: &str) -> Vec<Diagnostic> {
 
 fn messages(text: &str) -> Vec<String> {
     found(text).into_iter().map(|found| found.message).collect()
-}
-
-#[test]
-fn what_the_gateway_does_not_act_on_yet_is_an_error_that_says_so() {
-    assert_eq!(messages("planned 1;"), ["directive \"planned\" is known but not yet supported by holdfast"]);
-    assert_eq!(messages("planned;"), ["invalid number of arguments in \"planned\" directive"]);
-    assert!(found("planned 1;").iter().all(|found| found.severity == Severity::Error));
 }
 
 #[test]

@@ -120,15 +120,6 @@ fn version_of(nginx: &Path) -> [u32; 3] {
     version(number.split(' ').next().unwrap_or("")).unwrap_or_else(|| panic!("no version in {text:?}"))
 }
 
-/// The table as if the gateway acted on everything: this is about the language, not about progress.
-fn rows() -> Vec<Directive> {
-    let done = |row: &Directive| match row.support {
-        Support::Planned => Directive { support: Support::Yes, ..*row },
-        _ => *row,
-    };
-    table::all().iter().map(done).collect()
-}
-
 /// Cases for one row, from its example.
 fn cases_of(row: &Directive, into: &mut Vec<Case>) {
     let is_idle = matches!(row.support, Support::Accepted(_) | Support::OnlyWith(_));
@@ -413,7 +404,7 @@ fn disagreements<'c>(nginx: &Path, chosen: &[&'c Case], rows: &[Directive]) -> B
 fn nginx_and_we_agree_on_the_shape_of_configurations() {
     let Some(nginx) = nginx_or_skip("nginx") else { return };
     let installed = version_of(&nginx);
-    let rows = rows();
+    let rows = table::all();
     let mut cases = Vec::new();
     for row in rows.iter().filter(|row| row.support != Support::No) {
         if row.since != "holdfast"
@@ -431,7 +422,7 @@ fn nginx_and_we_agree_on_the_shape_of_configurations() {
         all || at % 12 == 0 || case.name.starts_with("value ") || key(&case.name, &accepted).is_some()
     };
     let chosen: Vec<&Case> = cases.iter().enumerate().filter(is_run).map(|(_, case)| case).collect();
-    let wrong = disagreements(&nginx, &chosen, &rows);
+    let wrong = disagreements(&nginx, &chosen, rows);
     let mut out = String::new();
     let mut unused: BTreeSet<_> = accepted.keys().copied().collect();
     for (name, (what, text)) in &wrong {
@@ -447,7 +438,7 @@ fn nginx_and_we_agree_on_the_shape_of_configurations() {
 
 #[test]
 fn whatever_nginx_takes_is_taken_or_called_known() {
-    let rows = rows();
+    let rows = table::all();
     let mut cases = Vec::new();
     rows.iter().filter(|row| row.since != "holdfast").for_each(|row| words_of(row, &mut cases));
     let all = std::env::var("NGINX_AGREES").is_ok_and(|value| value == "all");
@@ -456,7 +447,7 @@ fn whatever_nginx_takes_is_taken_or_called_known() {
     for name in ["nginx", "nginx-new"] {
         let Some(nginx) = nginx_or_skip(name) else { continue };
         let mut out = String::new();
-        for (case, (what, text)) in disagreements(&nginx, &chosen, &rows) {
+        for (case, (what, text)) in disagreements(&nginx, &chosen, rows) {
             let _ = writeln!(out, "{case}: {what}\n    {text:?}");
         }
         assert!(out.is_empty(), "{name} and we disagree in {} cases:\n{out}", chosen.len());
