@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::table::{Directive, Support};
+use conf::table::Directive;
 use conf::{check, table, verdict};
 use support::Files;
 
