@@ -1,0 +1,162 @@
+//! Plans of small configurations, without sockets, workers or a registry.
+
+use super::*;
+use crate::plan::group::AddressSource;
+use crate::plan::location::Content;
+use crate::plan::proxy::ProxyPlan;
+use reactor::PeerAddress;
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// A configuration of one file.
+struct OneFile<'a>(&'a str);
+
+impl conf::Loader for OneFile<'_> {
+    fn read(&mut self, _path: &Path) -> io::Result<Vec<u8>> {
+        Ok(self.0.as_bytes().to_vec())
+    }
+
+    fn glob(&mut self, _mask: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+}
+
+/// The plan of what stands in `http`, and the names that were resolved for it. `two.test` has two addresses.
+fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
+    let text = format!("events {{}} http {{ {http} }}");
+    let loaded = conf::load(Path::new("/nginx.conf"), Path::new("/"), None, &mut OneFile(&text));
+    let (model, found) = conf::model::lower(&loaded.tree, &loaded.sources);
+    let errors: Vec<_> = found.iter().filter(|found| found.severity == Severity::Error).collect();
+    assert!(loaded.diagnostics.is_empty() && errors.is_empty(), "{:?} {errors:?}", loaded.diagnostics);
+    let asked = RefCell::new(Vec::new());
+    let options = LowerOptions {
+        prefix: "/".into(),
+        workers: 2,
+        hostname: "host.test".to_owned(),
+        resolve: &|name, port| {
+            asked.borrow_mut().push(name.to_owned());
+            Ok([1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], port))).to_vec())
+        },
+    };
+    let lowered = lower(&model, &options);
+    (lowered, asked.into_inner())
+}
+
+/// The plan of what stands in `http`.
+#[track_caller]
+pub(crate) fn plan(http: &str) -> Plan {
+    match lowered(http).0 {
+        Ok(lowered) => lowered.plan,
+        Err(found) => panic!("{found:?}"),
+    }
+}
+
+/// The errors of what stands in `http`.
+fn errors(http: &str) -> Vec<String> {
+    let found = lowered(http).0.err().unwrap_or_default();
+    found.into_iter().map(|found| found.message).collect()
+}
+
+fn proxy<'a>(plan: &'a Plan, prefix: &str) -> &'a ProxyPlan {
+    let location = plan.locations.iter().find(|location| *location.name == *prefix.as_bytes()).unwrap();
+    let Content::Proxy(id) = &location.content else { panic!("{prefix} proxies nothing") };
+    &plan.proxies[id.0 as usize]
+}
+
+#[test]
+fn a_group_is_resolved_once_and_shared_by_equal_proxies() {
+    let (lowered, asked) = lowered(
+        "upstream app { server two.test:80; }
+         server {
+             location /a { proxy_pass http://app; }
+             location /b { proxy_pass http://app; }
+             location /c { proxy_pass http://app; proxy_bind 127.0.0.2; }
+         }",
+    );
+    let plan = lowered.map_err(|_| "errors").unwrap().plan;
+    assert_eq!(asked, ["two.test"]);
+    assert_eq!(plan.groups.len(), 1);
+    let AddressSource::Fixed(addresses) = &plan.groups[0].servers[0].source else { panic!("a name") };
+    assert_eq!(addresses.len(), 2);
+    assert_eq!(proxy(&plan, "/a").group, proxy(&plan, "/b").group);
+    assert_ne!(proxy(&plan, "/a").group, proxy(&plan, "/c").group);
+    let used = &plan.group_uses[proxy(&plan, "/c").group.0 as usize];
+    assert_eq!(used.sharing.source, Some("127.0.0.2".parse().unwrap()));
+}
+
+#[test]
+fn a_group_that_nothing_uses_is_neither_resolved_nor_planned() {
+    let (lowered, asked) = lowered("upstream app { server two.test:80; } server { return 204; }");
+    assert!(asked.is_empty());
+    assert!(lowered.map_err(|_| "errors").unwrap().plan.groups.is_empty());
+}
+
+#[test]
+fn a_group_with_resolve_is_a_question_that_is_not_asked_yet() {
+    let (lowered, asked) = lowered(
+        "resolver 127.0.0.1; upstream app { zone app 64k; server two.test:80 resolve; }
+         server { location / { proxy_pass http://app; } }",
+    );
+    let plan = lowered.map_err(|_| "errors").unwrap().plan;
+    assert!(asked.is_empty());
+    let names: Vec<&str> = plan.groups[0].questions().map(|question| &*question.name).collect();
+    assert!(plan.groups[0].follows_names());
+    assert_eq!(names, ["two.test"]);
+}
+
+#[test]
+fn an_address_behind_a_wildcard_has_no_socket() {
+    let plan = plan("server { listen 80; return 204; } server { listen 127.0.0.1:80; return 205; }");
+    let sockets = plan.listeners.iter().map(|listener| (listener.address.to_string(), listener.socket.is_some()));
+    let sockets: Vec<_> = sockets.collect();
+    assert_eq!(sockets, [("0.0.0.0:80".to_owned(), true), ("127.0.0.1:80".to_owned(), false)]);
+    assert_eq!(plan.listeners[0].behind, [PeerAddress::Ip("127.0.0.1:80".parse().unwrap())]);
+}
+
+#[test]
+fn logs_of_one_place_are_one() {
+    let plan = plan(
+        "server {
+             location /a { access_log /l; error_log /e; }
+             location /b { access_log /l; error_log /e; }
+             location /c { access_log /m; error_log /e warn; }
+         }",
+    );
+    let of = |prefix: &str| {
+        let found = plan.locations.iter().find(|location| *location.name == *prefix.as_bytes()).unwrap();
+        (found.access_logs[0].sink, found.error_log.unwrap())
+    };
+    assert_eq!(of("/a"), of("/b"));
+    assert_ne!(of("/a").0, of("/c").0);
+    assert_ne!(of("/a").1, of("/c").1);
+    let buffered = "access_log /l; server { location /a { access_log /l combined buffer=4k; } }";
+    assert_eq!(errors(buffered), ["access_log already defined with conflicting parameters"]);
+}
+
+#[test]
+fn a_zone_that_limits_nothing_is_left_out() {
+    let plan = plan(
+        "limit_req_zone $uri zone=used:1m rate=1r/s; limit_req_zone $uri zone=unused:1m rate=1r/s;
+         server { location /a { limit_req zone=used; } location /b { limit_req zone=used burst=3; } }",
+    );
+    let zones: Vec<&str> = plan.request_zones.iter().map(|zone| &*zone.name).collect();
+    assert_eq!(zones, ["used"]);
+}
+
+#[test]
+fn sessions_belong_to_one_group() {
+    let group = |name: &str| {
+        format!(
+            "upstream {name} {{ server 127.0.0.1:81; sticky learn create=$upstream_cookie_s lookup=$cookie_s \
+             zone=sessions:1m; }}"
+        )
+    };
+    let http = format!(
+        "{} {} server {{ location /a {{ proxy_pass http://a; }} location /b {{ proxy_pass http://b; }} }}",
+        group("a"),
+        group("b")
+    );
+    assert_eq!(errors(&http), ["the zone \"sessions\" of \"sticky learn\" belongs to another upstream"]);
+}

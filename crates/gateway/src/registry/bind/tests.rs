@@ -1,0 +1,113 @@
+//! What a reload keeps, and what it is refused for.
+
+use super::*;
+use crate::base::logs::error::Level;
+use crate::lower::tests::plan;
+use crate::registry::group::Members;
+
+fn shared() -> &'static Shared {
+    Shared::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap()
+}
+
+#[track_caller]
+fn bound(shared: &'static Shared, http: &str) -> BoundPlan {
+    match shared.bind(plan(http)) {
+        Ok(bound) => bound,
+        Err(found) => panic!("{found:?}"),
+    }
+}
+
+fn refused(shared: &'static Shared, http: &str) -> Vec<String> {
+    let found = shared.bind(plan(http)).err().unwrap_or_default();
+    found.into_iter().map(|found| found.message).collect()
+}
+
+fn keys(bound: &BoundPlan) -> Vec<u32> {
+    let groups = bound.generation.proxies.iter().map(|proxy| &proxy.group.members);
+    let keys = groups.map(|members| match members {
+        Members::Fixed(set) => set.peers[0].key.0,
+        Members::Moving(_) => panic!("no name is in here"),
+    });
+    keys.collect()
+}
+
+#[test]
+fn a_plan_that_is_dropped_leaves_nothing_behind() {
+    let shared = shared();
+    drop(plan("upstream app { server 127.0.0.1:81; } server { location / { proxy_pass http://app; } }"));
+    assert!(shared.status.listed_groups().is_empty());
+    assert!(shared.identities.lock().listeners.is_empty());
+}
+
+#[test]
+fn what_stays_in_the_configuration_stays_the_same_object() {
+    let shared = shared();
+    let http = "limit_req_zone $uri zone=z:1m rate=1r/s; upstream app { server 127.0.0.1:81; }
+                server { listen 80; access_log /l; error_log /e; limit_req zone=z; location / { proxy_pass http://app; } }";
+    let first = bound(shared, http);
+    // Another one comes before them.
+    let second = bound(shared, &format!("server {{ listen 90; access_log /other; }} {http}"));
+    assert_eq!((first.generation.number, second.generation.number), (1, 2));
+    let listener = |bound: &BoundPlan| {
+        bound.listeners.iter().find(|spec| spec.address.to_string() == "0.0.0.0:80").map(|spec| spec.id)
+    };
+    assert_eq!(listener(&first), listener(&second));
+    assert!(second.generation.listener(listener(&first).unwrap()).is_some());
+    assert!(second.logs.iter().any(|log| Arc::ptr_eq(&log.sink, &first.logs[0].sink)));
+    assert!(Arc::ptr_eq(&first.error_logs[0].log, &second.error_logs[0].log));
+    assert!(Arc::ptr_eq(&first.generation.request_zones[0], &second.generation.request_zones[0]));
+    assert_eq!(keys(&first), keys(&second));
+}
+
+#[test]
+fn what_no_configuration_has_any_more_is_forgotten() {
+    let shared = shared();
+    drop(bound(shared, "server { access_log /l; error_log /e; }"));
+    let other = bound(shared, "server { return 204; access_log off; }");
+    let known = shared.identities.lock();
+    assert!(known.sinks.is_empty() && known.error_logs.is_empty());
+    drop(other);
+}
+
+#[test]
+fn a_zone_with_another_key_is_refused_where_it_is_written() {
+    let shared = shared();
+    let zone = |key: &str| {
+        format!("limit_req_zone {key} zone=z:1m rate=1r/s; server {{ limit_req zone=z; location / {{ return 204; }} }}")
+    };
+    let before = bound(shared, &zone("$uri"));
+    let message = "limit_req \"z\" uses the \"$host\" key while previously it used the \"$uri\" key";
+    assert_eq!(refused(shared, &zone("$host")), [message]);
+    // An earlier configuration's zone is no obstacle once it is gone.
+    drop(before);
+    bound(shared, &zone("$host"));
+}
+
+#[test]
+fn sessions_are_not_taken_over_by_another_group() {
+    let shared = shared();
+    let http = |name: &str| {
+        format!(
+            "upstream {name} {{ server 127.0.0.1:81; sticky learn create=$upstream_cookie_s lookup=$cookie_s \
+             zone=sessions:1m; }} server {{ location / {{ proxy_pass http://{name}; }} }}"
+        )
+    };
+    bound(shared, &http("a"));
+    assert_eq!(refused(shared, &http("b")), ["the zone \"sessions\" of \"sticky learn\" belongs to another upstream"]);
+}
+
+#[test]
+fn proxies_that_differ_in_their_source_have_different_keys_and_the_same_balance() {
+    let bound = bound(
+        shared(),
+        "upstream app { server 127.0.0.1:81; }
+         server { location /a { proxy_pass http://app; } location /b { proxy_pass http://app; proxy_bind 127.0.0.2; } }",
+    );
+    let keys = keys(&bound);
+    assert_ne!(keys[0], keys[1]);
+    let balance = |index: usize| match &bound.generation.proxies[index].group.members {
+        Members::Fixed(set) => Arc::clone(&set.balance),
+        Members::Moving(_) => panic!("no name is in here"),
+    };
+    assert!(Arc::ptr_eq(&balance(0), &balance(1)));
+}
