@@ -16,6 +16,8 @@ pub(crate) mod proxy;
 pub(crate) mod rate;
 pub(crate) mod real_ip;
 pub(crate) mod resolver;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod unused;
 pub(crate) mod variable_pass;
 pub(crate) mod variables;

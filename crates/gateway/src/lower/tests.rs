@@ -68,7 +68,7 @@ fn proxy<'a>(plan: &'a Plan, prefix: &str) -> &'a ProxyPlan {
 #[test]
 fn a_group_is_resolved_once_and_shared_by_equal_proxies() {
     let (lowered, asked) = lowered(
-        "upstream app { server two.test:80; }
+        "upstream app { server two.test:80; keepalive 8; }
          server {
              location /a { proxy_pass http://app; }
              location /b { proxy_pass http://app; }

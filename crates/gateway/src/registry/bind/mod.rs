@@ -6,6 +6,8 @@ mod groups;
 mod limit_zones;
 mod listeners;
 mod logs;
+#[cfg(test)]
+mod tests;
 
 use crate::base::logs::access::{AccessOutput, LogSink};
 use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};

@@ -4,6 +4,7 @@ use super::*;
 use crate::base::logs::error::Level;
 use crate::lower::tests::plan;
 use crate::registry::group::Members;
+use upstream::shared::KeyId;
 
 fn shared() -> &'static Shared {
     Shared::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap()
@@ -22,10 +23,10 @@ fn refused(shared: &'static Shared, http: &str) -> Vec<String> {
     found.into_iter().map(|found| found.message).collect()
 }
 
-fn keys(bound: &BoundPlan) -> Vec<u32> {
+fn keys(bound: &BoundPlan) -> Vec<KeyId> {
     let groups = bound.generation.proxies.iter().map(|proxy| &proxy.group.members);
     let keys = groups.map(|members| match members {
-        Members::Fixed(set) => set.peers[0].key.0,
+        Members::Fixed(set) => set.peers[0].key,
         Members::Moving(_) => panic!("no name is in here"),
     });
     keys.collect()
@@ -42,7 +43,7 @@ fn a_plan_that_is_dropped_leaves_nothing_behind() {
 #[test]
 fn what_stays_in_the_configuration_stays_the_same_object() {
     let shared = shared();
-    let http = "limit_req_zone $uri zone=z:1m rate=1r/s; upstream app { server 127.0.0.1:81; }
+    let http = "limit_req_zone $uri zone=z:1m rate=1r/s; upstream app { server 127.0.0.1:81; keepalive 8; }
                 server { listen 80; access_log /l; error_log /e; limit_req zone=z; location / { proxy_pass http://app; } }";
     let first = bound(shared, http);
     // Another one comes before them.
@@ -100,7 +101,7 @@ fn sessions_are_not_taken_over_by_another_group() {
 fn proxies_that_differ_in_their_source_have_different_keys_and_the_same_balance() {
     let bound = bound(
         shared(),
-        "upstream app { server 127.0.0.1:81; }
+        "upstream app { server 127.0.0.1:81; keepalive 8; }
          server { location /a { proxy_pass http://app; } location /b { proxy_pass http://app; proxy_bind 127.0.0.2; } }",
     );
     let keys = keys(&bound);
