@@ -12,7 +12,7 @@ use crate::plan::logs::SinkId;
 use crate::plan::proxy::{ProxyId, ProxyPlan};
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::variable_pass::GuestsId;
-use crate::registry::checks::book::GroupChecks;
+use crate::registry::checks::schedule::GroupChecks;
 use crate::registry::group::BoundGroup;
 use crate::registry::guests::Guests;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};

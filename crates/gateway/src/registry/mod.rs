@@ -12,4 +12,4 @@ pub(crate) mod pool;
 pub(crate) mod ports;
 pub(crate) mod recipe;
 pub(crate) mod shared;
-pub(crate) mod status_book;
+pub(crate) mod status_list;

@@ -3,7 +3,7 @@
 
 use crate::plan::group::{AddressSource, GroupPlan, GroupServerPlan, Sharing};
 use crate::plan::sticky::sid;
-use crate::registry::checks::book::CheckedPeer;
+use crate::registry::checks::schedule::CheckedPeer;
 use crate::registry::group::{BoundPeer, PeerSet};
 use crate::registry::names::Found;
 use crate::registry::names::keys::KeyHold;

@@ -8,13 +8,13 @@ use crate::base::logs::bell::LogBell;
 use crate::base::logs::error::ErrorLog;
 use crate::base::memory::{Memory, MemoryUse};
 use crate::registry::bind::Identities;
-use crate::registry::checks::book::Checks;
+use crate::registry::checks::schedule::Checks;
 use crate::registry::generation::{Generation, ListenerId};
-use crate::registry::names::book::Names;
+use crate::registry::names::cache::Names;
 use crate::registry::names::keys::KeyBook;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
 use crate::registry::ports::Ports;
-use crate::registry::status_book::StatusBook;
+use crate::registry::status_list::StatusList;
 use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -93,7 +93,7 @@ pub struct Shared {
     /// Keys of the pool that are in use.
     pub(crate) keys: KeyBook,
     /// What a status page shows of groups, peers and listeners.
-    pub(crate) status: StatusBook,
+    pub(crate) status: StatusList,
     /// Unix time at which this was made.
     pub(crate) started_at_s: u64,
     pub(crate) memory: Memory,
@@ -198,7 +198,7 @@ impl Shared {
             names: Names::new(wake()),
             checks: Checks::default(),
             keys: KeyBook::default(),
-            status: StatusBook::new(usize::from(workers)),
+            status: StatusList::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),
             memory: Memory::default(),
             shortages: Shortages::default(),

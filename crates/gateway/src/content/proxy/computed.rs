@@ -9,7 +9,7 @@ use crate::exchange::waiting::{ClientLeft, Wants};
 use crate::plan::variable_pass::{PORT_DEFAULT, PassUrl, VariablePassPlan};
 use crate::registry::generation::BoundProxy;
 use crate::registry::group::{HeldPeers, PeerSet};
-use crate::registry::names::book::Asked;
+use crate::registry::names::cache::Asked;
 use crate::registry::names::{Found, NameFailure, Question};
 use crate::registry::shared::wake_token;
 use conf::value::Host;

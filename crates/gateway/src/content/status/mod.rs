@@ -1,4 +1,4 @@
-//! What is seen of the gateway from outside: counters of groups and peers (`cells`), where they are found (`book`), all
+//! What is seen of the gateway from outside: counters of groups and peers (`cells`), where they are found (`status_list`), all
 //! numbers at one moment (`snapshot`), and its three renderings: a page, JSON, and the text that Prometheus collects. An
 //! exchange of a `status_page` location asks for one; a thread that may wait makes it.
 

@@ -10,11 +10,11 @@ use crate::NGINX_VERSION;
 use crate::base::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
 use crate::base::close::CloseReason;
 use crate::content::status::kernel;
-use crate::registry::checks::book::Standing;
+use crate::registry::checks::schedule::Standing;
 use crate::registry::generation::Generation;
 use crate::registry::names::NameFailure;
 use crate::registry::shared::Shared;
-use crate::registry::status_book::ListedGroup;
+use crate::registry::status_list::ListedGroup;
 
 use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, PortsStatus};
 use rustc_hash::FxHashMap;

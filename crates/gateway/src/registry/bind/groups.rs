@@ -3,7 +3,7 @@
 use crate::plan::group::{FloorPlan, GroupIndex, GroupPlan, GroupUse};
 use crate::plan::sticky::{StickyPlan, zone_of_another};
 use crate::registry::bind::Binding;
-use crate::registry::checks::book::{CheckedPeers, GroupChecks};
+use crate::registry::checks::schedule::{CheckedPeers, GroupChecks};
 use crate::registry::generation::{Floor, MovingFloor};
 use crate::registry::group::{BoundGroup, Members};
 use crate::registry::guests::Guests;

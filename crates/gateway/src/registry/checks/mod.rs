@@ -1,14 +1,14 @@
 //! Active health checks: what a group's `health_check` asks for, what is a good answer (`answer`), and who is asked when
-//! (`book`). The book belongs to the process and outlives generations; what it finds out goes into a peer's
+//! (`schedule`). The schedule belongs to the process and outlives generations; what it finds out goes into a peer's
 //! `upstream::balance::PeerHealth`, where balancing sees it. No socket is opened here: the control plane, which this module
 //! does not know, sees what is due, asks, and settles it.
 
 pub(crate) mod answer;
-pub(crate) mod book;
+pub(crate) mod schedule;
 
 pub use crate::plan::check::{CheckPlan, HttpCheck};
 pub use answer::Answer;
-pub use book::{CheckDue, Checks, Probe};
+pub use schedule::{CheckDue, Checks, Probe};
 
 use upstream::check::Verdict;
 

@@ -1,13 +1,13 @@
-//! Names that are looked up while the gateway runs: what is asked, what is known, who waits. The book belongs to the
+//! Names that are looked up while the gateway runs: what is asked, what is known, who waits. The cache belongs to the
 //! process and outlives generations. Exchanges and groups ask it; the control plane, which it does not know, sees what is
 //! due, looks it up, and settles it. No socket is opened here.
 
-pub(crate) mod book;
+pub(crate) mod cache;
 pub(crate) mod keys;
 pub(crate) mod moving;
 
 pub use crate::plan::name::{Question, ResolverPlan};
-pub use book::{Due, Names};
+pub use cache::{Due, Names};
 
 use std::fmt;
 use std::net::IpAddr;

@@ -4,10 +4,10 @@
 use crate::base::logs::error::Level;
 use crate::plan::group::{AddressSource, Sharing};
 use crate::plan::name::Question;
-use crate::registry::checks::book::CheckedPeer;
+use crate::registry::checks::schedule::CheckedPeer;
 use crate::registry::group::{BoundGroup, PeerSet};
 use crate::registry::names::Found;
-use crate::registry::names::book::Watcher;
+use crate::registry::names::cache::Watcher;
 use crate::registry::recipe::{Candidate, Recipe};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

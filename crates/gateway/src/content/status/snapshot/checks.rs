@@ -2,8 +2,8 @@
 
 use crate::content::status::snapshot::Labelled;
 use crate::registry::checks::Finding;
-use crate::registry::checks::book::{Checks, Standing};
-use crate::registry::status_book::peer_label;
+use crate::registry::checks::schedule::{Checks, Standing};
+use crate::registry::status_list::peer_label;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use upstream::Millis;

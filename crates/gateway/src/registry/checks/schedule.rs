@@ -1,4 +1,4 @@
-//! The book of checks: the peers that the present configuration wants checked, when each is due, and what came of it. A
+//! The schedule of checks: the peers that the present configuration wants checked, when each is due, and what came of it. A
 //! peer is known by its group's name, its address and its ordinal among equals, as its health is, so a reload or a name that moves changes nothing
 //! about those that stay. One that is checked no longer is taken to be well.
 
@@ -85,14 +85,14 @@ struct Entry {
 type Identity = (Box<str>, PeerAddress, u32);
 
 #[derive(Default)]
-struct Book {
+struct Schedule {
     /// Number of the generation whose groups these are.
     generation: u64,
     groups: Arc<[GroupChecks]>,
     serials: FxHashMap<Identity, u64>,
     entries: FxHashMap<u64, Entry>,
     /// Those that are not under way, by the time at which they are due.
-    schedule: BTreeSet<(Millis, u64)>,
+    by_time: BTreeSet<(Millis, u64)>,
     under_way: usize,
     serial: u64,
 }
@@ -102,9 +102,9 @@ type Notify = Box<dyn Fn() + Send + Sync>;
 /// All active checks of the process.
 #[derive(Default)]
 pub struct Checks {
-    book: Mutex<Book>,
+    book: Mutex<Schedule>,
     control: OnceLock<Notify>,
-    /// The peers are not those of the book any more.
+    /// The peers are not those of the schedule any more.
     is_changed: AtomicBool,
 }
 
@@ -118,7 +118,7 @@ impl GroupChecks {
 }
 
 impl Checks {
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, Schedule> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,7 +128,7 @@ impl Checks {
         let _ = self.control.set(Box::new(notify));
     }
 
-    /// From now on these groups are checked. Each worker says so when it takes a generation on; an older one than the book
+    /// From now on these groups are checked. Each worker says so when it takes a generation on; an older one than the schedule
     /// has is not listened to.
     pub(crate) fn apply(&self, generation: u64, groups: &Arc<[GroupChecks]>) {
         let mut book = self.lock();
@@ -164,13 +164,13 @@ impl Checks {
         let mut due = CheckDue::default();
         let book = &mut *self.lock();
         while book.under_way < UNDER_WAY_MAX
-            && let Some(&(at, serial)) = book.schedule.first()
+            && let Some(&(at, serial)) = book.by_time.first()
         {
             if at > now {
                 due.next_ms = Some(at.0);
                 break;
             }
-            book.schedule.pop_first();
+            book.by_time.pop_first();
             let Some(entry) = book.entries.get_mut(&serial) else { continue };
             entry.checkup.begin();
             book.under_way += 1;
@@ -202,7 +202,7 @@ impl Checks {
         // A peer that has left meanwhile is nobody's business any more.
         if let Some(entry) = book.entries.get_mut(&probe.serial) {
             settle(entry);
-            book.schedule.extend(entry.checkup.due().map(|at| (at, probe.serial)));
+            book.by_time.extend(entry.checkup.due().map(|at| (at, probe.serial)));
         }
         if let Some(notify) = self.control.get() {
             notify();
@@ -226,7 +226,7 @@ impl Checks {
     }
 }
 
-impl Book {
+impl Schedule {
     /// Makes the entries those of the present peers.
     fn take_over(
         &mut self,
@@ -247,8 +247,8 @@ impl Book {
                         entry.plan = Arc::clone(&plan);
                         entry.checkup.follow(&plan.policy, now);
                         if let (Some(before), Some(due)) = (before, entry.checkup.due()) {
-                            self.schedule.remove(&(before, serial));
-                            self.schedule.insert((due, serial));
+                            self.by_time.remove(&(before, serial));
+                            self.by_time.insert((due, serial));
                         }
                         serial
                     }
@@ -261,7 +261,7 @@ impl Book {
         let gone = self.entries.extract_if(|serial, _| !seen.contains(serial));
         for (serial, entry) in gone {
             if let Some(due) = entry.checkup.due() {
-                self.schedule.remove(&(due, serial));
+                self.by_time.remove(&(due, serial));
             }
             // Nobody asks any more, so nobody would ever find it well again.
             if entry.peer.health.checked() != Checked::Healthy {
@@ -273,7 +273,7 @@ impl Book {
     fn enter(&mut self, identity: Identity, plan: &Arc<CheckPlan>, peer: CheckedPeer, random: u64, now: Millis) -> u64 {
         self.serial += 1;
         let checkup = Checkup::new(peer.health.checked(), &plan.policy, random, now);
-        self.schedule.extend(checkup.due().map(|due| (due, self.serial)));
+        self.by_time.extend(checkup.due().map(|due| (due, self.serial)));
         let entry = Entry { plan: Arc::clone(plan), peer, checkup, counts: Default::default(), last: None };
         self.entries.insert(self.serial, entry);
         self.serials.insert(identity, self.serial);
@@ -368,7 +368,7 @@ mod tests {
         CheckedPeer { address, health: Arc::default() }
     }
 
-    /// A book in which a generation has these peers.
+    /// A schedule in which a generation has these peers.
     fn apply(checks: &Checks, generation: u64, plan: &Arc<CheckPlan>, peers: &[CheckedPeer]) {
         let peers = CheckedPeers::Fixed(peers.to_vec());
         checks.apply(generation, &[GroupChecks { plan: Arc::clone(plan), peers }].into());

@@ -1,6 +1,6 @@
-//! The book of what a status page shows: groups and peers with their counters, and listening sockets. It outlives
+//! The list of what a status page shows: groups and peers with their counters, and listening sockets. It outlives
 //! generations and holds nothing alive but what a generation uses: a group or a peer that no configuration names any more
-//! leaves the book, and so the labels of the metrics are bounded by what is configured.
+//! leaves the list, and so the labels of the metrics are bounded by what is configured.
 
 use crate::base::cells::{GroupCells, PeerCells};
 use reactor::Listener;
@@ -10,13 +10,13 @@ use upstream::shared::{GroupId, PeerId};
 
 /// Groups, peers and listeners of the process.
 #[derive(Debug)]
-pub(crate) struct StatusBook {
+pub(crate) struct StatusList {
     workers: usize,
     groups: Mutex<BTreeMap<Box<str>, GroupEntry>>,
     listeners: Mutex<Vec<Weak<Listener>>>,
 }
 
-/// A group in the book.
+/// A group in the list.
 #[derive(Debug)]
 struct GroupEntry {
     id: GroupId,
@@ -24,7 +24,7 @@ struct GroupEntry {
     peers: BTreeMap<Box<str>, PeerEntry>,
 }
 
-/// A peer in the book.
+/// A peer in the list.
 #[derive(Debug)]
 struct PeerEntry {
     id: PeerId,
@@ -58,8 +58,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl StatusBook {
-    /// A book for a number of workers.
+impl StatusList {
+    /// A list for a number of workers.
     pub(crate) fn new(workers: usize) -> Self {
         Self { workers, groups: Mutex::default(), listeners: Mutex::default() }
     }
@@ -77,7 +77,7 @@ impl StatusBook {
         cells
     }
 
-    /// The counters of a peer of a group that is in the book, by the peer's address as text and its number among equals.
+    /// The counters of a peer of a group that is in the list, by the peer's address as text and its number among equals.
     pub(crate) fn peer(&self, group: &str, address: &str, ordinal: u32, id: PeerId) -> Arc<PeerCells> {
         let mut groups = lock(&self.groups);
         let Some(entry) = groups.get_mut(group) else { return Arc::new(PeerCells::new(self.workers)) };

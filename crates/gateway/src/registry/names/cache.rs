@@ -1,4 +1,4 @@
-//! The book of names: answers with the time until which they hold, who waits for one, and which groups follow one. Bounded:
+//! The cache of names: answers with the time until which they hold, who waits for one, and which groups follow one. Bounded:
 //! names come out of requests, too.
 
 use crate::registry::names::{Found, NameFailure, Outcome, Question};
@@ -79,7 +79,7 @@ pub(crate) struct ZoneCounts {
 }
 
 #[derive(Default)]
-struct Book {
+struct Cache {
     entries: FxHashMap<Arc<Question>, Entry>,
     wanted: VecDeque<Arc<Question>>,
     /// Names that somebody follows, or did.
@@ -93,7 +93,7 @@ type Notify = Box<dyn Fn() + Send + Sync>;
 
 /// All names of the process.
 pub struct Names {
-    book: Mutex<Book>,
+    cache: Mutex<Cache>,
     control: OnceLock<Notify>,
     wake: Box<dyn Fn(u64) + Send + Sync>,
 }
@@ -130,9 +130,9 @@ impl Entry {
 }
 
 impl Names {
-    /// An empty book. `wake` wakes the exchange of a token.
+    /// An empty cache. `wake` wakes the exchange of a token.
     pub(crate) fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
-        Self { book: Mutex::default(), control: OnceLock::new(), wake }
+        Self { cache: Mutex::default(), control: OnceLock::new(), wake }
     }
 
     /// Names the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. The first call
@@ -141,15 +141,15 @@ impl Names {
         let _ = self.control.set(Box::new(notify));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The addresses of a name, or a place among those who wait for them.
     pub(crate) fn ask(&self, question: &Arc<Question>, token: u64, now_ms: u64) -> Asked {
         let Some(notify) = self.control.get() else { return Asked::Failed(NameFailure::ServerFailure) };
-        let mut book = self.lock();
-        let Some(entry) = book.entry(question, now_ms) else { return Asked::Failed(NameFailure::ServerFailure) };
+        let mut cache = self.lock();
+        let Some(entry) = cache.entry(question, now_ms) else { return Asked::Failed(NameFailure::ServerFailure) };
         entry.used_at_ms = now_ms;
         if let Some(known) = entry.known(now_ms) {
             return known;
@@ -159,9 +159,9 @@ impl Names {
             let is_new = entry.stage == Stage::Idle;
             if is_new {
                 entry.stage = Stage::Wanted;
-                book.wanted.push_back(Arc::clone(question));
+                cache.wanted.push_back(Arc::clone(question));
             }
-            drop(book);
+            drop(cache);
             if is_new {
                 notify();
             }
@@ -175,8 +175,8 @@ impl Names {
         }
         if entry.stage == Stage::Idle {
             entry.stage = Stage::Wanted;
-            book.wanted.push_back(Arc::clone(question));
-            drop(book);
+            cache.wanted.push_back(Arc::clone(question));
+            drop(cache);
             notify();
         }
         Asked::Wait
@@ -184,15 +184,15 @@ impl Names {
 
     /// Follows a name. What is known of it is told at once.
     pub(crate) fn follow(&self, question: &Arc<Question>, watcher: &Arc<dyn Watcher>, now_ms: u64) {
-        let mut book = self.lock();
-        let Some(entry) = book.entry(question, now_ms) else { return };
+        let mut cache = self.lock();
+        let Some(entry) = cache.entry(question, now_ms) else { return };
         entry.watchers.retain(|known| known.strong_count() > 0);
         entry.watchers.push(Arc::downgrade(watcher));
         let known = entry.addresses.clone();
-        if !book.followed.contains(question) {
-            book.followed.push(Arc::clone(question));
+        if !cache.followed.contains(question) {
+            cache.followed.push(Arc::clone(question));
         }
-        drop(book);
+        drop(cache);
         if let Some(addresses) = known {
             watcher.changed(question, &addresses);
         }
@@ -204,8 +204,8 @@ impl Names {
     /// What is to be looked up now, within the limit of lookups under way.
     pub fn due(&self, now_ms: u64) -> Due {
         let mut due = Due::default();
-        let book = &mut *self.lock();
-        let Book { entries, followed, wanted, .. } = book;
+        let cache = &mut *self.lock();
+        let Cache { entries, followed, wanted, .. } = cache;
         followed.retain(|question| {
             let Some(entry) = entries.get_mut(question).filter(|entry| entry.is_followed()) else { return false };
             match entry.stage {
@@ -220,12 +220,12 @@ impl Names {
             }
             true
         });
-        while book.under_way < LOOKUPS_MAX
-            && let Some(question) = book.wanted.pop_front()
+        while cache.under_way < LOOKUPS_MAX
+            && let Some(question) = cache.wanted.pop_front()
         {
-            if let Some(entry) = book.entries.get_mut(&question) {
+            if let Some(entry) = cache.entries.get_mut(&question) {
                 entry.stage = Stage::UnderWay;
-                book.under_way += 1;
+                cache.under_way += 1;
                 due.questions.push(question);
             }
         }
@@ -234,15 +234,15 @@ impl Names {
 
     /// What a lookup came to. Those who wait are woken, those who follow are told.
     pub fn settle(&self, question: &Arc<Question>, outcome: Outcome, now_ms: u64) {
-        let mut book = self.lock();
-        book.under_way = book.under_way.saturating_sub(1);
-        book.count(question, &outcome);
-        let Some(entry) = book.entries.get_mut(question) else { return };
+        let mut cache = self.lock();
+        cache.under_way = cache.under_way.saturating_sub(1);
+        cache.count(question, &outcome);
+        let Some(entry) = cache.entries.get_mut(question) else { return };
         entry.stage = Stage::Idle;
         let changed = entry.take(outcome, question.resolver.valid_ms, now_ms);
         let waiters = std::mem::take(&mut entry.waiters);
         let watchers: Vec<_> = entry.watchers.iter().filter_map(Weak::upgrade).collect();
-        drop(book);
+        drop(cache);
         // Groups first: who waits for a group's first peers finds them there.
         if let Some(addresses) = changed {
             for watcher in watchers {
@@ -295,7 +295,7 @@ impl Entry {
     }
 }
 
-impl Book {
+impl Cache {
     /// The entry of a name, made where there is none. `None`: everything that is known is in use.
     fn entry(&mut self, question: &Arc<Question>, now_ms: u64) -> Option<&mut Entry> {
         if !self.entries.contains_key(question) && self.entries.len() >= NAMES_MAX {
@@ -345,7 +345,7 @@ mod tests {
         Outcome::Failed { failure, ttl_ms: None }
     }
 
-    /// A book with a control plane, and the tokens that it wakes.
+    /// A cache with a control plane, and the tokens that it wakes.
     fn names() -> (Names, Arc<Mutex<Vec<u64>>>) {
         let woken = Arc::<Mutex<Vec<u64>>>::default();
         let names = Names::new({
