@@ -92,7 +92,7 @@ struct Schedule {
     serials: FxHashMap<Identity, u64>,
     entries: FxHashMap<u64, Entry>,
     /// Those that are not under way, by the time at which they are due.
-    due: BTreeSet<(Millis, u64)>,
+    by_time: BTreeSet<(Millis, u64)>,
     under_way: usize,
     serial: u64,
 }
@@ -164,13 +164,13 @@ impl Checks {
         let mut due = CheckDue::default();
         let book = &mut *self.lock();
         while book.under_way < UNDER_WAY_MAX
-            && let Some(&(at, serial)) = book.due.first()
+            && let Some(&(at, serial)) = book.by_time.first()
         {
             if at > now {
                 due.next_ms = Some(at.0);
                 break;
             }
-            book.due.pop_first();
+            book.by_time.pop_first();
             let Some(entry) = book.entries.get_mut(&serial) else { continue };
             entry.checkup.begin();
             book.under_way += 1;
@@ -202,7 +202,7 @@ impl Checks {
         // A peer that has left meanwhile is nobody's business any more.
         if let Some(entry) = book.entries.get_mut(&probe.serial) {
             settle(entry);
-            book.due.extend(entry.checkup.due().map(|at| (at, probe.serial)));
+            book.by_time.extend(entry.checkup.due().map(|at| (at, probe.serial)));
         }
         if let Some(notify) = self.control.get() {
             notify();
@@ -247,8 +247,8 @@ impl Schedule {
                         entry.plan = Arc::clone(&plan);
                         entry.checkup.follow(&plan.policy, now);
                         if let (Some(before), Some(due)) = (before, entry.checkup.due()) {
-                            self.due.remove(&(before, serial));
-                            self.due.insert((due, serial));
+                            self.by_time.remove(&(before, serial));
+                            self.by_time.insert((due, serial));
                         }
                         serial
                     }
@@ -261,7 +261,7 @@ impl Schedule {
         let gone = self.entries.extract_if(|serial, _| !seen.contains(serial));
         for (serial, entry) in gone {
             if let Some(due) = entry.checkup.due() {
-                self.due.remove(&(due, serial));
+                self.by_time.remove(&(due, serial));
             }
             // Nobody asks any more, so nobody would ever find it well again.
             if entry.peer.health.checked() != Checked::Healthy {
@@ -273,7 +273,7 @@ impl Schedule {
     fn enter(&mut self, identity: Identity, plan: &Arc<CheckPlan>, peer: CheckedPeer, random: u64, now: Millis) -> u64 {
         self.serial += 1;
         let checkup = Checkup::new(peer.health.checked(), &plan.policy, random, now);
-        self.due.extend(checkup.due().map(|due| (due, self.serial)));
+        self.by_time.extend(checkup.due().map(|due| (due, self.serial)));
         let entry = Entry { plan: Arc::clone(plan), peer, checkup, counts: Default::default(), last: None };
         self.entries.insert(self.serial, entry);
         self.serials.insert(identity, self.serial);
