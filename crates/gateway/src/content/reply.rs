@@ -90,7 +90,7 @@ impl Exchange {
             return location;
         }
         let mut absolute = b"http://".to_vec();
-        match (self.request.head.host, self.down.connection.stream.local_address()) {
+        match (self.request.head.host, self.down.local_address()) {
             _ if plan.server_name => {
                 absolute.extend_from_slice(&self.generation.server(self.routing.target.server).name);
             }
@@ -99,7 +99,7 @@ impl Exchange {
                 let name = host.name.of(&self.request.bytes);
                 absolute.extend(name.strip_suffix(b".").unwrap_or(name).iter().map(u8::to_ascii_lowercase));
             }
-            (None, Ok(Some(own))) => match own.ip() {
+            (None, Some(own)) => match own.ip() {
                 IpAddr::V4(ip) => absolute.extend_from_slice(ip.to_string().as_bytes()),
                 IpAddr::V6(ip) => absolute.extend_from_slice(format!("[{ip}]").as_bytes()),
             },
@@ -115,7 +115,7 @@ impl Exchange {
 
     /// `$server_port`; `None` on a Unix socket.
     pub(crate) fn server_port(&self) -> Option<u16> {
-        self.down.connection.stream.local_address().ok().flatten().map(|address| address.port())
+        self.down.local_address().map(|address| address.port())
     }
 
     /// Sends a reply.

@@ -27,7 +27,7 @@ pub(crate) enum Framing {
 /// The client's side of an exchange.
 #[derive(Debug)]
 pub(crate) struct Downstream {
-    pub(crate) connection: Box<Connection>,
+    pub(super) connection: Box<Connection>,
     pub(crate) method: Method,
     pub(crate) version: Version,
     /// Whether the connection goes on after this exchange, as far as is known.

@@ -3,6 +3,7 @@
 pub(crate) mod body;
 pub(crate) mod connection;
 pub(crate) mod ending;
+pub(crate) mod facts;
 pub(crate) mod h1;
 pub(crate) mod h1_head;
 pub(crate) mod linger;

@@ -18,7 +18,7 @@ impl Caller for Exchange {
     }
 
     fn task(&self) -> TaskId {
-        self.down.connection.task
+        self.down.task()
     }
 
     async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken {

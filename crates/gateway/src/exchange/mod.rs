@@ -111,14 +111,14 @@ impl Exchange {
         if let Some(id) = self.request_id.get() {
             return id;
         }
-        let half = || u128::from(RandomState::new().hash_one(self.down.connection.serial));
+        let half = || u128::from(RandomState::new().hash_one(self.down.serial()));
         let id = half() << 64 | half();
         self.request_id.set(Some(id));
         id
     }
 
     pub(crate) fn task(&self) -> TaskId {
-        self.down.connection.task
+        self.down.task()
     }
 
     /// The location's settings; the server's own where none matched yet.

@@ -8,7 +8,7 @@ use std::io::Write as _;
 impl Exchange {
     /// Appends a value; `false` where nothing was said.
     pub(crate) fn proxy_protocol(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        let Some(header) = &self.down.connection.proxy_header else { return false };
+        let Some(header) = self.down.proxy_header() else { return false };
         if let Variable::ProxyProtocolTlv(name) = variable {
             return TlvName::parse(name).is_some_and(|name| write_tlv(&header.tlvs, name, out));
         }

@@ -94,8 +94,8 @@ impl View for ExchangeView<'_> {
         match variable {
             Variable::RemoteAddr => remote_addr(exchange.client(), out),
             Variable::RemotePort => remote_port(exchange.client(), out),
-            Variable::RealipRemoteAddr => remote_addr(&exchange.down.connection.peer, out),
-            Variable::RealipRemotePort => remote_port(&exchange.down.connection.peer, out),
+            Variable::RealipRemoteAddr => remote_addr(exchange.down.peer(), out),
+            Variable::RealipRemotePort => remote_port(exchange.down.peer(), out),
             Variable::BinaryRemoteAddr => self.binary_remote_addr(out),
             Variable::ProxyAddXForwardedFor => self.add_forwarded_for(out),
             Variable::Host => self.host(out),
@@ -141,21 +141,20 @@ impl ExchangeView<'_> {
     /// What the exchange has come to so far, the connection, and the world around it.
     fn present(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let exchange = self.exchange;
-        let connection = &exchange.down.connection;
         match variable {
             Variable::Status => status(exchange, out),
             Variable::BytesSent => number(exchange.down.bytes_sent, out),
             Variable::BodyBytesSent => number(exchange.down.body_bytes_sent(), out),
-            Variable::Connection => number(connection.serial, out),
-            Variable::ConnectionRequests => number(u64::from(connection.requests), out),
-            Variable::ConnectionTime => seconds(exchange.thread.reactor.now().since(connection.accepted_at), out),
+            Variable::Connection => number(exchange.down.serial(), out),
+            Variable::ConnectionRequests => number(u64::from(exchange.down.requests()), out),
+            Variable::ConnectionTime => seconds(exchange.thread.reactor.now().since(exchange.down.accepted_at()), out),
             Variable::RequestTime => seconds(exchange.thread.reactor.now().since(exchange.began_at), out),
             Variable::RequestCompletion => !exchange.is_completed() || bytes(b"OK", out),
             Variable::Msec => seconds(exchange.thread.clock.now().as_millis() as u64, out),
             Variable::TimeLocal => bytes(&moment(&exchange.thread.clock).local(), out),
             Variable::TimeIso8601 => bytes(&moment(&exchange.thread.clock).iso8601(), out),
             Variable::Pid => number(u64::from(std::process::id()), out),
-            Variable::Pipe => bytes(if connection.is_pipelined { b"p" } else { b"." }, out),
+            Variable::Pipe => bytes(if exchange.down.is_pipelined() { b"p" } else { b"." }, out),
             Variable::NginxVersion => bytes(crate::NGINX_VERSION.as_bytes(), out),
             Variable::ServerName => bytes(&exchange.generation.server(exchange.routing.target.server).name, out),
             Variable::ServerPort => exchange.server_port().is_some_and(|port| number(u64::from(port), out)),
@@ -225,14 +224,12 @@ impl ExchangeView<'_> {
     }
 
     fn server_addr(&self, out: &mut Vec<u8>) -> bool {
-        let stream = &self.exchange.down.connection.stream;
-        if let Ok(Some(address)) = stream.local_address() {
+        let down = &self.exchange.down;
+        if let Some(address) = down.local_address() {
             return write_ip(address.ip(), out);
         }
         bytes(b"unix:", out);
-        if let Ok(local) = stream.stream().as_socket().local_addr()
-            && let Some(path) = local.as_pathname()
-        {
+        if let Some(path) = down.local_path() {
             out.extend_from_slice(path.as_os_str().as_bytes());
         }
         true
@@ -387,7 +384,7 @@ impl ExchangeView<'_> {
     }
 
     fn tcp_info(&self, index: usize, out: &mut Vec<u8>) -> bool {
-        let info = self.exchange.down.connection.stream.stream().tcp_info();
+        let info = self.exchange.down.socket().tcp_info();
         info.is_some_and(|info| number(u64::from(info[index]), out))
     }
 

@@ -63,7 +63,7 @@ impl Exchange {
     }
 
     fn awaited<'a>(&'a self, wants: &Wants<'a>, paused: bool) -> Awaited<'a> {
-        let client = self.down.connection.stream.stream();
+        let client = self.down.socket();
         let interest = if paused { wants.client.without_write() } else { wants.client };
         Awaited {
             sockets: [wants.upstream.map(|(stream, interest)| (stream.stream(), interest)), Some((client, interest))],
@@ -75,7 +75,7 @@ impl Exchange {
     fn leaving(&self, client: Interest) -> Leaving {
         if self.upstream.abort_ignored || client.includes(Interest::READ) {
             Leaving::Ignored
-        } else if self.client_plan().half_close || !self.down.connection.pending.is_empty() {
+        } else if self.client_plan().half_close || self.down.has_pending() {
             Leaving::Reset
         } else {
             Leaving::ResetOrFin

@@ -13,7 +13,7 @@ use std::rc::Rc;
 impl Exchange {
     /// The client: who has connected, or whom a trusted proxy has named.
     pub(crate) fn client(&self) -> &PeerAddress {
-        self.admission.real_client.as_deref().unwrap_or(&self.down.connection.peer)
+        self.admission.real_client.as_deref().unwrap_or(self.down.peer())
     }
 
     /// The same by the settings of the server that was chosen.
@@ -30,7 +30,7 @@ impl Exchange {
         if self.admission.real_client.is_some() {
             return;
         }
-        let sender = self.down.connection.peer.ip();
+        let sender = self.down.peer().ip();
         let found = match &plan.source {
             RealIpSource::ProxyProtocol => self.proxied_source().filter(|_| plan.trusts(sender)),
             RealIpSource::Field(name) => self.client_in(plan, sender, |_, field| field.eq_ignore_ascii_case(name), 1),
@@ -43,7 +43,7 @@ impl Exchange {
 
     /// What the header of the PROXY protocol says.
     fn proxied_source(&self) -> Option<SocketAddr> {
-        Some(self.down.connection.proxy_header.as_ref()?.addresses?.source)
+        Some(self.down.proxy_header()?.addresses?.source)
     }
 
     /// What the first fields that are wanted say, at most so many.

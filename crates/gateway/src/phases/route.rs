@@ -55,14 +55,14 @@ impl Exchange {
 
     pub(crate) fn choose_default_server(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
-        let listener = generation.listener(self.down.connection.listener).ok_or_else(|| Reply::error(500))?;
+        let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
         self.routing.target.server = listener.names.default_server();
         Ok(())
     }
 
     pub(crate) fn choose_server(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
-        let listener = generation.listener(self.down.connection.listener).ok_or_else(|| Reply::error(500))?;
+        let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
         let head = &self.request.head;
         let name = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
         // Names compare without case and without the root's dot, as in nginx; few clients send either.
@@ -90,7 +90,7 @@ impl Exchange {
 
     /// Holds the head against what the request's own server takes, where the servers of the address differ in that.
     fn narrow_head(&mut self) -> Result<(), RequestError> {
-        let listener = self.generation.listener(self.down.connection.listener);
+        let listener = self.generation.listener(self.down.listener());
         if !listener.is_some_and(|listener| listener.limits_differ) {
             return Ok(());
         }

@@ -41,17 +41,12 @@ impl Exchange {
     /// Decides, before a head is encoded, whether the connection goes on after this response.
     pub(crate) fn settle_keepalive(&mut self) {
         let plan = self.client_plan();
-        let connection = &self.down.connection;
-        let age = self.thread.reactor.now().since(connection.accepted_at);
+        let age = self.thread.reactor.now().since(self.down.accepted_at());
         let within_limits = !plan.keepalive_timeout.is_zero()
-            && connection.requests < plan.keepalive_requests
+            && self.down.requests() < plan.keepalive_requests
             && u128::from(age) < plan.keepalive_time.as_millis();
-        if connection.nodelay != plan.nodelay {
-            let nodelay = plan.nodelay;
-            self.down.connection.nodelay = nodelay;
-            // A Unix socket has no such option, and no small packets either.
-            let _ = self.down.connection.stream.stream().as_socket().set_tcp_nodelay(nodelay);
-        }
+        let nodelay = plan.nodelay;
+        self.down.set_nodelay(nodelay);
         if self.down.ending.keeps() && self.thread.is_draining() {
             self.down.ending.close(CloseReason::Shutdown);
         }
@@ -108,7 +103,7 @@ impl Exchange {
             sent,
             is_complete: self.down.is_complete(),
             until_close: self.down.framing == Framing::UntilClose,
-            is_unread: !self.intake.body.is_done() || !self.down.connection.pending.is_empty(),
+            is_unread: !self.intake.body.is_done() || self.down.has_pending(),
             lingers: !linger.total.is_zero(),
             resets: plan.reset_timed_out,
         };
@@ -173,7 +168,7 @@ impl Exchange {
             if self.thread.reactor.now() > began_at.after(DRAIN_TIME_MAX) {
                 return Err(CloseReason::BodyTimeout);
             }
-            match self.intake.body.read(&mut self.down.connection, DRAIN_BYTES_MAX as usize, |_| {}) {
+            match self.down.read_body(&mut self.intake.body, DRAIN_BYTES_MAX as usize, |_| {}) {
                 Ok(BodyRead::Done) => return Ok(()),
                 Ok(BodyRead::Data) if self.intake.body.received - begun > DRAIN_BYTES_MAX => {
                     return Err(CloseReason::BodyUnread);
@@ -216,7 +211,7 @@ impl Exchange {
             log.format.write(&ExchangeView::of(self), &mut line);
             generation.sink(log.sink).write(self.thread.index, name.as_ref(), &line);
             if log.awaited {
-                self.down.connection.line_waits.set(true);
+                self.down.await_line();
             }
         }
         self.thread.put_scratch(line);
@@ -245,7 +240,7 @@ impl Exchange {
         let mut record = Box::new(TunnelRecord {
             lines: logs.iter().filter(|log| self.is_logged(log, &view)).filter_map(early).collect(),
             began_at: self.began_at,
-            accepted_at: self.down.connection.accepted_at,
+            accepted_at: self.down.accepted_at(),
             head_bytes: self.down.bytes_sent,
             attempts: self.tunnel_attempts(),
             limits: None,
@@ -283,7 +278,6 @@ impl Exchange {
 
     /// The same at another level. The most specific `error_log` gets it.
     pub(crate) fn log_at(&self, level: Level, message: &str) {
-        let connection = &self.down.connection;
         let request = &self.request;
         let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.shared.error_log);
         let written = log.request_line(
@@ -291,7 +285,7 @@ impl Exchange {
             level,
             &RequestLine {
                 message,
-                serial: connection.serial,
+                serial: self.down.serial(),
                 client: self.client(),
                 server: &self.generation.server(self.routing.target.server).name,
                 request: request.head.line.of(&request.bytes),
@@ -301,7 +295,7 @@ impl Exchange {
             },
         );
         if written {
-            connection.line_waits.set(true);
+            self.down.await_line();
         }
     }
 

@@ -129,7 +129,7 @@ impl Exchange {
             if offset == range.end {
                 break;
             }
-            if sent == 0 && self.down.waiting_bytes() == 0 && self.down.connection.stream.is_writable() {
+            if sent == 0 && self.down.waiting_bytes() == 0 && self.down.is_writable() {
                 // The file has become shorter than its head said.
                 break;
             }
@@ -198,17 +198,16 @@ impl Exchange {
     /// Waits until the client takes more, as long as `send_timeout` allows; with room in its socket others just get their
     /// turn. What the client sends meanwhile does not count: it has to read.
     async fn wait_for_client(&self) -> Result<(), CloseReason> {
-        let stream = &self.down.connection.stream;
         if let Some(pause) = self.response.filters.pause(&self.down) {
             let left = self.wait(Wants::NOTHING, pause).await == Woken::PeerGone;
             return if left { Err(CloseReason::ClientAborted) } else { Ok(()) };
         }
-        if stream.is_writable() {
+        if self.down.is_writable() {
             self.yield_now().await;
         }
         let timeout = self.client_plan().send_timeout;
         let began = self.thread.reactor.now();
-        while !stream.is_writable() && !stream.is_failed() {
+        while !self.down.is_writable() && !self.down.is_failed() {
             let waited = Duration::from_millis(self.thread.reactor.now().since(began));
             let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 return Err(CloseReason::SendTimeout);
@@ -217,7 +216,7 @@ impl Exchange {
                 return Err(CloseReason::ClientAborted);
             }
         }
-        if stream.is_failed() { Err(CloseReason::ClientAborted) } else { Ok(()) }
+        if self.down.is_failed() { Err(CloseReason::ClientAborted) } else { Ok(()) }
     }
 
     /// The file cannot be read, or the client's socket not written: the error says which.

@@ -187,7 +187,7 @@ impl Exchange {
                 limit => limit.saturating_sub(self.intake.body.received),
             };
             let most = self.thread.memory.room(STREAM_BYTES, FLOOR_BYTES);
-            let read = self.intake.body.read(&mut self.down.connection, most, |data| {
+            let read = self.down.read_body(&mut self.intake.body, most, |data| {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;

@@ -217,7 +217,7 @@ impl Exchange {
 
     /// A number that nobody can foretell: it comes from the standard library's hash keys, which are random per thread.
     fn chance(&self) -> u64 {
-        RandomState::new().hash_one(self.down.connection.serial)
+        RandomState::new().hash_one(self.down.serial())
     }
 
     /// Tells the balancer how long the peer took.

@@ -98,7 +98,7 @@ impl Exchange {
         if length.is_none_or(|length| length <= limit as u64) {
             while !self.intake.body.is_done() && bytes.len() < limit {
                 let room = (limit - bytes.len()).min(READ_BYTES);
-                match self.intake.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
+                match self.down.read_body(&mut self.intake.body, room, |data| bytes.extend_from_slice(data)) {
                     Ok(BodyRead::Data | BodyRead::Done) => {
                         if let Some(reply) = self.check_received_size() {
                             return Err(reply);
@@ -123,7 +123,7 @@ impl Exchange {
     async fn collect_body(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Reply> {
         while !self.intake.body.is_done() && bytes.len() < most {
             let room = (most - bytes.len()).min(READ_BYTES);
-            match self.intake.body.read(&mut self.down.connection, room, |data| bytes.extend_from_slice(data)) {
+            match self.down.read_body(&mut self.intake.body, room, |data| bytes.extend_from_slice(data)) {
                 Ok(BodyRead::Data | BodyRead::Done) => {
                     if let Some(reply) = self.check_received_size() {
                         return Err(reply);
@@ -185,9 +185,7 @@ impl Exchange {
 
     /// Tells a client that waits for it to go on.
     fn send_continue(&mut self) -> Result<(), Reply> {
-        let waits = self.request.head.expect_continue
-            && self.intake.body.received == 0
-            && self.down.connection.pending.is_empty();
+        let waits = self.request.head.expect_continue && self.intake.body.received == 0 && !self.down.has_pending();
         if waits && self.down.send_interim(ReplyHead::of(100).with(b"")).is_err() {
             return Err(Reply::to_nobody(499));
         }
