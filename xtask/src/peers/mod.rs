@@ -41,11 +41,14 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 16] = [
+const PEERS: [Peer; 18] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
     Peer { name: "ab", package: "apache2-utils", suite: Suite::System, file: "usr/bin/ab", version: &["-V"] },
+    // Clients and servers of TLS that are not ours.
+    Peer { name: "openssl", package: "openssl", suite: Suite::System, file: "usr/bin/openssl", version: &["version"] },
+    Peer { name: "curl", package: "curl", suite: Suite::System, file: "usr/bin/curl", version: &["--version"] },
     Peer { name: "siege", package: "siege", suite: Suite::System, file: "usr/bin/siege", version: &["--version"] },
     Peer { name: "hey", package: "hey", suite: Suite::System, file: "usr/bin/hey", version: &["-h"] },
     Peer {

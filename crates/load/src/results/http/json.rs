@@ -3,6 +3,7 @@
 
 use super::Results;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
+use crate::results::tls::HandshakeFigures;
 use crate::{Cause, Pace, Row, Sparse, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,6 +67,9 @@ pub(crate) struct File {
     /// What the kernel said of the sockets towards the targets.
     #[serde(default)]
     pub(crate) sockets: Option<SocketFigures>,
+    /// Handshakes of TLS; none where nothing of it was spoken.
+    #[serde(default)]
+    pub(crate) tls: Option<HandshakeFigures>,
     pub(crate) void: Vec<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) verdicts: Vec<VerdictFigures>,
@@ -156,6 +160,7 @@ impl Results<'_> {
             targets: self.targets(),
             intervals: self.rows.iter().map(interval).collect(),
             sockets: self.sockets.map(SocketFigures::from),
+            tls: record.tls.as_ref().map(|tls| HandshakeFigures::new(tls, summary.elapsed)),
             void: self.health.void.clone(),
             notes: self.health.notes.clone(),
             verdicts: self.verdicts.iter().map(verdict).collect(),
