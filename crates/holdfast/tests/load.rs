@@ -109,8 +109,9 @@ fn exit_codes_tell_apart_what_went_wrong() {
     assert!(text(&missed.stdout).contains("FAILED  5xx=0: measured 5 of 5"), "{}", text(&missed.stdout));
     let unmeant = load(&["-q", "-n", "5", &url, "--expect", "p99<fast"]);
     assert_eq!(unmeant.status.code(), Some(2), "{}", text(&unmeant.stderr));
-    let https = load(&["-q", "https://127.0.0.1/"]);
-    assert_eq!(https.status.code(), Some(2), "{}", text(&https.stderr));
+    let insecure = load(&["-q", "--insecure", &url]);
+    assert_eq!(insecure.status.code(), Some(2), "{}", text(&insecure.stderr));
+    assert!(text(&insecure.stderr).contains("--insecure is for https://"), "{}", text(&insecure.stderr));
     let refusing = testkit::Refusing::new();
     let nobody = load(&["-q", "-n", "3", &format!("http://{}/", refusing.address())]);
     assert_eq!(nobody.status.code(), Some(1), "{}", text(&nobody.stdout));

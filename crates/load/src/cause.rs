@@ -58,6 +58,13 @@ causes! {
     ConnectReset "connect_reset" Target "reset while connecting"
     ConnectTimeout "connect_timeout" Target "timeout connecting: SYN unanswered (accept queue full, or a firewall drops)"
     ConnectFailed "connect_failed" Target "connecting failed otherwise"
+    TlsStalled "tls_stalled" Target "timeout in the TLS handshake: the target took the connection and did not go on"
+    TlsClosed "tls_closed" Target "closed by the target in the TLS handshake: see its error log"
+    TlsCertificate "tls_certificate" Target "the target's certificate does not verify: name its authority (--ca), its name (--sni), or use --insecure"
+    TlsRefused "tls_refused" Target "the TLS handshake failed: nothing in common, or a client certificate is wanted (--cert, --key)"
+    NotTls "not_tls" Target "the target does not speak TLS on this port: use http:// or ws://"
+    TlsBroken "tls_broken" Target "the target broke the TLS protocol after the handshake"
+    TlsTruncated "tls_truncated" Target "closed without close_notify in a response: it may have been cut on the way"
     SendTimeout "send_timeout" Target "timeout sending: the target accepts and does not read"
     Silent "silent" Target "timeout waiting: the target took the request and stayed silent"
     ReadTimeout "read_timeout" Target "timeout reading: the response began and did not end"
@@ -110,6 +117,10 @@ impl Cause {
             | Self::Unreachable
             | Self::ConnectReset
             | Self::ConnectFailed
+            | Self::TlsClosed
+            | Self::TlsCertificate
+            | Self::TlsRefused
+            | Self::NotTls
             | Self::NoPorts
             | Self::NoDescriptors
             | Self::NoMemory => Kind::Connect,
@@ -133,7 +144,15 @@ impl Cause {
 
     /// Whether the request was waited for in vain, so that its latency is at least what was waited.
     pub fn is_waited_for(self) -> bool {
-        matches!(self, Self::ConnectTimeout | Self::SendTimeout | Self::Silent | Self::ReadTimeout | Self::Unanswered)
+        matches!(
+            self,
+            Self::ConnectTimeout
+                | Self::TlsStalled
+                | Self::SendTimeout
+                | Self::Silent
+                | Self::ReadTimeout
+                | Self::Unanswered
+        )
     }
 }
 

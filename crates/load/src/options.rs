@@ -3,6 +3,7 @@
 use crate::pace::{Spacing, Stage};
 use crate::script::Script;
 use crate::template::{Template, TemplateError};
+use crate::tls::TlsOptions;
 use crate::url::Url;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -141,6 +142,9 @@ pub struct Options {
     pub templates: bool,
     /// Seed of everything random: two runs with the same seed send the same.
     pub seed: u64,
+    /// For `https://` targets.
+    #[serde(default)]
+    pub tls: TlsOptions,
 }
 
 impl Options {
@@ -168,6 +172,7 @@ impl Options {
             ignore_length: false,
             templates: true,
             seed: 0,
+            tls: TlsOptions::default(),
         }
     }
 
@@ -194,6 +199,9 @@ impl Options {
         }
         if self.pipeline > 1 && (!self.keepalive || self.pace != Pace::closed()) {
             return wrong("pipelining is for kept connections in closed loop without think time");
+        }
+        if self.tls.handshakes_only && (self.keepalive || !self.targets.iter().all(|target| target.url.tls)) {
+            return wrong("a load of handshakes alone has https:// targets and a connection for each");
         }
         if self.script.is_some() && (self.targets.len() > 1 || self.pace != Pace::closed() || self.pipeline > 1) {
             return wrong(

@@ -3,6 +3,7 @@
 use crate::collect::{Generator, Recorded};
 use crate::processors::Spent;
 use crate::tally::{Latencies, Tally};
+use crate::tls::Handshakes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -50,6 +51,9 @@ pub struct HttpRecord {
     pub spent: Spent,
     /// Of the worker that ran most, and of the one that waited most: in an interval, or in the run.
     pub spent_most: Spent,
+    /// Handshakes of TLS; none where nothing of it is spoken.
+    #[serde(default)]
+    pub tls: Option<Box<Handshakes>>,
 }
 
 impl Recorded for HttpRecord {
@@ -112,6 +116,9 @@ impl HttpRecord {
         self.waiting_max = self.waiting_max.max(other.waiting_max);
         self.spent += other.spent;
         self.spent_most = self.spent_most.most(other.spent_most);
+        if let Some(handshakes) = &other.tls {
+            self.tls.get_or_insert_default().add(handshakes);
+        }
     }
 
     /// Forgets everything, and keeps the memory. In place: a new record in between would be a hundred kilobytes of zeros.
@@ -134,12 +141,14 @@ impl HttpRecord {
             waiting_max,
             spent,
             spent_most,
+            tls,
         } = self;
         targets.iter_mut().for_each(Tally::clear);
         for latencies in [service, processing, first_byte, connect, lag, lag_own, turn] {
             latencies.clear();
         }
         *server = None;
+        *tls = None;
         for count in [opened, established, closed_by_target, closed_by_load, cut_off, waiting_max] {
             *count = 0;
         }
@@ -192,6 +201,7 @@ mod tests {
         record.turn.record(5);
         record.processing.record(5);
         record.server = Some("x".to_owned());
+        record.tls.get_or_insert_default().truncated = 1;
         record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
         record.clear();
         assert_eq!(text(&record), text(&HttpRecord::new(2)));

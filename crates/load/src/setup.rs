@@ -5,13 +5,15 @@ use crate::options::{Options, OptionsError, Target};
 use crate::plan::{Limits, Need, Plan};
 use crate::request::Prepared as Request;
 use crate::script::ScriptError;
-use reactor::{ConnectOptions, PeerAddress};
+use crate::tls::Side;
+use reactor::{ConnectOptions, PeerAddress, Stream};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 use thiserror::Error;
+use transport::Transport;
 
 /// How long one of several addresses of a name is tried before the next: as long as a SYN is waited for before it is sent
 /// again, and a bit more.
@@ -65,6 +67,9 @@ pub enum StartError {
     /// The counters that the processes of a WebSocket load share could not be made, or not be found.
     #[error("no memory that processes share: {0}")]
     Counters(io::Error),
+    /// The options for TLS cannot be used.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
     /// A script could not be read, or failed in `setup` or `init`.
     #[error("the script failed: {0}")]
     Script(#[from] ScriptError),
@@ -81,6 +86,8 @@ pub(crate) struct Group {
     /// Of all workers.
     pub(crate) connections: usize,
     ways: Vec<ConnectOptions>,
+    /// The name that is asked for under TLS; none where nothing of it is spoken.
+    name: Option<String>,
 }
 
 /// What the workers share.
@@ -94,6 +101,8 @@ pub(crate) struct Setup {
     pub(crate) pipeline: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
+    tls: Option<Side>,
+    pub(crate) handshakes_only: bool,
 }
 
 impl Setup {
@@ -111,11 +120,14 @@ impl Setup {
             None => resolve_all(options, &limits)?,
         };
         check_sources(&options.sources)?;
-        let (mut group_of, mut addresses, mut weights) = (Vec::new(), Vec::<SocketAddr>::new(), Vec::<u64>::new());
-        let mut known: HashMap<SocketAddr, u16> = HashMap::new();
+        let (mut group_of, mut addresses, mut weights) =
+            (Vec::new(), Vec::<(SocketAddr, Option<String>)>::new(), Vec::<u64>::new());
+        let mut known: HashMap<(SocketAddr, Option<String>), u16> = HashMap::new();
         for (target, address) in options.targets.iter().zip(of_targets) {
-            let group = *known.entry(address).or_insert_with(|| {
-                addresses.push(address);
+            let name = target.url.tls.then(|| options.tls.name.clone().unwrap_or_else(|| target.url.host.clone()));
+            let key = (address, name);
+            let group = *known.entry(key.clone()).or_insert_with(|| {
+                addresses.push(key);
                 weights.push(0);
                 (addresses.len() - 1) as u16
             });
@@ -127,13 +139,18 @@ impl Setup {
         if options.connections < addresses.len() {
             return Err(StartError::TooFewConnections { connections: options.connections, addresses: addresses.len() });
         }
-        let plan = Plan::new(options, &addresses, &limits);
+        let sockets: Vec<SocketAddr> = addresses.iter().map(|(address, _)| *address).collect();
+        let plan = Plan::new(options, &sockets, &limits);
+        let names = addresses.iter().filter_map(|(_, name)| name.as_deref());
+        let is_tls = options.targets.iter().any(|target| target.url.tls);
+        let tls = if is_tls { Some(Side::new(&options.tls, names)?) } else { None };
         let shares = divide(options.connections, &weights);
-        let groups = addresses.into_iter().zip(shares).map(|(address, connections)| Group {
+        let groups = addresses.into_iter().zip(shares).map(|((address, name), connections)| Group {
             address,
             peer: address.into(),
             connections,
             ways: ways(&options.sources, address),
+            name,
         });
         Ok(Self {
             plan,
@@ -144,6 +161,8 @@ impl Setup {
             pipeline: options.pipeline,
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
+            tls,
+            handshakes_only: options.tls.handshakes_only,
         })
     }
 
@@ -167,6 +186,15 @@ impl Setup {
     /// The group that a target belongs to.
     pub(crate) fn group_of(&self, target: u16) -> usize {
         self.group_of.get(usize::from(target)).copied().map_or(0, usize::from)
+    }
+
+    /// A connection of a group, under TLS where its targets want that.
+    pub(crate) fn transport(&self, group: u16, stream: Stream) -> Transport {
+        let name = self.groups.get(usize::from(group)).and_then(|group| group.name.as_deref());
+        match (&self.tls, name) {
+            (Some(side), Some(name)) => side.wrap(stream, name),
+            _ => Transport::plain(stream),
+        }
     }
 
     /// How a connection is opened, given by its number among those of all workers.

@@ -231,6 +231,12 @@ impl Tally {
         }
     }
 
+    /// Counts a handshake of TLS that was all that was asked for.
+    pub(crate) fn handshake(&mut self, latency_ns: u64) {
+        self.responses += 1;
+        self.latency.record(latency_ns);
+    }
+
     /// Counts a failure.
     pub(crate) fn failure(&mut self, cause: Cause, latency_ns: u64) {
         if let Some(count) = self.failures.get_mut(cause as usize) {

@@ -6,28 +6,28 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// An `http://` URL, split.
+/// An `http://` or `https://` URL, split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Url {
     /// Name or address, an IPv6 address without its brackets.
     pub host: String,
-    /// Port; 80 where none is given.
+    /// Port; 80 or 443 where none is given.
     pub port: u16,
     /// Value of the Host field: as typed, without user information.
     pub authority: String,
     /// Path and query as typed; `/` where there is none. A fragment is left out.
     pub path: String,
+    /// It is `https://`.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// Why a URL cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UrlError {
     /// Another scheme, or none.
-    #[error("a URL begins with http://")]
+    #[error("a URL begins with http:// or https://")]
     NotHttp,
-    /// `https://`.
-    #[error("https is not supported yet: load the plain port behind the TLS end, or use http://")]
-    Https,
     /// No host.
     #[error("a URL has a host behind http://")]
     NoHost,
@@ -47,10 +47,9 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-        if lower.starts_with("https://") {
-            return Err(UrlError::Https);
-        }
-        let rest = text.get(7..).filter(|_| lower.starts_with("http://")).ok_or(UrlError::NotHttp)?;
+        let tls = lower.starts_with("https://");
+        let scheme = if tls { "https://" } else { "http://" };
+        let rest = text.get(scheme.len()..).filter(|_| lower.starts_with(scheme)).ok_or(UrlError::NotHttp)?;
         if rest.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
             return Err(UrlError::Space);
         }
@@ -60,16 +59,16 @@ impl FromStr for Url {
         if authority.contains('@') {
             return Err(UrlError::UserInformation);
         }
-        let (host, port) = split_port(authority)?;
+        let (host, port) = split_port(authority, if tls { 443 } else { 80 })?;
         if host.is_empty() {
             return Err(UrlError::NoHost);
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { host: host.to_owned(), port, authority: authority.to_owned(), path })
+        Ok(Self { host: host.to_owned(), port, authority: authority.to_owned(), path, tls })
     }
 }
 
-fn split_port(authority: &str) -> Result<(&str, u16), UrlError> {
+fn split_port(authority: &str, default: u16) -> Result<(&str, u16), UrlError> {
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
         let (host, behind) = rest.split_once(']').ok_or(UrlError::NoHost)?;
         match behind.strip_prefix(':') {
@@ -81,7 +80,7 @@ fn split_port(authority: &str) -> Result<(&str, u16), UrlError> {
         authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)))
     };
     match port {
-        None | Some("") => Ok((host, 80)),
+        None | Some("") => Ok((host, default)),
         Some(port) => {
             let number = port.parse().ok().filter(|&number| number != 0);
             Ok((host, number.ok_or_else(|| UrlError::Port(port.to_owned()))?))
@@ -91,7 +90,7 @@ fn split_port(authority: &str) -> Result<(&str, u16), UrlError> {
 
 impl fmt::Display for Url {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "http://{}{}", self.authority, self.path)
+        write!(out, "{}://{}{}", if self.tls { "https" } else { "http" }, self.authority, self.path)
     }
 }
 
@@ -113,13 +112,15 @@ mod tests {
         assert_eq!(parsed("http://a.example"), parts("a.example", 80, "a.example", "/"));
         assert_eq!(parsed("HTTP://a:8080/x//y?z=%20#f"), parts("a", 8080, "a:8080", "/x//y?z=%20"));
         assert_eq!(parsed("http://[::1]:81?q"), parts("::1", 81, "[::1]:81", "/?q"));
+        assert_eq!(parsed("HTTPS://a/b"), parts("a", 443, "a", "/b"));
+        assert_eq!("https://a:1/b".parse::<Url>().unwrap().to_string(), "https://a:1/b");
         assert_eq!(parsed("http://[::1]/"), parts("::1", 80, "[::1]", "/"));
     }
 
     #[test]
     fn what_cannot_be_loaded_is_refused_with_its_reason() {
         let error = |text: &str| text.parse::<Url>().unwrap_err();
-        assert_eq!(error("https://a/"), UrlError::Https);
+        assert_eq!(error("https:/a/"), UrlError::NotHttp);
         assert_eq!(error("a.example/"), UrlError::NotHttp);
         assert_eq!(error("http://"), UrlError::NoHost);
         assert_eq!(error("http://:80/"), UrlError::NoHost);

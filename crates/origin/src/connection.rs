@@ -12,9 +12,11 @@ use crate::sending::{Sending, Then};
 use crate::websocket::{Broadcast, Opening, Session, Step};
 use crate::worker::Site;
 use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
-use reactor::{Millis, PeerAddress, Read, Stream, TaskId, monotonic_millis};
+use reactor::{Millis, PeerAddress, Read, TaskId, monotonic_millis};
 use std::io::IoSlice;
 use std::sync::Arc;
+
+use transport::Transport;
 
 /// Bytes per read: a body of 1 MB takes some reads, and other connections get their turn between them.
 const READ_BYTES: usize = 64 * 1024;
@@ -73,7 +75,7 @@ enum Round {
 /// One accepted connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: Stream,
+    pub(crate) stream: Transport,
     dialogue: Dialogue,
 }
 
@@ -97,13 +99,15 @@ struct Dialogue {
     keepalive: bool,
     /// The current request is HEAD.
     head_only: bool,
+    /// The handshake of TLS is complete, or there is none.
+    is_secured: bool,
     /// The room that it has entered as a WebSocket, until its end.
     room: Option<Arc<str>>,
     state: State,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, task: TaskId, serial: u64, from: PeerAddress, site: &Site) -> Self {
+    pub(crate) fn new(stream: Transport, task: TaskId, serial: u64, from: PeerAddress, site: &Site) -> Self {
         let closing = site.options().closing;
         let mut dialogue = Dialogue {
             task,
@@ -118,6 +122,7 @@ impl Connection {
             due: None,
             keepalive: false,
             head_only: false,
+            is_secured: false,
             room: None,
             state: if site.options().silent { State::Silent } else { State::Head },
         };
@@ -133,6 +138,9 @@ impl Connection {
     pub(crate) fn drive(&mut self, site: &mut Site) -> Option<Ended> {
         let Self { stream, dialogue } = self;
         dialogue.check_due(stream, site);
+        if !dialogue.secure(stream, site) {
+            return None;
+        }
         for _ in 0..ROUNDS_MAX {
             let round = match &dialogue.state {
                 State::Ended(ended) => return Some(*ended),
@@ -177,6 +185,26 @@ impl Dialogue {
         }
     }
 
+    /// Goes on with a handshake of TLS; `false` while it waits for the client.
+    fn secure(&mut self, stream: &Transport, site: &Site) -> bool {
+        if matches!(self.state, State::Ended(_) | State::Silent) {
+            return true;
+        }
+        match stream.handshake() {
+            Ok(done) => {
+                if done && !std::mem::replace(&mut self.is_secured, done) && stream.is_secure() {
+                    site.counters().handshake(stream.session(tls::Session::is_resumed).unwrap_or_default());
+                }
+                // A client that leaves during the handshake is found by the read, as later.
+                done
+            }
+            Err(_) => {
+                self.end(CloseReason::TlsFailed, EndBy::Fin);
+                true
+            }
+        }
+    }
+
     fn arm_idle(&mut self, site: &Site) {
         if matches!(self.state, State::Head) {
             let due = self.closing.after_idle.map(|idle| site.reactor.now().after(idle));
@@ -184,7 +212,7 @@ impl Dialogue {
         }
     }
 
-    fn check_due(&mut self, stream: &Stream, site: &mut Site) {
+    fn check_due(&mut self, stream: &Transport, site: &mut Site) {
         if self.due.is_none_or(|due| due > site.reactor.now()) {
             return;
         }
@@ -204,7 +232,7 @@ impl Dialogue {
     }
 
     /// Ends the connection from our side.
-    fn close(&mut self, reason: CloseReason, style: ClosingStyle, stream: &Stream, site: &Site) {
+    fn close(&mut self, reason: CloseReason, style: ClosingStyle, stream: &Transport, site: &Site) {
         // Closing a socket with unread bytes sends RST, which takes the response from the client's hands.
         let unread = reason == CloseReason::BadRequest || stream.is_readable();
         let wait_ms = match style {
@@ -221,7 +249,7 @@ impl Dialogue {
     }
 
     /// In a state that neither reads nor writes: only the client's RST ends it, and its FIN where nothing is owed to it.
-    fn watch(&mut self, stream: &Stream) -> Round {
+    fn watch(&mut self, stream: &Transport) -> Round {
         if stream.is_failed() {
             self.end(CloseReason::ClientReset, EndBy::Fin);
             return Round::Again;
@@ -233,7 +261,7 @@ impl Dialogue {
         Round::Wait
     }
 
-    fn receive(&mut self, stream: &Stream, site: &mut Site) -> Round {
+    fn receive(&mut self, stream: &Transport, site: &mut Site) -> Round {
         if self.input_is_fresh {
             let input = std::mem::take(&mut self.input);
             self.take_kept(stream, site, input);
@@ -257,7 +285,7 @@ impl Dialogue {
     }
 
     /// Takes bytes that were just read.
-    fn take(&mut self, stream: &Stream, site: &mut Site, bytes: &[u8]) {
+    fn take(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) {
         if self.input.is_empty() {
             let used = self.consume(stream, site, bytes);
             self.input.extend_from_slice(bytes.get(used..).unwrap_or_default());
@@ -278,7 +306,7 @@ impl Dialogue {
         self.take_kept(stream, site, input);
     }
 
-    fn take_kept(&mut self, stream: &Stream, site: &mut Site, mut input: Vec<u8>) {
+    fn take_kept(&mut self, stream: &Transport, site: &mut Site, mut input: Vec<u8>) {
         let used = self.consume(stream, site, &input);
         if used < input.len() {
             input.drain(..used);
@@ -289,7 +317,7 @@ impl Dialogue {
     }
 
     /// Works through received bytes as far as the state allows; returns how many are dealt with.
-    fn consume(&mut self, stream: &Stream, site: &mut Site, bytes: &[u8]) -> usize {
+    fn consume(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) -> usize {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match &mut self.state {
@@ -336,7 +364,7 @@ impl Dialogue {
     }
 
     /// A head is complete: `site.head`, with its bytes at the start of `bytes`.
-    fn begin(&mut self, stream: &Stream, site: &mut Site, bytes: &[u8]) {
+    fn begin(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) {
         self.requests += 1;
         site.counters().request();
         self.set_due(site, None);
@@ -369,7 +397,7 @@ impl Dialogue {
         }
     }
 
-    fn end_of_body(&mut self, stream: &Stream, site: &mut Site) {
+    fn end_of_body(&mut self, stream: &Transport, site: &mut Site) {
         if let State::Body(mut receiving) = std::mem::replace(&mut self.state, State::Head)
             && let Some(chosen) = receiving.chosen.take()
         {
@@ -388,7 +416,7 @@ impl Dialogue {
     }
 
     /// Does what was chosen, now that the request is complete.
-    fn perform(&mut self, chosen: Chosen, received: &Receiving, stream: &Stream, site: &mut Site) {
+    fn perform(&mut self, chosen: Chosen, received: &Receiving, stream: &Transport, site: &mut Site) {
         let Chosen { action, id } = chosen;
         if !matches!(action, Action::Reset { executed: false }) {
             site.counters().execution();
@@ -434,7 +462,7 @@ impl Dialogue {
         }
     }
 
-    fn open_websocket(&mut self, opening: Opening, stream: &Stream, site: &mut Site) {
+    fn open_websocket(&mut self, opening: Opening, stream: &Transport, site: &mut Site) {
         let mut head = Vec::new();
         site.page.common.encode_websocket(&opening, &mut head);
         self.room.clone_from(&opening.room);
@@ -444,7 +472,7 @@ impl Dialogue {
         }
     }
 
-    fn converse(&mut self, stream: &Stream, site: &mut Site) -> Round {
+    fn converse(&mut self, stream: &Transport, site: &mut Site) -> Round {
         let State::WebSocket(session) = &mut self.state else { return Round::Again };
         let step = session.step(stream, site);
         let due = session.due();
@@ -479,7 +507,7 @@ impl Dialogue {
         (Announced::Close, Then::Close(reason))
     }
 
-    fn send_page(&mut self, stream: &Stream, site: &Site) {
+    fn send_page(&mut self, stream: &Transport, site: &Site) {
         let (announced, then) = self.outcome(None, site);
         let bytes = site.page.bytes(announced, self.head_only);
         if !self.head_only && !site.page.is_prepared_whole() {
@@ -519,7 +547,7 @@ impl Dialogue {
     }
 
     /// Everything was sent.
-    fn finish(&mut self, then: Then, stream: &Stream, site: &Site) {
+    fn finish(&mut self, then: Then, stream: &Transport, site: &Site) {
         self.state = State::Head;
         match then {
             Then::Next => self.arm_idle(site),
@@ -531,7 +559,7 @@ impl Dialogue {
         }
     }
 
-    fn send(&mut self, stream: &Stream, site: &Site) -> Round {
+    fn send(&mut self, stream: &Transport, site: &Site) -> Round {
         let State::Send(sending) = &mut self.state else { return Round::Again };
         match sending.step(stream) {
             Ok(None) => return self.watch(stream),
@@ -553,7 +581,7 @@ impl Dialogue {
     }
 
     /// Echoes what is left; reading goes on when it is gone.
-    fn echo_rest(&mut self, stream: &Stream) -> Round {
+    fn echo_rest(&mut self, stream: &Transport) -> Round {
         let State::Tunnel { out, sent } = &mut self.state else { return Round::Again };
         match stream.write(&[IoSlice::new(out.get(*sent..).unwrap_or_default())], false) {
             Ok(0) => return self.watch(stream),

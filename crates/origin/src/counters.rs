@@ -51,6 +51,7 @@ close_reasons! {
     WebSocketIdle "websocket_idle" "Nothing was heard on a WebSocket for as long as it may be idle."
     WebSocketFault "websocket_fault" "The client sent a frame that the protocol forbids."
     WebSocketOverflow "websocket_overflow" "The client did not read, and more waited for it than may."
+    TlsFailed "tls_failed" "The handshake of TLS failed."
     NoResources "no_resources" "The kernel could not watch the socket."
     Stopped "stopped" "The origin was stopped."
 }
@@ -68,6 +69,8 @@ pub(crate) struct WorkerCounters {
     websocket_messages: AtomicU64,
     websocket_deliveries: AtomicU64,
     websocket_drops: AtomicU64,
+    handshakes_full: AtomicU64,
+    handshakes_resumed: AtomicU64,
     /// Broadcasts of other workers on their way here.
     pub(crate) on_the_way: OnTheWay,
     closes: [AtomicU64; REASONS],
@@ -92,6 +95,11 @@ impl WorkerCounters {
 
     pub(crate) fn websocket_drop(&self) {
         self.websocket_drops.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn handshake(&self, is_resumed: bool) {
+        let count = if is_resumed { &self.handshakes_resumed } else { &self.handshakes_full };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn close(&self, reason: CloseReason) {
@@ -119,6 +127,10 @@ pub struct Counts {
     pub websocket_deliveries: u64,
     /// Messages that a member was not given because too much waited for it already, or a worker because it fell behind.
     pub websocket_drops: u64,
+    /// Handshakes of TLS with a key exchange and a certificate.
+    pub handshakes_full: u64,
+    /// Handshakes of TLS that resumed a session.
+    pub handshakes_resumed: u64,
     /// Connections closed, by [`CloseReason::name`]; reasons that did not occur are left out.
     pub closes: BTreeMap<&'static str, u64>,
 }
@@ -134,6 +146,8 @@ impl Counts {
             counts.websocket_messages += worker.websocket_messages.load(Ordering::Relaxed);
             counts.websocket_deliveries += worker.websocket_deliveries.load(Ordering::Relaxed);
             counts.websocket_drops += worker.websocket_drops.load(Ordering::Relaxed);
+            counts.handshakes_full += worker.handshakes_full.load(Ordering::Relaxed);
+            counts.handshakes_resumed += worker.handshakes_resumed.load(Ordering::Relaxed);
             for (reason, count) in CloseReason::ALL.iter().zip(&worker.closes) {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {

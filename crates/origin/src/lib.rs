@@ -29,7 +29,8 @@ mod worker;
 pub use body::pattern_byte;
 pub use counters::{CloseReason, Counts, ExecutionsSummary};
 pub use options::{
-    BACKLOG_DEFAULT, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, Options, PAGE_BYTES_DEFAULT, UnknownClosingStyle,
+    BACKLOG_DEFAULT, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, Options, PAGE_BYTES_DEFAULT, Tls,
+    UnknownClosingStyle,
 };
 
 use reactor::{BacklogGranted, ListenOptions, Listener, PeerAddress};

@@ -4,7 +4,9 @@
 use reactor::PeerAddress;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
+use tls::{OneServer, ServerSide};
 
 /// Bytes of nginx's welcome page, which comparisons of proxies customarily serve.
 pub const PAGE_BYTES_DEFAULT: u64 = 612;
@@ -76,6 +78,25 @@ pub struct Closing {
     pub unannounced: bool,
 }
 
+/// TLS for all connections. Equal are clones only.
+#[derive(Debug, Clone)]
+pub struct Tls(pub(crate) Arc<OneServer>);
+
+impl Tls {
+    /// With these settings.
+    pub fn new(side: ServerSide) -> Self {
+        Self(Arc::new(OneServer(Arc::new(side))))
+    }
+}
+
+impl PartialEq for Tls {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Tls {}
+
 /// Everything that can be chosen for an origin. One field is one flag of `holdfast origin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -105,6 +126,8 @@ pub struct Options {
     pub reset_at_accept: bool,
     /// `--body-max`: longest request body that is read, in bytes; a longer one is answered with 413.
     pub body_bytes_max: u64,
+    /// `--tls`: all connections speak TLS.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Options {
@@ -122,6 +145,7 @@ impl Default for Options {
             silent: false,
             reset_at_accept: false,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
+            tls: None,
         }
     }
 }

@@ -3,8 +3,9 @@
 use crate::body::{BLOCKS_PER_WRITE, Body, Filled};
 use crate::counters::CloseReason;
 use crate::receive::Receiving;
-use reactor::{Stream, monotonic_millis};
+use reactor::monotonic_millis;
 use std::io::{self, IoSlice};
+use transport::Transport;
 
 /// What follows when everything was sent.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Sending {
 
 impl Sending {
     /// One write, or the making of the next bytes. `None`: the socket takes no more for now.
-    pub(crate) fn step(&mut self, stream: &Stream) -> io::Result<Option<Filled>> {
+    pub(crate) fn step(&mut self, stream: &Transport) -> io::Result<Option<Filled>> {
         let rest = self.out.get(self.sent..).unwrap_or_default();
         if let Some(body) = self.body.as_mut().filter(|body| body.is_direct()) {
             let mut parts: [IoSlice<'_>; BLOCKS_PER_WRITE] = [IoSlice::new(&[]); BLOCKS_PER_WRITE];

@@ -4,7 +4,7 @@
 use crate::action::{Action, to_json};
 use crate::connection::{Connection, EndBy, Ended};
 use crate::counters::{CloseReason, Counts, Executions, WorkerCounters};
-use crate::options::Options;
+use crate::options::{Options, Tls};
 use crate::reply::{Page, Reply, SharedFields};
 use crate::websocket::{Broadcast, Rooms};
 use http1::{Limits, RequestHead};
@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tls::Session;
+use transport::Transport;
 
 /// The mailbox's number; listeners have theirs from 0.
 const MAILBOX: SourceId = SourceId(u32::MAX);
@@ -303,6 +305,10 @@ impl Worker {
             stream.reset();
             return reactor.end_task(task);
         }
+        let stream = match &self.site.options().tls {
+            Some(Tls(side)) => Transport::secure(stream, Session::server(side.clone())),
+            None => Transport::plain(stream),
+        };
         let connection = Connection::new(stream, task, serial, accepted.from, &self.site);
         let index = task.index as usize;
         if index >= self.connections.len() {

@@ -118,7 +118,7 @@ impl TlsError {
     pub fn advice(&self) -> Option<&'static str> {
         let error = match self {
             Self::NotTls { .. } => return Some("use http:// (or ws://), or connect to the port that speaks TLS"),
-            Self::Handshake(error) => error,
+            Self::Handshake(error) | Self::Broken(error) => error,
             _ => return None,
         };
         Some(match error {
@@ -130,6 +130,9 @@ impl TlsError {
             ) => "ask for a name that the certificate has (--sni), or skip verification (--insecure)",
             Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
                 "renew the certificate; check the clock of this machine"
+            }
+            Error::InvalidCertificate(CertificateError::BadSignature) => {
+                "another authority may have the same name: name the file of the one that issued it (--ca)"
             }
             Error::InvalidCertificate(_) => "look at the certificate: openssl s_client -connect HOST:PORT -showcerts",
             Error::AlertReceived(AlertDescription::CertificateRequired) => {

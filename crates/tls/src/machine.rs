@@ -18,6 +18,9 @@ pub(crate) trait Machine {
 
     fn next<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 
+    /// Whether records wait to be sent.
+    fn has_output(&self) -> bool;
+
     /// Takes what came before the handshake was complete; only a server's connection has this state.
     fn take_early(early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut dyn FnMut(&[u8]));
 }
@@ -27,6 +30,10 @@ impl Machine for UnbufferedServerConnection {
 
     fn next<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(incoming)
+    }
+
+    fn has_output(&self) -> bool {
+        self.wants_write()
     }
 
     fn take_early(mut early: ReadEarlyData<'_, '_, Self::Data>, plain: &mut dyn FnMut(&[u8])) {
@@ -41,6 +48,10 @@ impl Machine for UnbufferedClientConnection {
 
     fn next<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(incoming)
+    }
+
+    fn has_output(&self) -> bool {
+        self.wants_write()
     }
 
     fn take_early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut dyn FnMut(&[u8])) {}
@@ -77,7 +88,7 @@ pub(crate) fn feed<M: Machine>(machine: &mut M, incoming: &mut [u8], events: &mu
             // Blocked, closed, or ready to write: it wants nothing but bytes.
             Ok(_) => return Ok(at + discard),
             Err(error) => {
-                take_alert(machine, incoming.get_mut(at + discard..).unwrap_or_default(), events.output);
+                take_alert(machine, events.output);
                 return Err(error);
             }
         }
@@ -85,14 +96,15 @@ pub(crate) fn feed<M: Machine>(machine: &mut M, incoming: &mut [u8], events: &mu
     }
 }
 
-/// Moves the alert that an error has left behind to the output. rustls wants to see the bytes that it failed at again.
-fn take_alert<M: Machine>(machine: &mut M, failed: &mut [u8], output: &mut Vec<u8>) {
-    let mut at = 0;
+/// Moves the alert that an error has left behind to the output. rustls must not look at the bytes again that it failed at, so it is
+/// asked only while it has something to send.
+fn take_alert<M: Machine>(machine: &mut M, output: &mut Vec<u8>) {
     for _ in 0..ALERTS_MAX {
-        let status = machine.next(failed.get_mut(at..).unwrap_or_default());
-        let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else { return };
+        if !machine.has_output() {
+            return;
+        }
+        let Ok(ConnectionState::EncodeTlsData(mut data)) = machine.next(&mut []).state else { return };
         encode(&mut data, output);
-        at += status.discard;
     }
 }
 

@@ -244,3 +244,11 @@ fn facts_are_told_in_openssls_words() {
     let ciphers = server.offered_ciphers().unwrap();
     assert!(ciphers.starts_with("TLS_AES_256_GCM_SHA384:") && ciphers.ends_with("0x00ff"), "{ciphers}");
 }
+
+#[test]
+fn bytes_that_are_no_tls_fail_a_client_once_and_in_peace() {
+    let mut client = Session::client(&anyone(), "a.test").unwrap();
+    let error = client.receive(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut |_| ()).unwrap_err();
+    assert_eq!(error.key(), "not_tls", "{error}");
+    assert!(matches!(client.receive(&mut [0; 9], &mut |_| ()), Err(TlsError::NotOpen)));
+}

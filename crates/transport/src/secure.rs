@@ -142,7 +142,11 @@ impl Secure {
             return Ok(0);
         }
         let total: usize = parts.iter().map(|part| part.len()).sum();
-        let mut written = std::mem::take(&mut self.promised).min(total);
+        let mut written = self.promised.min(total);
+        self.promised -= written;
+        if self.promised > 0 {
+            return Ok(written);
+        }
         let mut sealed = SEALED.take();
         let outcome = loop {
             if written == total || !stream.is_writable() {

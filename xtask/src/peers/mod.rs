@@ -46,6 +46,9 @@ const PEERS: [Peer; 17] = [
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
     Peer { name: "ab", package: "apache2-utils", suite: Suite::System, file: "usr/bin/ab", version: &["-V"] },
+    // Clients and servers of TLS that are not ours.
+    Peer { name: "openssl", package: "openssl", suite: Suite::System, file: "usr/bin/openssl", version: &["version"] },
+    Peer { name: "curl", package: "curl", suite: Suite::System, file: "usr/bin/curl", version: &["--version"] },
     Peer { name: "siege", package: "siege", suite: Suite::System, file: "usr/bin/siege", version: &["--version"] },
     Peer { name: "hey", package: "hey", suite: Suite::System, file: "usr/bin/hey", version: &["-h"] },
     Peer {

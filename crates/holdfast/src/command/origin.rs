@@ -2,6 +2,7 @@
 //! (`several`) where one has too few descriptors.
 
 mod several;
+mod tls;
 
 use crate::report::errno;
 use crate::signals::Signals;
@@ -15,6 +16,7 @@ use reactor::PeerAddress;
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Before each address where it listens.
@@ -78,6 +80,15 @@ pub(super) struct Args {
     /// Longest request body that is read, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX_DEFAULT, value_parser = bytes)]
     body_max: u64,
+    /// Speak TLS, with a certificate made for this run unless --cert names one
+    #[arg(long)]
+    tls: bool,
+    /// Certificate with its chain, as PEM
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "key"])]
+    cert: Option<PathBuf>,
+    /// Private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Print where it listens as JSON
     #[arg(long)]
     json: bool,
@@ -105,7 +116,11 @@ fn serve(args: &Args) -> Result<(), String> {
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
     // Every connection of a load test is one descriptor; what the system grants is taken.
     let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
-    let origin = Origin::bind(options(args)).map_err(|error| format!("the origin cannot listen: {error}"))?;
+    let mut options = options(args);
+    if args.tls {
+        options.tls = Some(tls::side(args)?);
+    }
+    let origin = Origin::bind(options).map_err(|error| format!("the origin cannot listen: {error}"))?;
     for backlog in origin.backlogs_granted().iter().filter(|backlog| backlog.granted < backlog.asked) {
         report::say(&format!(
             "holdfast: the accept queue holds {} connections, not the {} asked for: net.core.somaxconn is lower",
@@ -174,6 +189,7 @@ fn options(args: &Args) -> Options {
         silent: args.silent,
         reset_at_accept: args.reset_at_accept,
         body_bytes_max: args.body_max,
+        tls: None,
     }
 }
 

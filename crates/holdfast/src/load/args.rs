@@ -1,6 +1,7 @@
 //! The flags of `holdfast load`, and what they become.
 
 mod files;
+mod tls;
 mod websocket;
 
 pub(super) use files::FileArgs;
@@ -180,6 +181,8 @@ pub(super) struct LoadArgs {
     #[command(flatten)]
     pub(super) files: FileArgs,
     #[command(flatten)]
+    tls: tls::TlsFlags,
+    #[command(flatten)]
     websocket: websocket::Flags,
 }
 
@@ -205,7 +208,7 @@ impl LoadArgs {
             processes: self.processes.count(),
             requests: self.requests,
             duration: self.duration.or_else(|| self.requests.is_none().then_some(DURATION_DEFAULT)),
-            keepalive: !self.no_keepalive,
+            keepalive: !self.no_keepalive && !self.tls.handshakes_only(),
             pipeline: self.pipeline,
             connect_timeout: self.connect_timeout,
             response_timeout: self.timeout,
@@ -216,6 +219,7 @@ impl LoadArgs {
             seed: self.seed,
             plan: !self.no_plan,
             script: self.script()?,
+            tls: self.tls.options(targets.iter().any(|target| target.url.tls))?,
             ..Options::new(first)
         };
         let options = Options { targets, ..options };

@@ -5,9 +5,10 @@ use super::response::{Codec, Complete, Reader};
 use crate::cause::Cause;
 use crate::worker::requests::Bench;
 use http1::RequestKind;
-use reactor::{Read, SCRATCH_BYTES, Stream, TaskId};
+use reactor::{Read, SCRATCH_BYTES, TaskId};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use transport::{Transport, tls_error};
 
 /// Bytes read at once: enough for several responses, and for a large body in few calls.
 const READ_BYTES: usize = SCRATCH_BYTES / 4;
@@ -35,6 +36,8 @@ pub(super) enum State {
     Closed,
     /// The handshake is under way; the request that it is for is the only flight.
     Connecting,
+    /// So is that of TLS.
+    Securing,
     /// Nothing to do.
     Idle,
     /// Requests are in flight.
@@ -50,7 +53,7 @@ pub(super) struct Connection {
     pub(super) task: TaskId,
     pub(super) group: u16,
     pub(super) state: State,
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Option<Transport>,
     /// Responses on this socket.
     pub(super) served: u64,
     pub(super) opened_ns: u64,
@@ -90,7 +93,7 @@ impl Connection {
     }
 
     /// Takes a socket.
-    pub(super) fn open(&mut self, stream: Stream) {
+    pub(super) fn open(&mut self, stream: Transport) {
         self.stream = Some(stream);
         self.served = 0;
         self.reader.clear();
@@ -137,6 +140,7 @@ impl Connection {
     pub(super) fn timeout_cause(&self) -> Cause {
         match (self.state, self.reader.is_started()) {
             (State::Connecting, _) => Cause::ConnectTimeout,
+            (State::Securing, _) => Cause::TlsStalled,
             (_, true) => Cause::ReadTimeout,
             (_, false) if self.is_sending() => Cause::SendTimeout,
             (_, false) => Cause::Silent,
@@ -167,9 +171,15 @@ impl Connection {
                 Ok(Read::NotReady) => return progress,
                 Ok(Read::Closed) => {
                     progress.closed = true;
+                    let truncated = stream.is_truncated();
+                    if truncated && flights.is_empty() {
+                        bench.seat.record.tls.get_or_insert_default().truncated += 1;
+                    }
                     if let Some(flight) = flights.front().copied() {
                         bench.seat.look_at_clock();
+                        let begun = reader.is_started();
                         match reader.end_of_stream(*served > 0, codec) {
+                            _ if truncated && begun => progress.fault = Some(Cause::TlsTruncated),
                             Ok(complete) => {
                                 flights.pop_front();
                                 finish(flight, complete, *served > 0, bench);
@@ -178,6 +188,10 @@ impl Connection {
                             Err(cause) => progress.fault = Some(cause),
                         }
                     }
+                    return progress;
+                }
+                Err(error) if tls_error(&error).is_some() => {
+                    progress.fault = Some(bench.seat.record.tls.get_or_insert_default().fail(&error));
                     return progress;
                 }
                 Err(_) => {

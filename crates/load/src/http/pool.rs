@@ -10,10 +10,11 @@ use crate::script::WorkerScript;
 use crate::setup::Setup;
 use crate::worker::requests::Bench;
 use crate::worker::requests::Driver;
-use reactor::{PeerAddress, Stream, TaskId};
+use reactor::{PeerAddress, TaskId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use transport::Transport;
 
 /// After a connection that has carried no response, a closed loop rests for so long: a target that refuses is not asked
 /// thousands of times a second by each connection.
@@ -131,7 +132,7 @@ impl Http {
         match bench.seat.reactor.connect(address, connect, connection.task) {
             Ok(stream) => {
                 let done = stream.is_writable();
-                connection.open(stream);
+                connection.open(self.setup.transport(connection.group, stream));
                 connection.state = State::Connecting;
                 let deadline = bench.seat.reactor.now().after(self.setup.connect_timeout);
                 bench.seat.reactor.set_deadline(connection.task, Some(deadline));
@@ -153,15 +154,61 @@ impl Http {
             Ok(None) => {
                 bench.seat.record.established += 1;
                 bench.seat.record.connect.record(bench.seat.now_ns.saturating_sub(connection.opened_ns));
-                // A kept connection is opened before the load begins; the first request counts from when it could be sent.
-                if !self.is_open && self.setup.keepalive {
-                    let now_ns = bench.seat.now_ns;
-                    connection.flights.iter_mut().for_each(|flight| flight.due_ns = now_ns);
-                }
-                self.send(bench, at);
+                self.secure(bench, at);
             }
             Ok(Some(error)) | Err(error) => self.fail(bench, at, Cause::of_connect(&error)),
         }
+    }
+
+    /// Goes on with the handshake of TLS, if there is one; then the requests follow.
+    fn secure(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let Some(stream) = &connection.stream else { return };
+        if connection.state == State::Connecting && stream.is_secure() {
+            (connection.state, connection.opened_ns) = (State::Securing, bench.seat.now_ns);
+            let deadline = bench.seat.reactor.now().after(self.setup.connect_timeout);
+            bench.seat.reactor.set_deadline(connection.task, Some(deadline));
+        }
+        match stream.handshake() {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(error) => {
+                let cause = bench.seat.record.tls.get_or_insert_default().fail(&error);
+                return self.fail(bench, at, cause);
+            }
+        }
+        if stream.is_secure() {
+            bench.seat.look_at_clock();
+            let time_ns = bench.seat.now_ns.saturating_sub(connection.opened_ns);
+            let handshakes = bench.seat.record.tls.get_or_insert_default();
+            stream.session(|session| handshakes.complete(session, time_ns));
+        }
+        if self.setup.handshakes_only {
+            return self.count_handshake(bench, at);
+        }
+        // A kept connection is opened before the load begins; the first request counts from when it could be sent.
+        if !self.is_open && self.setup.keepalive {
+            let now_ns = bench.seat.now_ns;
+            connection.flights.iter_mut().for_each(|flight| flight.due_ns = now_ns);
+        }
+        self.send(bench, at);
+    }
+
+    /// The handshake was all that was wanted: the target's tickets and its end are still waited for.
+    fn count_handshake(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let now_ns = bench.seat.now_ns;
+        for flight in connection.flights.drain(..) {
+            bench.count_up();
+            bench.completed(now_ns.saturating_sub(flight.due_ns));
+            let tally = bench.tally(flight.target);
+            tally.begun += 1;
+            tally.handshake(now_ns.saturating_sub(flight.due_ns));
+        }
+        // A reset is an end as well, which the next read meets.
+        let _ = connection.stream.as_ref().map(Transport::shutdown_write);
+        connection.state = State::Lingering;
+        bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(LINGER)));
     }
 
     /// Writes all requests of a connection that were not written yet.
@@ -300,7 +347,7 @@ impl Http {
             return self.check_deadline(bench, at);
         }
         // A FIN that came with the response: another request would meet a closed door.
-        let gone = connection.flights.is_empty() && connection.stream.as_ref().is_some_and(Stream::is_peer_closed);
+        let gone = connection.flights.is_empty() && connection.stream.as_ref().is_some_and(Transport::is_peer_closed);
         if progress.last || progress.closed || gone {
             return self.end_connection(bench, at, progress.closed);
         }
@@ -348,7 +395,7 @@ impl Http {
             self.under_way = self.under_way.saturating_sub(1);
             bench.take_back(flight.target);
         }
-        if !closed && !connection.stream.as_ref().is_some_and(Stream::is_peer_closed) {
+        if !closed && !connection.stream.as_ref().is_some_and(Transport::is_peer_closed) {
             connection.state = State::Lingering;
             bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(LINGER)));
             return;
@@ -444,6 +491,8 @@ impl Driver for Http {
                 _ if fired => self.fail(bench, at, Cause::ConnectTimeout),
                 _ => {}
             },
+            State::Securing if fired => self.fail(bench, at, Cause::TlsStalled),
+            State::Securing => self.secure(bench, at),
             State::Resting if fired => {
                 bench.seat.look_at_clock();
                 self.next(bench, at);
@@ -453,7 +502,7 @@ impl Driver for Http {
     }
 
     fn under_way(&self) -> usize {
-        let connecting = |connection: &&Connection| connection.state == State::Connecting;
+        let connecting = |connection: &&Connection| matches!(connection.state, State::Connecting | State::Securing);
         self.under_way + self.connections.iter().filter(connecting).count()
     }
 

@@ -8,6 +8,7 @@ mod floor;
 pub mod http;
 mod sections;
 mod table;
+pub(crate) mod tls;
 pub(crate) mod units;
 pub mod websocket;
 pub(crate) mod words;

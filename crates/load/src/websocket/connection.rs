@@ -2,7 +2,8 @@
 
 use super::ending::Ending;
 use super::setup::Setup;
-use reactor::{Stream, TaskId};
+use reactor::TaskId;
+use transport::Transport;
 use websocket::handshake::Key;
 use websocket::{Decoder, Sender};
 
@@ -16,6 +17,8 @@ pub(super) enum Phase {
     Waiting,
     /// TCP.
     Connecting,
+    /// TLS.
+    Securing,
     /// The handshake was sent.
     Opening,
     Open,
@@ -35,7 +38,7 @@ pub(super) struct Handshake {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Option<Transport>,
     pub(super) task: TaskId,
     /// When it was to be opened; once open, when its next ping is due.
     pub(super) due_ns: u64,

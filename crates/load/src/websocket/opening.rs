@@ -8,6 +8,7 @@ use crate::cause::{Cause, of_foreign_bytes};
 use http1::{Parse, RequestKind, ResponseKind};
 use reactor::{Millis, Read};
 use std::time::Duration;
+use transport::Transport;
 use websocket::handshake::{Key, ResponseFault, check_response, encode_request};
 
 /// Bytes per read of a handshake's answer, and of what may stand behind it.
@@ -43,7 +44,7 @@ impl Worker {
         let way = self.setup.way(number).cloned().unwrap_or_default();
         match self.seat.reactor.connect(&self.setup.peer, &way, connection.task) {
             Ok(stream) => {
-                connection.stream = Some(stream);
+                connection.stream = Some(self.setup.transport(stream));
                 connection.phase = Phase::Connecting;
                 self.wake_in(slot, self.setup.options.connect_timeout);
             }
@@ -66,6 +67,41 @@ impl Worker {
             Ok(Some(error)) | Err(error) => return self.fail(slot, Failure::Cause(Cause::of_connect(&error))),
         }
         self.seat.record.connect.record(self.seat.now_ns.saturating_sub(connection.due_ns));
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.stream.as_ref().is_some_and(Transport::is_secure) {
+            connection.phase = Phase::Securing;
+            // No ping was sent yet: the field has the beginning of this handshake.
+            connection.pinged_ns = self.seat.now_ns;
+            self.wake_in(slot, self.setup.options.connect_timeout);
+            return self.securing(slot);
+        }
+        self.ask(slot);
+    }
+
+    /// Something happened during the handshake of TLS.
+    pub(super) fn securing(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        let Some(stream) = &connection.stream else { return };
+        if self.seat.reactor.take_deadline_fired(connection.task) {
+            return self.fail(slot, Failure::Cause(Cause::TlsStalled));
+        }
+        match stream.handshake() {
+            Ok(false) => return,
+            Ok(true) => {}
+            Err(error) => {
+                let cause = self.seat.record.tls.get_or_insert_default().fail(&error);
+                return self.fail(slot, Failure::Cause(cause));
+            }
+        }
+        self.seat.look_at_clock();
+        let time_ns = self.seat.now_ns.saturating_sub(connection.pinged_ns);
+        let handshakes = self.seat.record.tls.get_or_insert_default();
+        stream.session(|session| handshakes.complete(session, time_ns));
+        self.ask(slot);
+    }
+
+    /// Asks for a WebSocket.
+    fn ask(&mut self, slot: usize) {
         let key = Key::new(self.random.u128(..).to_ne_bytes());
         let number = self.number(slot);
         let (url, setup) = (&self.setup.options.url, &self.setup);
@@ -217,7 +253,7 @@ impl Worker {
         self.open = self.open.saturating_sub(1);
         setup.ended();
         self.seat.record.end(ending);
-        if matches!(ending, Ending::Fin | Ending::Reset) {
+        if matches!(ending, Ending::Fin | Ending::Truncated | Ending::Reset) {
             *self.seat.record.codes.entry(1006).or_default() += 1;
         }
         if connection.stalled {
@@ -259,7 +295,7 @@ impl Worker {
     /// An attempt that is under way when the run ends.
     pub(super) fn give_up(&mut self, slot: usize, cause: Option<Cause>) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        if matches!(connection.phase, Phase::Connecting | Phase::Opening)
+        if matches!(connection.phase, Phase::Connecting | Phase::Securing | Phase::Opening)
             && let Some(cause) = cause
         {
             self.seat.record.fail(cause);

@@ -2,6 +2,7 @@
 
 use super::message::MESSAGE_BYTES_MIN;
 use crate::options::{CONNECTIONS_MAX, PROCESSES_MAX, THREADS_MAX};
+use crate::tls::TlsOptions;
 use crate::url::{Url, UrlError};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -72,6 +73,9 @@ pub struct Options {
     pub seed: u64,
     /// Refuse to start what cannot fit.
     pub plan: bool,
+    /// For `wss://`.
+    #[serde(default)]
+    pub tls: TlsOptions,
 }
 
 /// Options that contradict themselves.
@@ -115,6 +119,7 @@ impl Options {
             interval: Duration::from_secs(1),
             seed: 0,
             plan: true,
+            tls: TlsOptions::default(),
         }
     }
 
@@ -156,19 +161,19 @@ impl Options {
     }
 }
 
-/// A `ws://` URL.
+/// A `ws://` or `wss://` URL.
 pub fn parse_url(text: &str) -> Result<Url, String> {
-    let scheme = text.get(..5).unwrap_or_default();
-    if text.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("wss://")) {
-        return Err("wss is not supported yet: load the plain port behind the TLS end, or use ws://".to_owned());
+    let is = |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    if !is("ws://") && !is("wss://") {
+        return Err("a URL of a WebSocket begins with ws:// or wss://".to_owned());
     }
-    if !scheme.eq_ignore_ascii_case("ws://") {
-        return Err("a URL of a WebSocket begins with ws://".to_owned());
-    }
-    format!("http://{}", text.get(5..).unwrap_or_default()).parse().map_err(|error| match error {
-        UrlError::NoHost => "a URL has a host behind ws://".to_owned(),
-        other => other.to_string(),
-    })
+    // `ws` and `wss` become `http` and `https`.
+    format!("http{}", text.get(2..).unwrap_or_default().replacen("S://", "s://", 1)).parse().map_err(
+        |error| match error {
+            UrlError::NoHost => "a URL has a host behind ws://".to_owned(),
+            other => other.to_string(),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -179,7 +184,8 @@ mod tests {
     fn urls_are_those_of_websockets() {
         let url = parse_url("WS://[::1]:81/a?b").unwrap();
         assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("::1", 81, "/a?b"));
-        assert!(parse_url("wss://a").unwrap_err().starts_with("wss is not supported"));
+        let secure = parse_url("WSS://a").unwrap();
+        assert_eq!((secure.port, secure.tls), (443, true));
         assert!(parse_url("http://a").is_err() && parse_url("ws://").unwrap_err().contains("ws://"));
     }
 

@@ -6,6 +6,7 @@ use crate::collect::{Generator, Recorded};
 use crate::processors::Spent;
 use crate::record::ROOM_NS;
 use crate::tally::{Latencies, by_index};
+use crate::tls::Handshakes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -83,6 +84,9 @@ pub struct WebSocketRecord {
     pub spent: Spent,
     /// Of the worker that ran most, and of the one that waited most: in an interval, or in the run.
     pub spent_most: Spent,
+    /// Handshakes of TLS; none where nothing of it is spoken.
+    #[serde(default)]
+    pub tls: Option<Box<Handshakes>>,
 }
 
 impl Recorded for WebSocketRecord {
@@ -163,6 +167,9 @@ impl WebSocketRecord {
         self.recovered_ns = self.recovered_ns.max(other.recovered_ns);
         self.spent += other.spent;
         self.spent_most = self.spent_most.most(other.spent_most);
+        if let Some(handshakes) = &other.tls {
+            self.tls.get_or_insert_default().add(handshakes);
+        }
     }
 
     /// Forgets everything, and keeps the memory. In place: a new record in between would be a hundred kilobytes of zeros.
@@ -196,6 +203,7 @@ impl WebSocketRecord {
             unrecovered,
             spent,
             spent_most,
+            tls,
             connect: _,
             handshake: _,
             pong: _,
@@ -204,6 +212,7 @@ impl WebSocketRecord {
             lag_own: _,
             turn: _,
         } = self;
+        *tls = None;
         for count in [
             begun,
             established,

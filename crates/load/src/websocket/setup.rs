@@ -5,12 +5,14 @@ use super::options::Options;
 use crate::options::Target;
 use crate::plan::{Limits, Plan};
 use crate::setup::{Addresses, StartError, check_sources, refuse_unless_met, ways};
+use crate::tls::Side;
 use http1::encode::encode_field;
-use reactor::{ConnectOptions, PeerAddress, SharedCounters};
+use reactor::{ConnectOptions, PeerAddress, SharedCounters, Stream};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use transport::Transport;
 
 /// Longest response head of a handshake, as nginx' default for upstreams with room to spare.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -33,6 +35,7 @@ pub(super) struct Setup {
     counters: SharedCounters,
     pub(super) hold_begins_ns: u64,
     pub(super) hold_ends_ns: u64,
+    tls: Option<Side>,
 }
 
 /// Connections that are open, of all workers together.
@@ -78,6 +81,7 @@ impl Setup {
                 protocols.extend(value.split(',').map(|name| name.trim().as_bytes().to_vec()));
             }
         }
+        let tls = if options.url.tls { Some(Side::new(&options.tls, [name(&options)])?) } else { None };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let hold_begins_ns = ns(options.ramp_time());
         Ok(Self {
@@ -92,8 +96,17 @@ impl Setup {
             counters,
             hold_begins_ns,
             hold_ends_ns: hold_begins_ns.saturating_add(ns(options.hold)),
+            tls,
             options,
         })
+    }
+
+    /// A connection, under TLS where the URL says so.
+    pub(super) fn transport(&self, stream: Stream) -> Transport {
+        match &self.tls {
+            Some(side) => side.wrap(stream, name(&self.options)),
+            None => Transport::plain(stream),
+        }
     }
 
     /// Where other processes find the counters.
@@ -163,6 +176,11 @@ impl Setup {
         }
         text.replace("{{room}}", &self.room(number).to_string()).replace("{{connection}}", &number.to_string())
     }
+}
+
+/// The name that is asked for under TLS.
+fn name(options: &Options) -> &str {
+    options.tls.name.as_deref().unwrap_or(&options.url.host)
 }
 
 /// The same arithmetic as for HTTP: a connection is a connection.

@@ -5,8 +5,9 @@ use super::ending::Ending;
 use super::message::Stamp;
 use super::worker::Worker;
 use crate::worker::Seat;
-use reactor::{Peeked, Read, Stream};
+use reactor::{Peeked, Read};
 use std::io::IoSlice;
+use transport::Transport;
 use websocket::{CloseCode, Event, Opcode, encode_close, encode_frame};
 
 /// Bytes per read: of small messages a hundred, which take some ten microseconds, in which something may become due.
@@ -49,12 +50,14 @@ impl Worker {
                 self.seat.record.bytes_received += bytes.len() as u64;
                 self.hear(slot, bytes)
             });
+            let is_truncated = stream.is_truncated();
             if let Some(connection) = self.connections.get_mut(slot) {
                 connection.stream = Some(stream);
             }
             match read {
                 Ok(Read::Data(heard)) => self.settle_heard(slot, &heard),
                 Ok(Read::NotReady) => return,
+                Ok(Read::Closed) if is_truncated => return self.finish(slot, Ending::Truncated),
                 Ok(Read::Closed) => return self.finish(slot, Ending::Fin),
                 Err(_) => return self.finish(slot, Ending::Reset),
             }
@@ -273,6 +276,6 @@ pub(super) struct Heard {
     ending: Option<Ending>,
 }
 
-fn write(stream: &Stream, bytes: &[u8]) -> Result<usize, Ending> {
+fn write(stream: &Transport, bytes: &[u8]) -> Result<usize, Ending> {
     stream.write(&[IoSlice::new(bytes)], false).map_err(|_| Ending::Reset)
 }

@@ -268,6 +268,7 @@ impl Job for Worker {
         match self.connections.get(slot).map(|connection| connection.phase) {
             Some(Phase::Waiting) => self.waiting(slot),
             Some(Phase::Connecting) => self.connecting(slot),
+            Some(Phase::Securing) => self.securing(slot),
             Some(Phase::Opening) => self.opening(slot),
             Some(Phase::Open | Phase::Closing) => self.open(slot),
             Some(Phase::Gone) | None => {}

@@ -1,10 +1,10 @@
 //! What a WebSocket has still to send. A frame that goes to a whole room exists once, however many have not read it yet. Exists
 //! only while the socket takes no more.
 
-use reactor::Stream;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use transport::Transport;
 
 /// Parts written in one system call.
 const PARTS_PER_WRITE: usize = 16;
@@ -45,7 +45,7 @@ impl Outbox {
     }
 
     /// Sends bytes, or keeps what the socket does not take.
-    pub(super) fn send(&mut self, stream: &Stream, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn send(&mut self, stream: &Transport, bytes: &[u8]) -> io::Result<()> {
         let sent = if self.0.is_none() { stream.write(&[IoSlice::new(bytes)], false)? } else { 0 };
         let rest = bytes.get(sent..).unwrap_or_default();
         if rest.is_empty() {
@@ -61,7 +61,7 @@ impl Outbox {
     }
 
     /// The same with a frame that others are sent as well.
-    pub(super) fn send_shared(&mut self, stream: &Stream, frame: &Arc<[u8]>) -> io::Result<()> {
+    pub(super) fn send_shared(&mut self, stream: &Transport, frame: &Arc<[u8]>) -> io::Result<()> {
         let sent = if self.0.is_none() { stream.write(&[IoSlice::new(frame)], false)? } else { 0 };
         if sent == frame.len() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Outbox {
     }
 
     /// Writes what the socket takes; whether everything is gone.
-    pub(super) fn flush(&mut self, stream: &Stream) -> io::Result<bool> {
+    pub(super) fn flush(&mut self, stream: &Transport) -> io::Result<bool> {
         while let Some(parts) = &mut self.0 {
             let mut slices: [IoSlice<'_>; PARTS_PER_WRITE] = [IoSlice::new(&[]); PARTS_PER_WRITE];
             let mut count = 0;

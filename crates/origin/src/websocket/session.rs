@@ -7,9 +7,10 @@ use crate::counters::CloseReason;
 use crate::options::ClosingStyle;
 use crate::websocket::Broadcast;
 use crate::worker::Site;
-use reactor::{Millis, Read, Stream, TaskId};
+use reactor::{Millis, Read, TaskId};
 use std::io;
 use std::sync::Arc;
+use transport::Transport;
 use websocket::{CloseCode, Decoder, Event, Opcode, Sender, encode_close, encode_frame};
 
 /// Bytes per read, as of other connections.
@@ -51,7 +52,7 @@ impl Session {
     pub(crate) fn open(
         opening: Opening,
         head: &[u8],
-        stream: &Stream,
+        stream: &Transport,
         task: TaskId,
         site: &mut Site,
     ) -> io::Result<Self> {
@@ -95,14 +96,14 @@ impl Session {
     }
 
     /// Does what can be done now.
-    pub(crate) fn step(&mut self, stream: &Stream, site: &mut Site) -> Step {
+    pub(crate) fn step(&mut self, stream: &Transport, site: &mut Site) -> Step {
         match self.try_step(stream, site) {
             Ok(step) => step,
             Err(_) => Step::End(CloseReason::ClientReset, ClosingStyle::Fin),
         }
     }
 
-    fn try_step(&mut self, stream: &Stream, site: &mut Site) -> io::Result<Step> {
+    fn try_step(&mut self, stream: &Transport, site: &mut Site) -> io::Result<Step> {
         let now = site.reactor.now();
         if stream.is_failed() {
             return Ok(Step::End(CloseReason::ClientReset, ClosingStyle::Fin));
@@ -144,7 +145,7 @@ impl Session {
     }
 
     /// Takes bytes of the client's.
-    pub(crate) fn hear(&mut self, stream: &Stream, site: &mut Site, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn hear(&mut self, stream: &Transport, site: &mut Site, mut bytes: &[u8]) -> io::Result<()> {
         let now = site.reactor.now();
         self.heard = now;
         let mut out = std::mem::take(&mut site.frames);
@@ -199,7 +200,7 @@ impl Session {
     }
 
     /// A frame of the room.
-    pub(crate) fn deliver(&mut self, frame: &Arc<[u8]>, stream: &Stream, site: &Site) -> io::Result<()> {
+    pub(crate) fn deliver(&mut self, frame: &Arc<[u8]>, stream: &Transport, site: &Site) -> io::Result<()> {
         if self.closing.is_some() {
             return Ok(());
         }
@@ -217,7 +218,7 @@ impl Session {
         self.outbox.send_shared(stream, frame)
     }
 
-    fn keep_time(&mut self, stream: &Stream, now: Millis) -> io::Result<()> {
+    fn keep_time(&mut self, stream: &Transport, now: Millis) -> io::Result<()> {
         let has_come = |due: Option<Millis>| due.is_some_and(|due| due <= now);
         if self.closing.is_some() {
             return Ok(());
@@ -241,7 +242,7 @@ impl Session {
     }
 
     /// Sends a close frame, once.
-    fn close(&mut self, code: CloseCode, reason: CloseReason, stream: &Stream, now: Millis) -> io::Result<()> {
+    fn close(&mut self, code: CloseCode, reason: CloseReason, stream: &Transport, now: Millis) -> io::Result<()> {
         if self.closing.is_some() {
             return Ok(());
         }

@@ -102,6 +102,7 @@ impl LoadArgs {
             (self.script.is_some(), "--script"),
             (self.style != load::results::http::Style::Own, "--style"),
             (self.no_templates, "--no-templates"),
+            (self.tls.handshakes_only(), "--handshakes"),
         ];
         if let Some((_, flag)) = for_http.iter().find(|(given, _)| *given) {
             return Err(format!("{flag} is not for ws:// URLs"));
@@ -111,7 +112,9 @@ impl LoadArgs {
             Some((from, to)) if from.to_bits() != to.to_bits() => Err(format!("{flag}: one rate, for ws:// URLs")),
             rate => Ok(rate.map(|(rate, _)| rate)),
         };
-        let sound = Options::new(parse_url(url)?);
+        let url = parse_url(url)?;
+        let tls = self.tls.options(url.tls)?;
+        let sound = Options::new(url);
         let storm_default = flags.storm.map(|_| RECONNECT_DEFAULT);
         let rooms = flags.rooms.map(|rooms| u32::try_from(rooms).map_err(|_| "--rooms: too many".to_owned()));
         let options = Options {
@@ -136,6 +139,7 @@ impl LoadArgs {
             interval: self.interval,
             seed: self.seed,
             plan: !self.no_plan,
+            tls,
             ..sound
         };
         options.check().map_err(|error| error.to_string())?;

@@ -3,6 +3,7 @@
 
 use super::Results;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
+use crate::results::tls::HandshakeFigures;
 use crate::{Cause, Pace, Row, Sparse, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,6 +67,9 @@ pub(crate) struct File {
     /// What the kernel said of the sockets towards the targets.
     #[serde(default)]
     pub(crate) sockets: Option<SocketFigures>,
+    /// Handshakes of TLS; none where nothing of it was spoken.
+    #[serde(default)]
+    pub(crate) tls: Option<HandshakeFigures>,
     /// Why the run, or one of its thresholds, counts for nothing.
     pub(crate) void: Vec<String>,
     /// How late the generator was, where that is not negligible beside the latencies.
@@ -163,6 +167,7 @@ impl Results<'_> {
             targets: self.targets(),
             intervals: self.rows.iter().map(interval).collect(),
             sockets: self.sockets.map(SocketFigures::from),
+            tls: record.tls.as_ref().map(|tls| HandshakeFigures::new(tls, summary.elapsed)),
             void: self.health.void_with(self.verdicts),
             late: self.health.late.clone(),
             notes: self.health.notes.clone(),

@@ -19,6 +19,9 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .fact("threads", summary.threads.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()));
     document = document.section(result(results)).section(over_time(results.rows));
+    if let Some(handshakes) = &summary.record.tls {
+        document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
+    }
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets));
     }

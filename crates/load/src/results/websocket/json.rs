@@ -2,6 +2,7 @@
 
 use super::Results;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
+use crate::results::tls::HandshakeFigures;
 use crate::websocket::{Ending, Memory, Row};
 use crate::{Cause, Sparse, Verdict};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,7 @@ struct File<'a> {
     bytes_received: u64,
     bytes_sent: u64,
     memory: MemoryFigures,
+    tls: Option<HandshakeFigures>,
     connect: Latency,
     handshake: Latency,
     pong: Latency,
@@ -195,6 +197,7 @@ pub(crate) fn json(results: &Results<'_>) -> String {
         bytes_received: record.bytes_received,
         bytes_sent: record.bytes_sent,
         memory: MemoryFigures::from(&summary.memory),
+        tls: record.tls.as_ref().map(|tls| HandshakeFigures::new(tls, summary.elapsed)),
         connect: Latency::from(&record.connect),
         handshake: Latency::from(&record.handshake),
         pong: Latency::from(&record.pong),

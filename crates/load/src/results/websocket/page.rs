@@ -23,6 +23,9 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .section(connections(results))
         .section(times(results))
         .section(over_time(results));
+    if let Some(handshakes) = &summary.record.tls {
+        document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
+    }
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets));
     }

@@ -73,6 +73,9 @@ fn connections(results: &Results<'_>, text: &mut String) {
         grouped(record.failed()),
         grouped(record.open),
     );
+    if let Some(handshakes) = &record.tls {
+        crate::results::tls::lines(handshakes, summary.elapsed, text);
+    }
     for cause in Cause::ALL.iter().filter(|cause| record.failed_by(**cause) > 0) {
         let _ = writeln!(text, "failed      {}: {}", grouped(record.failed_by(*cause)), cause.text());
     }

@@ -110,6 +110,9 @@ fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
         grouped(record.closed_by_target),
         grouped(record.closed_by_load),
     );
+    if let Some(handshakes) = &record.tls {
+        crate::results::tls::lines(handshakes, summary.elapsed, text);
+    }
     if record.waiting_max > 0 {
         let _ = writeln!(
             text,
