@@ -41,7 +41,7 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 17] = [
+const PEERS: [Peer; 19] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
