@@ -64,7 +64,7 @@ causes! {
     TlsRefused "tls_refused" Target "the TLS handshake failed: nothing in common, or a client certificate is wanted (--cert, --key)"
     NotTls "not_tls" Target "the target does not speak TLS on this port: use http:// or ws://"
     TlsBroken "tls_broken" Target "the target broke the TLS protocol after the handshake"
-    TlsTruncated "tls_truncated" Target "closed without close_notify in a response: it may have been cut on the way"
+    TlsTruncated "tls_truncated" Target "closed without `close_notify` in a response: it may have been cut on the way"
     SendTimeout "send_timeout" Target "timeout sending: the target accepts and does not read"
     Silent "silent" Target "timeout waiting: the target took the request and stayed silent"
     ReadTimeout "read_timeout" Target "timeout reading: the response began and did not end"

@@ -87,11 +87,8 @@ pub struct Handshakes {
 impl Handshakes {
     /// Counts one that is complete.
     pub(crate) fn complete(&mut self, session: &Session, time_ns: u64) {
-        if session.is_resumed() {
-            self.resumed.record(time_ns)
-        } else {
-            self.full.record(time_ns)
-        }
+        let times = if session.is_resumed() { &mut self.resumed } else { &mut self.full };
+        times.record(time_ns);
         let (protocol, cipher) = (session.protocol().map_or("?", |protocol| protocol.name()), session.cipher());
         let agreed = format!("{protocol} {}", cipher.unwrap_or("?"));
         match self.agreed.get_mut(&agreed) {

@@ -1,7 +1,6 @@
 //! Response bodies that are made as they are sent: a known pattern of any length, framed in any way, in one go or step by
 //! step, whole or cut off. Pure: `connection` holds the socket and the clock.
 
-use crate::connection::pause_end;
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use reactor::Millis;
 use std::io::IoSlice;
@@ -243,6 +242,12 @@ impl Body {
             None => Filled::Done,
         }
     }
+}
+
+/// When a pause of so many milliseconds that begins now, by the clock itself, is over. The loop's own time is that of the
+/// turn's beginning: counted from there a pause would end early. One is added because the clock is cut to whole milliseconds.
+pub(crate) fn pause_end(now: Millis, wait_ms: u64) -> Millis {
+    Millis(now.0.saturating_add(wait_ms).saturating_add(1))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! driven whenever something happened on its socket; `worker` drives it.
 
 use crate::action::{self, Action, Chosen, Request};
-use crate::body::{Body, CutBy, Filled, Framing, push_pattern};
+use crate::body::{Body, CutBy, Filled, Framing, pause_end, push_pattern};
 use crate::counters::CloseReason;
 use crate::options::{Closing, ClosingStyle};
 use crate::query::Complaint;
@@ -15,7 +15,6 @@ use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
 use reactor::{Millis, PeerAddress, Read, TaskId, monotonic_millis};
 use std::io::IoSlice;
 use std::sync::Arc;
-
 use transport::Transport;
 
 /// Bytes per read: a body of 1 MB takes some reads, and other connections get their turn between them.
@@ -187,22 +186,18 @@ impl Dialogue {
 
     /// Goes on with a handshake of TLS; `false` while it waits for the client.
     fn secure(&mut self, stream: &Transport, site: &Site) -> bool {
-        if matches!(self.state, State::Ended(_) | State::Silent) {
+        if self.is_secured || matches!(self.state, State::Ended(_) | State::Silent) {
             return true;
         }
         match stream.handshake() {
-            Ok(done) => {
-                if done && !std::mem::replace(&mut self.is_secured, done) && stream.is_secure() {
-                    site.counters().handshake(stream.session(tls::Session::is_resumed).unwrap_or_default());
-                }
-                // A client that leaves during the handshake is found by the read, as later.
-                done
-            }
-            Err(_) => {
-                self.end(CloseReason::TlsFailed, EndBy::Fin);
-                true
-            }
+            Ok(false) => return false,
+            Ok(true) => self.is_secured = true,
+            Err(_) => self.end(CloseReason::TlsFailed, EndBy::Fin),
         }
+        if let Some(is_resumed) = stream.session(tls::Session::is_resumed).filter(|_| self.is_secured) {
+            site.counters().handshake(is_resumed);
+        }
+        true
     }
 
     fn arm_idle(&mut self, site: &Site) {
@@ -598,10 +593,4 @@ impl Dialogue {
         self.end(reason, EndBy::Fin);
         Round::Again
     }
-}
-
-/// When a pause of so many milliseconds that begins now, by the clock itself, is over. The loop's own time is that of the
-/// turn's beginning: counted from there a pause would end early. One is added because the clock is cut to whole milliseconds.
-pub(crate) fn pause_end(now: Millis, wait_ms: u64) -> Millis {
-    Millis(now.0.saturating_add(wait_ms).saturating_add(1))
 }

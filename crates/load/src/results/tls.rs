@@ -53,12 +53,12 @@ fn rate(handshakes: &Handshakes, elapsed: Duration) -> f64 {
 /// Lines of the report.
 pub(crate) fn lines(handshakes: &Handshakes, elapsed: Duration, text: &mut String) {
     let Handshakes { full, resumed, agreed, truncated, failure } = handshakes;
-    let times = |latencies: &Latencies| match latencies.count() {
-        0 => String::new(),
-        _ => {
-            let of = |quantile| time(latencies.quantile_ns(quantile) as f64);
-            format!(" (p50 {}, p99 {})", of(0.5), of(0.99))
+    let times = |latencies: &Latencies| {
+        if latencies.count() == 0 {
+            return String::new();
         }
+        let of = |quantile| time(latencies.quantile_ns(quantile) as f64);
+        format!(" (p50 {}, p99 {})", of(0.5), of(0.99))
     };
     let _ = writeln!(
         text,

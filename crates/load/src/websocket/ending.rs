@@ -36,7 +36,7 @@ endings! {
     CutOff "cut_off" "open when the run was stopped by hand"
     CloseFrame "close_frame" "closed by the target with a close frame"
     Fin "fin" "closed by the target, or something on the way, without a close frame"
-    Truncated "truncated" "closed without close_notify by the target, or something on the way"
+    Truncated "truncated" "closed without `close_notify` by the target, or something on the way"
     Reset "reset" "reset by the target, or something on the way"
     NoPong "no_pong" "given up: no pong until the next heartbeat was due"
     NotRead "not_read" "given up: the target does not read what it is sent"

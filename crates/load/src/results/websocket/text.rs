@@ -17,6 +17,9 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     let mut text = String::new();
     asked(results, &mut text);
     connections(results, &mut text);
+    if let Some(handshakes) = &results.summary.record.tls {
+        crate::results::tls::lines(handshakes, results.summary.elapsed, &mut text);
+    }
     messages(results, &mut text);
     times(&results.summary.record, &mut text);
     if let Some(sockets) = results.sockets {
@@ -73,9 +76,6 @@ fn connections(results: &Results<'_>, text: &mut String) {
         grouped(record.failed()),
         grouped(record.open),
     );
-    if let Some(handshakes) = &record.tls {
-        crate::results::tls::lines(handshakes, summary.elapsed, text);
-    }
     for cause in Cause::ALL.iter().filter(|cause| record.failed_by(**cause) > 0) {
         let _ = writeln!(text, "failed      {}: {}", grouped(record.failed_by(*cause)), cause.text());
     }
