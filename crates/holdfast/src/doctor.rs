@@ -2,7 +2,7 @@
 //! rules are `doctor`'s.
 
 mod diff;
-mod target;
+pub(crate) mod target;
 
 use crate::exit;
 use crate::files::Files;

@@ -8,6 +8,7 @@ mod files;
 mod instance;
 mod lab;
 mod load;
+mod migrate;
 mod nginx;
 mod output;
 mod plan;

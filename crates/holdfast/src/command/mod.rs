@@ -6,7 +6,7 @@ mod origin;
 mod serve;
 mod watch;
 
-use crate::{demo, doctor, lab, load, plan};
+use crate::{demo, doctor, lab, load, migrate, plan};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -28,7 +28,7 @@ Exit codes:
   1  refused or failed; the reason stands on standard error
   2  the command line could not be understood
   3  it ran, and the answer is no: load misses a threshold, doctor finds warnings or errors, doctor diff a difference,
-     plan a chain that does not carry what is wanted, lab a claim that fails
+     migrate a directive that is not supported, plan a chain that does not carry what is wanted, lab a claim that fails
   4  it ran, and there is no answer to rely on: load or a claim of lab is void or undecided, plan --verify disagrees
 
 Environment:
@@ -44,6 +44,7 @@ enum Command {
     Load(Box<load::Args>),
     Watch(Box<watch::Args>),
     Doctor(doctor::Args),
+    Migrate(migrate::Args),
     Plan(plan::Args),
     Lab(Box<lab::Args>),
     Completions(completions::Args),
@@ -67,6 +68,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Load(args) => load::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Completions(args) => completions::run(&args, &mut Cli::command()),

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Whose it is, and how that is known.
-pub(super) struct Target {
-    pub(super) dialect: Dialect,
+pub(crate) struct Target {
+    pub(crate) dialect: Dialect,
     from: From,
 }
 
@@ -25,7 +25,7 @@ enum From {
 
 impl Target {
     /// For the first line: `read as nginx 1.22.1, which is the nginx on the PATH (/usr/sbin/nginx)`.
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let name = self.dialect.name();
         match &self.from {
             From::Asked => format!("read as {name}"),
@@ -38,7 +38,7 @@ impl Target {
 }
 
 /// What was asked for, otherwise what can be found out.
-pub(super) fn find(asked: Option<Dialect>, configuration: Option<&Configuration>, pid: Option<u32>) -> Target {
+pub(crate) fn find(asked: Option<Dialect>, configuration: Option<&Configuration>, pid: Option<u32>) -> Target {
     if let Some(dialect) = asked {
         return Target { dialect, from: From::Asked };
     }
