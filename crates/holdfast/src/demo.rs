@@ -17,6 +17,7 @@ use ::lab::judge::judge;
 use ::lab::stage::{Event, Stop};
 use ::lab::{Adaptation, Loaded, Record};
 use screen::Screen;
+use stats::verdict::ROUNDS_MIN;
 use std::time::{Duration, Instant};
 use terminal::Terminal;
 
@@ -102,8 +103,9 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     let rounds = experiment.method.rounds;
     let wanted = Wanted { experiment, places, quick: true, control: false, seed: None, loopback: args.loopback };
     let mut prepared = Prepared::new(wanted, &Began::now())?;
+    let arms = prepared.record.experiment.arms.iter().map(|arm| arm.name.clone()).collect();
     let time = Duration::from_secs(u64::from(args.seconds));
-    let mut watch = Watch { begun, pace: Pace::new(time.saturating_sub(REPORT_TIME), rounds), stop: &stop };
+    let mut watch = Watch { begun, pace: Pace::new(time.saturating_sub(REPORT_TIME), rounds), stop: &stop, arms };
     let ran = perform(args, &mut prepared, &mut watch, &stop);
     let mut record = prepared.record;
     if watch.pace.is_over() {
@@ -146,15 +148,37 @@ struct Watch<'a> {
     begun: Instant,
     pace: Pace,
     stop: &'a Stop,
+    /// Those that can be run.
+    arms: Vec<String>,
 }
 
 impl Watch<'_> {
     fn see(&mut self, event: &Event<'_>) {
         match event {
             Event::Sample(number, count, _) => self.pace.sample(*number, *count, self.begun.elapsed()),
-            Event::Taken(_) if !self.pace.taken(self.begun.elapsed()) => self.stop.say(),
+            Event::Absent(arm, _) => self.arms.retain(|known| known != arm),
+            Event::Taken(_) => {
+                let goes_on = self.pace.taken(self.begun.elapsed());
+                if let Some(fit) = self.pace.arms_that_fit(self.begun.elapsed(), ROUNDS_MIN) {
+                    self.leave_out_what_does_not_fit(fit);
+                } else if !goes_on {
+                    self.stop.say();
+                }
+            }
             _ => {}
         }
+    }
+}
+
+impl Watch<'_> {
+    /// Verdicts about fewer arms are worth more than figures of all. One round of all is always there.
+    fn leave_out_what_does_not_fit(&mut self, fit: usize) {
+        let arms: Vec<&str> = self.arms.iter().map(String::as_str).collect();
+        let kept = demo::kept(&arms, fit);
+        for arm in arms.iter().filter(|arm| !kept.contains(arm)) {
+            self.stop.leave_out(arm);
+        }
+        self.pace.keep(kept.len());
     }
 }
 
@@ -168,7 +192,7 @@ fn tell(args: &Args, record: &Record) -> Result<(), String> {
             return output::print(&::report::json::render(&whole));
         }
     }
-    Output::default().emit(&demo::document(record, &judged))
+    args.output.text_alone().emit(&demo::document(record, &judged))
 }
 
 /// Rounds in which every arm that can be run was.

@@ -17,6 +17,9 @@ pub(crate) struct Output {
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Print the whole report instead of what fits two screens
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 /// Standard output, in place of a file's name.
@@ -25,13 +28,23 @@ const STANDARD: &str = "-";
 impl Output {
     /// Prints the document and writes the page. The error says what could not be written.
     pub(crate) fn emit(&self, document: &Document) -> Result<(), String> {
-        self.emit_text(document, &report::text::render(document, width()))
+        let render = if self.full { report::text::render } else { report::text::brief };
+        let mut text = render(document, width());
+        if !self.full && document.answer.is_some() && document.sections.iter().any(|section| section.folded) {
+            text.push_str("(--full prints the whole report)\n");
+        }
+        self.emit_text(document, &text)
     }
 
     /// The same with a text of the command's own.
     pub(crate) fn emit_text(&self, document: &Document, text: &str) -> Result<(), String> {
         self.write_files(document)?;
         if self.prints_json() { print(&(report::json::render(document))) } else { print(text) }
+    }
+
+    /// The text as asked for, and no file: where the files are of another document.
+    pub(crate) fn text_alone(&self) -> Self {
+        Self { full: self.full, ..Self::default() }
     }
 
     /// Whether JSON takes the place of the text.

@@ -57,7 +57,7 @@ impl Bare {
         let folder = self.folder.path();
         let mut command = Command::new(Self::program(folder));
         command
-            .args(["demo", "--rounds", "1", "--requests", "500"])
+            .args(["demo", "--rounds", "1", "--requests", "500", "--full"])
             .current_dir(folder)
             .env("TMPDIR", folder)
             .stdin(Stdio::null());
@@ -187,7 +187,7 @@ fn a_plain_user_without_namespaces_has_it_on_the_loopback_and_is_told_what_that_
 fn on_one_core_it_says_that_all_share_it() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
-    let demo = demo(folder.path(), &["--rounds", "1", "--requests", "500"]);
+    let demo = demo(folder.path(), &["--rounds", "1", "--requests", "500", "--full"]);
     // The first of those that this test itself may use.
     let cores = sched_getaffinity(nix::unistd::Pid::from_raw(0)).expect("the kernel tells");
     let core = (0..CpuSet::count()).find(|core| cores.is_set(*core).is_ok_and(|is| is)).expect("it runs on one");

@@ -169,7 +169,7 @@ fn a_program_that_only_waits_is_an_arm_beside_one_that_sends() {
     let claim = "[[claim]]\nsays = \"beyond a program that only waits\"\nfigure = \"client.lag_ms.p99.9\"\nof = \"small\"\n\
                  against = \"only waits\"\nmore_at_most = 60000\n";
     fs::write(folder.path().join("floor.toml"), both + claim).expect("there is room");
-    let ran = lab(&["run", "floor.toml", "--rounds", "6", "--out", "results"], folder.path());
+    let ran = lab(&["run", "floor.toml", "--rounds", "6", "--out", "results", "--full"], folder.path());
     assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
     let record = Record::read(&ending(&folder.path().join("results"), "json")).expect("a record");
     for sample in &record.samples {

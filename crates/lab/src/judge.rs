@@ -141,7 +141,8 @@ fn too_few(record: &Record, claim: &Claim, counted: &Counted, evidence: Vec<(Str
         (Outcome::Undecided, format!("no sample has the figure {}", claim.figure))
     } else if counted.taken < ROUNDS_MIN {
         let rounds = counted_word(rounds, "round");
-        (Outcome::Undecided, format!("{rounds}, and no verdict below {ROUNDS_MIN}"))
+        let missing = counted_word(ROUNDS_MIN - counted.taken, "more round");
+        (Outcome::Undecided, format!("{rounds}, and no verdict below {ROUNDS_MIN}: {missing} needed"))
     } else {
         (
             Outcome::Void,

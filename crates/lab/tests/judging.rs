@@ -167,7 +167,10 @@ fn below_six_rounds_there_is_no_verdict_and_voids_take_their_partners_with_them(
     let higher = || Claim { times_at_least: Some(1.0), ..claim() };
     let rounds = |count: u32| (0..count).map(|round| (10.0, 20.0 + f64::from(round)));
     let verdict = judged(&paired(higher(), rounds(5))).verdict;
-    assert_eq!((verdict.outcome, verdict.reason.as_str()), (Outcome::Undecided, "5 rounds, and no verdict below 6"));
+    assert_eq!(
+        (verdict.outcome, verdict.reason.as_str()),
+        (Outcome::Undecided, "5 rounds, and no verdict below 6: 1 more round needed")
+    );
     assert_eq!(verdict.evidence.len(), 2, "the figures are there");
 
     let mut record = paired(higher(), rounds(8));
@@ -246,7 +249,7 @@ fn what_was_not_measured_or_not_run_is_said() {
     odd.samples[0].figures.insert(FIGURE.to_owned(), f64::NAN);
     assert!(judged(&odd).verdict.reason.ends_with("; 1 round without the figure"));
     let empty = record_of_nothing(higher());
-    assert_eq!(judged(&empty).verdict.reason, "0 rounds, and no verdict below 6");
+    assert_eq!(judged(&empty).verdict.reason, "0 rounds, and no verdict below 6: 6 more rounds needed");
 }
 
 fn record_of_nothing(claim: Claim) -> Record {

@@ -11,10 +11,30 @@ pub struct Document {
     pub title: String,
     /// Program and version.
     pub made_by: String,
+    /// What came of it, in one sentence. Shown first on a page, and last on a terminal, where the eye is after a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// A few figures that say most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<Card>,
     /// What the figures belong to: machine, kernel, command, date, seed. Name and value.
     pub facts: Vec<(String, String)>,
     /// In order.
     pub sections: Vec<Section>,
+}
+
+/// One figure, large.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// What it is.
+    pub title: String,
+    /// The figure.
+    pub figure: Figure,
+    /// What it is to be compared with; empty for nothing.
+    pub beside: String,
+    /// Its history, drawn small; empty for none. What is not finite is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trend: Vec<f64>,
 }
 
 /// A titled part of a document.
@@ -24,6 +44,9 @@ pub struct Section {
     pub title: String,
     /// In order.
     pub blocks: Vec<Block>,
+    /// For who wants to know more: closed on a page until it is opened, left out of a brief text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub folded: bool,
 }
 
 /// One thing in a section.
@@ -146,6 +169,16 @@ impl Outcome {
             Self::Void => "void",
         }
     }
+
+    /// The mark beside it, so that colour is not needed to tell them apart.
+    pub fn mark(self) -> char {
+        match self {
+            Self::Holds => '✓',
+            Self::Fails => '✗',
+            Self::Undecided => '?',
+            Self::Void => '–',
+        }
+    }
 }
 
 /// A claim, whether it stands, and on what.
@@ -211,7 +244,28 @@ impl Finding {
 impl Document {
     /// With nothing in it.
     pub fn new(title: &str, made_by: &str) -> Self {
-        Self { title: title.to_owned(), made_by: made_by.to_owned(), facts: Vec::new(), sections: Vec::new() }
+        Self {
+            title: title.to_owned(),
+            made_by: made_by.to_owned(),
+            answer: None,
+            cards: Vec::new(),
+            facts: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Sets the sentence that answers.
+    #[must_use]
+    pub fn answer(mut self, answer: impl Into<String>) -> Self {
+        self.answer = Some(answer.into());
+        self
+    }
+
+    /// Adds a card.
+    #[must_use]
+    pub fn card(mut self, card: Card) -> Self {
+        self.cards.push(card);
+        self
     }
 
     /// Adds what the figures belong to.
@@ -245,10 +299,31 @@ impl Document {
     }
 }
 
+impl Card {
+    /// Without a history.
+    pub fn new(title: &str, figure: Figure, beside: impl Into<String>) -> Self {
+        Self { title: title.to_owned(), figure, beside: beside.into(), trend: Vec::new() }
+    }
+
+    /// With one.
+    #[must_use]
+    pub fn trend(mut self, values: impl IntoIterator<Item = f64>) -> Self {
+        self.trend = values.into_iter().filter(|value| value.is_finite()).collect();
+        self
+    }
+}
+
 impl Section {
     /// With nothing in it.
     pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), blocks: Vec::new() }
+        Self { title: title.to_owned(), blocks: Vec::new(), folded: false }
+    }
+
+    /// For who wants to know more.
+    #[must_use]
+    pub fn folded(mut self) -> Self {
+        self.folded = true;
+        self
     }
 
     /// Adds a paragraph.
@@ -301,6 +376,15 @@ impl Table {
     pub fn row(mut self, cells: Vec<Cell>) -> Self {
         self.rows.push(cells);
         self
+    }
+
+    /// The cell with its spread in short, and whether it counts nothing.
+    pub(crate) fn brief(row: &[Cell], column: usize) -> (String, bool) {
+        match row.get(column) {
+            Some(Cell::Figure(figure)) => (figure.brief(), figure.value() == 0.0),
+            Some(Cell::Text(text)) => (text.clone(), false),
+            None => (String::new(), false),
+        }
     }
 
     /// The cell as text, empty where the row is short.

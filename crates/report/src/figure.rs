@@ -107,6 +107,20 @@ impl Figure {
         Self::FromEvents { value, n, unit }
     }
 
+    /// The number with its spread as a part of it: `20.5 µs ±5 %`. The whole of it is what `Display` says.
+    pub fn brief(&self) -> String {
+        match self {
+            Self::Sampled { median, min, max, n, unit } if *n > 1 && median.is_finite() && *median != 0.0 => {
+                let spread = (max - min) / 2.0 / median.abs() * 100.0;
+                let spread = if spread < 0.5 { String::new() } else { format!(" ±{spread:.0} %") };
+                format!("{}{spread}", shown(*median, unit))
+            }
+            Self::Sampled { median: value, unit, .. }
+            | Self::FromEvents { value, unit, .. }
+            | Self::Exact { value, unit } => shown(*value, unit),
+        }
+    }
+
     /// The number that stands for it.
     pub fn value(&self) -> f64 {
         match self {

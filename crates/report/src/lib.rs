@@ -24,6 +24,7 @@ pub mod github;
 pub mod html;
 pub mod json;
 pub mod markdown;
+mod palette;
 pub mod prometheus;
 pub mod sarif;
 mod scale;
@@ -31,5 +32,5 @@ pub mod text;
 pub mod typed;
 
 pub use chart::{Axis, Chart, Kind, Series};
-pub use document::{Block, Cell, Document, Finding, Note, Outcome, Section, Severity, Table, Verdict};
+pub use document::{Block, Card, Cell, Document, Finding, Note, Outcome, Section, Severity, Table, Verdict};
 pub use figure::{Figure, Unit};

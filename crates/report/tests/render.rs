@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use report::{
-    Axis, Block, Chart, Document, Figure, Finding, Kind, Outcome, Section, Series, Severity, Table, Unit, Verdict,
-    html, json, sarif, text,
+    Axis, Block, Card, Chart, Document, Figure, Finding, Kind, Outcome, Section, Series, Severity, Table, Unit,
+    Verdict, html, json, sarif, text,
 };
 
 /// Every kind of block, with `word` wherever a text from outside may stand.
@@ -72,6 +72,76 @@ fn a_terminal_gets_columns_where_they_fit_and_records_where_not() {
     assert!(wide.contains("\npooled                        21 µs [20 µs–22 µs], n = 2\n"), "{wide}");
     let narrow = text::render(&document, 40);
     assert!(narrow.contains("* pooled\n    CPU  21 µs [20 µs–22 µs], n = 2\n"), "{narrow}");
+}
+
+#[test]
+fn a_page_answers_before_it_explains_and_a_brief_text_ends_with_the_answer() {
+    let table = |title: &str| {
+        let figure = Figure::sampled(&[20e3, 21e3, 22e3], Unit::Nanoseconds);
+        Table::new(title, &["arm", "CPU"]).row(vec!["pooled".into(), figure.into()])
+    };
+    let verdict = |claim: &str, outcome| Verdict {
+        claim: claim.to_owned(),
+        outcome,
+        reason: format!("why {claim}"),
+        evidence: Vec::new(),
+    };
+    let claims = Section::new("Claims")
+        .verdict(verdict("it is cheaper", Outcome::Holds))
+        .verdict(verdict("it is faster", Outcome::Undecided))
+        .verdict(verdict("it is smaller", Outcome::Fails));
+    let document = Document::new("Pool", "holdfast lab")
+        .answer("A pool halves the CPU per request.")
+        .card(Card::new("pooled", Figure::exact(21e3, Unit::Nanoseconds), "of 40 µs").trend([1.0, f64::NAN, 3.0]))
+        .fact("kernel", "6.18")
+        .section(claims)
+        .section(Section::new("Figures").table(table("In short")))
+        .section(Section::new("Everything").table(table("At length")).folded());
+    let page = html::render(&document);
+    let order = [
+        "A pool halves",
+        "class=\"cards\"",
+        "it is cheaper",
+        "In short",
+        "<summary><h2>Everything",
+        "Method and environment",
+    ];
+    let places: Vec<_> =
+        order.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("{part} in {page}"))).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(
+        page.contains("title=\"21 µs [20 µs–22 µs], n = 3\">21 µs ±5 %</td>"),
+        "the whole spread is a hover away: {page}"
+    );
+    assert!(page.contains("<details class=\"claim fails\" open>") && page.contains("<details class=\"claim holds\">"));
+    let brief = text::brief(&document, 80);
+    let expected = "\
+Pool
+
+Claims
+------
+✓ it is cheaper
+? it is faster
+    undecided: why it is faster
+✗ it is smaller
+    fails: why it is smaller
+
+Figures
+-------
+
+In short
+arm           CPU
+pooled  21 µs ±5 %
+
+A pool halves the CPU per request.
+";
+    assert_eq!(brief, expected.replace("arm           CPU", "arm            CPU"));
+    let whole = text::render(&document, 80);
+    assert!(
+        whole.contains("At length")
+            && whole.contains("kernel")
+            && whole.ends_with("A pool halves the CPU per request.\n")
+    );
 }
 
 #[test]

@@ -197,9 +197,12 @@ impl Browser {
     pub fn see(&mut self, page: &Path, window: Window) -> Seen {
         let expression = format!(
             "JSON.stringify((() => {{
+                // What is folded has no size: it is opened for the look, and closed again.
+                const closed = [...document.querySelectorAll('details:not([open])')];
+                closed.forEach(part => part.open = true);
                 const charts = [...document.querySelectorAll('svg[role=img]')];
                 const texts = [...document.querySelectorAll('svg[role=img] text')];
-                return {{
+                const seen = {{
                     charts: charts.length,
                     empty: charts.filter(svg => !svg.querySelector('[points]:not([points=\"\"]), rect, circle'))
                         .map(svg => svg.querySelector('title').textContent),
@@ -216,6 +219,8 @@ impl Browser {
                         return boxes.some((box, at) => at > 0 && box.left < boxes[at - 1].right);
                     }}).length,
                 }};
+                closed.forEach(part => part.open = false);
+                return seen;
             }})())"
         );
         serde_json::from_str(&self.look(page, window, &expression)).expect("the expression's own JSON")

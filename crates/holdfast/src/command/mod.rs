@@ -43,7 +43,7 @@ enum Command {
     // Large, as it has a flag for everything that a load can do.
     Load(Box<load::Args>),
     Watch(Box<watch::Args>),
-    Doctor(doctor::Args),
+    Doctor(Box<doctor::Args>),
     Migrate(migrate::Args),
     Plan(plan::Args),
     Lab(Box<lab::Args>),

@@ -103,7 +103,10 @@ impl Bench {
     /// `holdfast lab run x.toml` with these flags.
     fn command(&self, flags: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["lab", "run", "x.toml", "--out", "results"]).args(flags).current_dir(self.folder.path());
+        command
+            .args(["lab", "run", "x.toml", "--out", "results", "--full"])
+            .args(flags)
+            .current_dir(self.folder.path());
         let nginx = testkit::peer_program("nginx");
         command.env("HOLDFAST_PEERS", nginx.parent().expect("a folder"));
         command.env("TMPDIR", self.path("tmp")).env("XDG_CACHE_HOME", self.path("cache")).env("NO_COLOR", "1");

@@ -7,7 +7,7 @@ mod story;
 
 pub use pace::Pace;
 pub use ports::give_free;
-pub use story::document;
+pub use story::{document, kept};
 
 /// What is performed.
 pub const EXPERIMENT: &str = "pool-throughput";

@@ -7,11 +7,14 @@ use std::time::Duration;
 pub struct Pace {
     limit: Duration,
     rounds: u32,
-    /// Samples of a round, once that is known.
+    /// Samples of a round with all arms, once that is known.
     per_round: usize,
-    taken: usize,
-    /// When the round under way began.
-    round_began: Duration,
+    /// Samples of a round from here on.
+    wanted: usize,
+    /// The round under way, from 0, when it began, and the samples that it has.
+    round: Option<(usize, Duration)>,
+    in_round: usize,
+    /// Of one sample, in the slowest round.
     longest: Duration,
     is_over: bool,
 }
@@ -23,32 +26,54 @@ impl Pace {
             limit,
             rounds: rounds.max(1),
             per_round: 0,
-            taken: 0,
-            round_began: Duration::ZERO,
+            wanted: 0,
+            round: None,
+            in_round: 0,
             longest: Duration::ZERO,
             is_over: false,
         }
     }
 
-    /// A sample begins: its number from 0, and how many there are in all rounds.
+    /// A sample begins: its number from 0, and how many there are in all rounds with all arms.
     pub fn sample(&mut self, number: usize, count: usize, now: Duration) {
-        self.per_round = (count / self.rounds as usize).max(1);
-        if number.is_multiple_of(self.per_round) {
-            self.round_began = now;
+        if self.per_round == 0 {
+            self.per_round = (count / self.rounds as usize).max(1);
+            self.wanted = self.per_round;
         }
-        self.taken = number;
+        let round = number / self.per_round;
+        if self.round.is_none_or(|(known, _)| known != round) {
+            (self.round, self.in_round) = (Some((round, now)), 0);
+        }
     }
 
     /// It has been taken. `false`: it was the last of a round, and the next one would end too late.
     pub fn taken(&mut self, now: Duration) -> bool {
-        self.taken += 1;
-        let is_last = self.taken >= self.per_round * self.rounds as usize;
-        if is_last || !self.taken.is_multiple_of(self.per_round) {
+        self.in_round += 1;
+        let Some((round, began)) = self.round else { return true };
+        if self.in_round < self.wanted || round + 1 >= self.rounds as usize {
             return true;
         }
-        self.longest = self.longest.max(now.saturating_sub(self.round_began));
-        self.is_over = now + self.longest > self.limit;
+        let each = now.saturating_sub(began) / u32::try_from(self.in_round).unwrap_or(u32::MAX);
+        self.longest = self.longest.max(each);
+        self.is_over = now + self.longest * u32::try_from(self.wanted).unwrap_or(u32::MAX) > self.limit;
         !self.is_over
+    }
+
+    /// After the first round: how many arms the rest of the time has room for, if each is to have this many rounds. `None` at any other
+    /// time.
+    pub fn arms_that_fit(&self, now: Duration, rounds: usize) -> Option<usize> {
+        let (round, began) = self.round?;
+        if round > 0 || self.in_round != self.per_round {
+            return None;
+        }
+        let each = now.saturating_sub(began).as_secs_f64() / self.in_round.max(1) as f64;
+        let left = self.limit.saturating_sub(now).as_secs_f64();
+        Some((left / (rounds.saturating_sub(1).max(1) as f64 * each.max(1e-9))) as usize)
+    }
+
+    /// Rounds have so many arms from here on.
+    pub fn keep(&mut self, arms: usize) {
+        self.wanted = arms.clamp(1, self.per_round.max(1));
     }
 
     /// Whether the time was over before the rounds were.
@@ -93,5 +118,33 @@ mod tests {
         };
         assert!(at(0, 0, 5), "another five seconds");
         assert!(!at(1, 5, 6), "one of five seconds would end at eleven");
+    }
+
+    #[test]
+    fn with_fewer_arms_there_is_time_for_more_rounds() {
+        let seconds = Duration::from_secs;
+        let mut pace = Pace::new(seconds(30), 8);
+        for number in 0..5 {
+            pace.sample(number, 40, seconds(number as u64 * 2));
+            assert_eq!(pace.arms_that_fit(seconds(1), 6), None, "a round first");
+            pace.taken(seconds(number as u64 * 2 + 2));
+        }
+        assert_eq!(pace.arms_that_fit(seconds(10), 6), Some(2), "20 s for five rounds of 2 s each");
+        pace.keep(2);
+        let mut now = 10;
+        let mut rounds = 1;
+        for round in 1..8 {
+            for arm in 0..2 {
+                pace.sample(round * 5 + arm, 40, seconds(now));
+                now += 2;
+                let goes_on = pace.taken(seconds(now));
+                rounds += arm;
+                if !goes_on {
+                    assert_eq!((rounds, now), (6, 30));
+                    return;
+                }
+            }
+        }
+        panic!("the time is over before");
     }
 }

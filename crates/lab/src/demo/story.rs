@@ -34,12 +34,63 @@ pub fn document(record: &Record, judged: &[Judged]) -> Document {
         &format!("holdfast demo {}", env!("CARGO_PKG_VERSION")),
     );
     document.facts = facts(record);
+    document.answer = answer(record, &arms);
+    let (rate, time) = requests(&arms);
+    let (cpu, busiest) = cpu(&arms);
+    let figures = warned(record, &arms, Section::new("Figures")).table(rate).table(cpu);
+    let more = Section::new("More figures").table(time).table(busiest);
     document
-        .section(compared(record, &arms))
-        .section(requests(&arms))
-        .section(cpu(&arms))
-        .section(connections(record, &arms))
+        .section(compared(record).folded())
+        .section(figures)
+        .section(more.folded())
+        .section(connections(record, &arms).folded())
         .section(meaning(record, &arms, judged))
+}
+
+/// What a pool changed for the programs that ran both ways.
+fn answer(record: &Record, arms: &Arms<'_>) -> Option<String> {
+    let parts: Vec<String> = PROGRAMS
+        .iter()
+        .filter_map(|program| pair(arms, program))
+        .filter_map(|(program, without, with)| {
+            let median = |values: &[f64]| Summary::of(values).map(|summary| summary.median);
+            let saved = median(&with.over(without, &format!("cpu_us_per_request.{PROXY}")))?;
+            let faster = median(&with.over(without, "requests_per_second"))?;
+            Some(format!(
+                "{program} {:.0} % of the CPU per request and {faster:.2} times the requests/s",
+                saved * 100.0
+            ))
+        })
+        .collect();
+    let rounds = counted_word(record.rounds() as usize, "round");
+    (!parts.is_empty()).then(|| {
+        format!("With a pool of connections to the origin, compared with none: {} ({rounds}).", parts.join("; "))
+    })
+}
+
+/// Programs that are compared.
+const PROGRAMS: [&str; 2] = ["nginx", "holdfast"];
+
+/// The arms that are run on where there is time for this many: all, or all but the one without a proxy, or one program's two.
+pub fn kept<'a>(arms: &[&'a str], fit: usize) -> Vec<&'a str> {
+    if fit >= arms.len() {
+        return arms.to_vec();
+    }
+    let proxied: Vec<&str> =
+        arms.iter().copied().filter(|arm| PROGRAMS.iter().any(|program| arm.starts_with(program))).collect();
+    if !proxied.is_empty() && fit >= proxied.len() {
+        return proxied;
+    }
+    let of =
+        |program: &&str| -> Vec<&'a str> { proxied.iter().copied().filter(|arm| arm.starts_with(*program)).collect() };
+    PROGRAMS.iter().map(of).find(|pair| pair.len() == KINDS.len()).unwrap_or_else(|| arms.to_vec())
+}
+
+/// A program's arms without and with a pool.
+fn pair<'s, 'a>(arms: &'s Arms<'a>, program: &'static str) -> Option<(&'static str, &'s Arm<'a>, &'s Arm<'a>)> {
+    let find = |kind: &str| arms.iter().find(|arm| arm.name == format!("{program} {kind}"));
+    let [unpooled, pooled] = KINDS.map(find);
+    Some((program, unpooled?, pooled?))
 }
 
 fn facts(record: &Record) -> Vec<(String, String)> {
@@ -64,8 +115,8 @@ fn facts(record: &Record) -> Vec<(String, String)> {
     facts
 }
 
-/// The arms, each with what sets it apart; those that are absent with the reason.
-fn compared(record: &Record, arms: &Arms<'_>) -> Section {
+/// The arms, each with what sets it apart.
+fn compared(record: &Record) -> Section {
     let experiment = &record.experiment;
     let mut section = Section::new("What is compared");
     for arm in &experiment.arms {
@@ -82,6 +133,11 @@ fn compared(record: &Record, arms: &Arms<'_>) -> Section {
         };
         section = section.note(Severity::Note, format!("{}: {what}", arm.name));
     }
+    section
+}
+
+/// What is missing: arms that are absent with the reason, rounds, samples.
+fn warned(record: &Record, arms: &Arms<'_>, mut section: Section) -> Section {
     for (arm, reason) in &record.absent {
         section = section.note(Severity::Warning, format!("arm \"{arm}\" is absent: {reason}"));
     }
@@ -99,7 +155,7 @@ fn compared(record: &Record, arms: &Arms<'_>) -> Section {
     section
 }
 
-fn requests(arms: &Arms<'_>) -> Section {
+fn requests(arms: &Arms<'_>) -> (Table, Table) {
     let mut rate = Table::new("How much", &["arm", "requests/s", "of direct, %", "bottleneck"]);
     let mut time = Table::new("How long a request takes", &["arm", "mean, ms", "p99, ms", "requests", "failed"]);
     let direct = arms.as_slice().first();
@@ -120,18 +176,15 @@ fn requests(arms: &Arms<'_>) -> Section {
             sum("failed").into(),
         ]);
     }
-    Section::new("Requests").table(rate).table(time)
+    (rate, time)
 }
 
-fn cpu(arms: &Arms<'_>) -> Section {
-    let section = Section::new("CPU");
-    let section = section.table(by_process("Of each process, µs per request", "cpu_us_per_request", 1.0, arms));
-    section.table(by_process(
-        "Time that the busiest thread of each ran or waited for a core, %",
-        "busiest",
-        100.0,
-        arms,
-    ))
+fn cpu(arms: &Arms<'_>) -> (Table, Table) {
+    let busiest = "Time that the busiest thread of each ran or waited for a core, %";
+    (
+        by_process("CPU of each process, µs per request", "cpu_us_per_request", 1.0, arms),
+        by_process(busiest, "busiest", 100.0, arms),
+    )
 }
 
 fn by_process(title: &str, figure: &str, factor: f64, arms: &Arms<'_>) -> Table {
@@ -211,11 +264,18 @@ fn per_request(sample: &Sample, count: f64) -> Option<f64> {
 fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
     let mut section = Section::new("What it means");
     let find = |name: &str| arms.iter().find(|arm| arm.name == name);
-    for program in ["nginx", "holdfast"] {
-        let [unpooled, pooled] = KINDS.map(|kind| find(&format!("{program} {kind}")));
-        if let Some(sentence) = unpooled.zip(pooled).and_then(|(without, with)| in_words(program, without, with)) {
-            section = section.note(Severity::Note, sentence);
-        }
+    let pairs = PROGRAMS.iter().filter_map(|program| pair(arms, program));
+    for sentence in pairs.filter_map(|(program, without, with)| in_words(program, without, with)) {
+        section = section.note(Severity::Note, sentence);
+    }
+    let few: Vec<&str> =
+        arms.iter().filter(|arm| arm.samples.len() + arm.void.len() < ROUNDS_MIN).map(|arm| arm.name).collect();
+    if !few.is_empty() && few.len() < arms.as_slice().len() {
+        let what = format!(
+            "Run once, so that the others have the {ROUNDS_MIN} rounds of a verdict in the time: {}.",
+            few.join(", ")
+        );
+        section = section.note(Severity::Note, what);
     }
     if (record.rounds() as usize) < ROUNDS_MIN {
         let few = counted_word(record.rounds() as usize, "round");
@@ -223,7 +283,7 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
             format!("Too few for verdicts: {few}, where {ROUNDS_MIN} are needed. These are figures, and no more.");
         section = section.note(Severity::Warning, what);
     } else {
-        let was_run = |name: &String| find(name).is_some();
+        let was_run = |name: &String| find(name).is_some() && !few.contains(&name.as_str());
         let about_these = judged.iter().filter(|one| was_run(&one.claim.of) && one.claim.against.iter().all(was_run));
         // The sentence has its numbers; those behind it are for the whole report.
         let short = |one: &Judged| Verdict { evidence: Vec::new(), ..one.verdict.clone() };

@@ -223,3 +223,13 @@ fn samples_that_count_for_nothing_are_said_to() {
         ],
     );
 }
+
+#[test]
+fn where_time_is_short_one_pair_is_kept_for_verdicts() {
+    let all = ["direct", "nginx unpooled", "nginx pooled", "holdfast unpooled", "holdfast pooled"];
+    assert_eq!(kept(&all, 5), all);
+    assert_eq!(kept(&all, 4), all[1..], "what has no proxy is the least of the answer");
+    assert_eq!(kept(&all, 3), all[1..3]);
+    assert_eq!(kept(&all[3..], 1), all[3..], "without nginx there is one pair");
+    assert_eq!(kept(&["direct"], 0), ["direct"]);
+}

@@ -72,6 +72,29 @@ impl Range {
         both(lower, upper)
     }
 
+    /// Rounds that would decide, if the middle stays where it is: an interval shrinks with the root of their number. `None` where the
+    /// middle is so close to a bound that no sensible number does.
+    fn rounds_wanted(self, middle: f64, interval: Interval, rounds: usize) -> Option<usize> {
+        /// A run of more rounds than this takes hours, and the machine is another one at its end.
+        const ROUNDS_MAX: f64 = 200.0;
+        let Interval { low, high, .. } = interval;
+        let bounds = [self.least, self.most].into_iter().flatten();
+        let wanted = bounds.filter(|bound| (low..high).contains(bound)).map(|bound| {
+            let half = if bound < middle { middle - low } else { high - middle };
+            rounds as f64 * (half / (middle - bound).abs()).powi(2)
+        });
+        let wanted = wanted.fold(0.0, f64::max).ceil();
+        (wanted > rounds as f64 && wanted <= ROUNDS_MAX).then_some(wanted as usize)
+    }
+
+    /// What would decide it, behind a reason.
+    fn what_is_missing(self, middle: f64, interval: Interval, rounds: usize) -> String {
+        match self.rounds_wanted(middle, interval, rounds) {
+            Some(wanted) => format!("; about {} more rounds would decide it", wanted - rounds),
+            None => "; it is too close to the bound for more rounds to decide it".to_owned(),
+        }
+    }
+
     fn in_words(self, show: impl Fn(f64) -> String) -> String {
         let least = self.least.map(|least| format!("at least {}", show(least)));
         let most = self.most.map(|most| format!("at most {}", show(most)));
@@ -95,9 +118,14 @@ pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
         Scale::Difference => figure::unit(&claim.figure),
     };
     let show = |value: f64| shown(value * factor, &unit);
+    let mut missing = String::new();
     let (outcome, claimed) = match of(claim) {
         Bounded::Times(range) | Bounded::More(range) | Bounded::Value(range) => {
-            (range.outcome(found.interval), format!("claimed is {}", range.in_words(show)))
+            let outcome = range.outcome(found.interval);
+            if outcome == Outcome::Undecided {
+                missing = range.what_is_missing(found.effect, found.interval, found.first.n);
+            }
+            (outcome, format!("claimed is {}", range.in_words(show)))
         }
         Bounded::None => match found.direction {
             Direction::Undecided => (Outcome::Holds, "as it should be, the rounds do not tell them apart".to_owned()),
@@ -107,7 +135,8 @@ pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
             ),
         },
     };
-    let reason = format!("{}: {claimed}, {}", interval_words(found.effect, found.interval, show), test_words(found));
+    let effect = interval_words(found.effect, found.interval, show);
+    let reason = format!("{effect}: {claimed}, {}{missing}", test_words(found));
     Judgement { outcome, reason, evidence: evidence_of(found, &unit, factor) }
 }
 
@@ -191,16 +220,37 @@ pub(super) fn of_values(claim: &Claim, values: &[f64]) -> Result<Judgement, Roun
     let (middle, interval) = centre(values).zip(centre_interval(values, CONFIDENCE)).ok_or(too_few)?;
     let (unit, factor) = figure::unit(&claim.figure);
     let show = |value: f64| shown(value * factor, &unit);
+    let mut missing = String::new();
     let (outcome, claimed) = match of(claim) {
         Bounded::Value(range) | Bounded::Times(range) | Bounded::More(range) => {
-            (range.outcome(interval), format!("claimed is {}", range.in_words(show)))
+            let outcome = range.outcome(interval);
+            if outcome == Outcome::Undecided {
+                missing = range.what_is_missing(middle, interval, values.len());
+            }
+            (outcome, format!("claimed is {}", range.in_words(show)))
         }
         Bounded::None => (Outcome::Undecided, "nothing is claimed of it".to_owned()),
     };
     let rounds = super::counted_word(values.len(), "round");
-    let reason = format!("{}: {claimed}, {rounds}", interval_words(middle, interval, show));
+    let reason = format!("{}: {claimed}, {rounds}{missing}", interval_words(middle, interval, show));
     let exact = |name: &str, value: f64| (name.to_owned(), Figure::exact(value * factor, unit.clone()));
     let evidence =
         vec![exact("middle", middle), exact("interval from", interval.low), exact("interval to", interval.high)];
     Ok(Judgement { outcome, reason, evidence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_that_would_decide_follow_from_the_distance_to_the_bound() {
+        let interval = Interval { low: 1.8, high: 2.2, confidence: 0.95 };
+        let range = |least| Range { least: Some(least), most: None };
+        // Half of the interval is twice the distance: four times the rounds.
+        assert_eq!(range(1.9).rounds_wanted(2.0, interval, 6), Some(24));
+        assert_eq!(range(2.1).rounds_wanted(2.0, interval, 6), Some(24), "it would fail then");
+        assert_eq!(range(1.999).rounds_wanted(2.0, interval, 6), None);
+        assert!(range(1.9).what_is_missing(2.0, interval, 6).contains("about 18 more rounds"));
+    }
 }

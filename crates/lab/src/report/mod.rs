@@ -2,6 +2,7 @@
 //! Whoever has a record can make it again. It judges nothing (the verdicts come in), and writes nothing: the caller renders it as
 //! text, Markdown, JSON or HTML.
 
+mod answer;
 pub mod arms;
 mod ceiling;
 mod charts;
@@ -18,14 +19,16 @@ use std::collections::BTreeMap;
 /// The whole report. `judged` are the record's claims with their verdicts, as [`judge`](crate::judge::judge) returns them.
 pub fn document(record: &Record, judged: &[Judged]) -> Document {
     let arms = Arms::of(record);
-    let mut document = Document::new(&record.experiment.title, &made_by());
+    let mut document = Document::new(&record.experiment.title, &made_by()).answer(answer::sentence(record, judged));
+    document.cards = answer::cards(record, &arms, judged);
     document.facts = facts(record, &arms);
+    document.sections.extend(answer::chart(&arms, judged));
     document.sections.push(claims(record, judged));
-    document.sections.push(about(record, &arms));
-    document.sections.extend(tables::sections(&arms));
-    document.sections.extend(charts::sections(&arms));
-    document.sections.extend(against(record, &arms));
-    document.sections.push(order(record));
+    document.sections.extend(answer::in_short(record, &arms, judged));
+    // From here on for who wants to know more, or doubts it.
+    let details = std::iter::once(about(record)).chain(tables::sections(&arms)).chain(charts::sections(&arms));
+    let details = details.chain(against(record, &arms)).chain([order(record)]);
+    document.sections.extend(details.map(Section::folded));
     document
 }
 
@@ -144,12 +147,9 @@ fn outcomes(judged: &[&Judged]) -> String {
     counts.map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What the experiment says of itself, and what of its figures must not be taken for a load.
-fn about(record: &Record, arms: &Arms<'_>) -> Section {
-    let mut section = Section::new("What it is about");
-    for ceiling in ceiling::found(record, arms) {
-        section = section.note(Severity::Warning, ceiling);
-    }
+/// What the experiment says of itself.
+fn about(record: &Record) -> Section {
+    let section = Section::new("What it is about");
     let paragraphs = record.experiment.about.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
     paragraphs.fold(section, |section, paragraph| section.note(Severity::Note, paragraph))
 }

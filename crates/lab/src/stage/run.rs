@@ -15,16 +15,20 @@ use crate::plan::{Site, Staged, staged};
 use crate::read::Places;
 use crate::record::{Record, Sample};
 use crate::schedule::Turn;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A run is to end; anybody may say so, and everything that waits looks at it.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    said: Arc<AtomicBool>,
+    /// Arms that are not run from here on.
+    left_out: Arc<Mutex<BTreeSet<String>>>,
+}
 
 impl Stop {
     /// One that nobody has said yet, and that SIGINT and SIGTERM say; and the end of the terminal, SIGHUP, unless whoever started
@@ -34,19 +38,28 @@ impl Stop {
         let stop = Self::default();
         let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
         for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-            signal_hook::flag::register(signal, Arc::clone(&stop.0))?;
+            signal_hook::flag::register(signal, Arc::clone(&stop.said))?;
         }
         Ok(stop)
     }
 
     /// Says it.
     pub fn say(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.said.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs no further sample of this arm; what it has stands.
+    pub fn leave_out(&self, arm: &str) {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).insert(arm.to_owned());
+    }
+
+    fn leaves_out(&self, arm: &str) -> bool {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).contains(arm)
     }
 
     /// Whether it was said.
     pub fn is_said(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.said.load(Ordering::Relaxed)
     }
 
     /// An error if it was said; `when` tells what goes on, as "under load".
@@ -165,6 +178,9 @@ fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
                 break;
             }
             rounds = turn.round + 1;
+        }
+        if request.stop.leaves_out(&staged.arm) {
+            continue;
         }
         let count = turns.iter().filter(|(turn, _)| turn.round < rounds).count();
         let which = format!("sample {} of {count} (arm {}, round {})", number + 1, staged.arm, turn.round + 1);

@@ -36,6 +36,23 @@ fn a_report_begins_with_the_claims_and_says_how_to_repeat_it() {
 }
 
 #[test]
+fn in_brief_a_report_fits_two_screens_and_ends_with_the_answer() {
+    let made = document(usize::MAX);
+    let text = report::text::brief(&made, 80);
+    assert!(text.lines().count() <= 48, "{} lines:\n{text}", text.lines().count());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let answer = made.answer.clone().expect("there is one");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    assert!(words(&text).ends_with(&words(&answer)), "{answer}\n{text}");
+    assert!(answer.contains("claim") && answer.contains("hold"), "{answer}");
+    for part in ["✓ off has more than 100", "This plateau is a ceiling", "requests/s"] {
+        assert!(words(&text).contains(part), "{part}\n{text}");
+    }
+    assert!(!text.contains("nginx/1.22.1") && !text.contains("Arms in the order"), "{text}");
+    assert_eq!(made.cards.len() % 2, 0, "both arms of each figure: {:?}", made.cards);
+}
+
+#[test]
 fn figures_have_their_unit_spread_and_number_and_leave_out_void_samples() {
     let made = document(usize::MAX);
     let text = report::text::render(&made, 400);

@@ -103,6 +103,22 @@ pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict], text: &mut Strin
     }
 }
 
+/// What became of all thresholds, at the end of a sentence.
+pub(crate) fn verdict(health: &Health, verdicts: &[Verdict]) -> String {
+    let of = |wanted: Outcome| verdicts.iter().filter(|verdict| outcome(health, verdict) == wanted).collect::<Vec<_>>();
+    let (missed, void) = (of(Outcome::Fails), of(Outcome::Void));
+    let names =
+        |verdicts: &[&Verdict]| verdicts.iter().map(|verdict| verdict.expected.as_str()).collect::<Vec<_>>().join(", ");
+    match (verdicts.len(), missed.as_slice(), void.as_slice()) {
+        _ if !health.void.is_empty() => "the run is void.".to_owned(),
+        (0, ..) => "no threshold was set.".to_owned(),
+        (_, [_, ..], _) => format!("missed: {}.", names(&missed)),
+        (_, [], [_, ..]) => format!("void: {}.", names(&void)),
+        (1, ..) => "the threshold is met.".to_owned(),
+        (all, ..) => format!("all {all} thresholds are met."),
+    }
+}
+
 /// What became of a threshold, as every form of the report has it.
 pub(crate) fn outcome(health: &Health, verdict: &Verdict) -> Outcome {
     match (&verdict.undecided, verdict.met) {

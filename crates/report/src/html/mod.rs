@@ -1,4 +1,4 @@
-//! The document as one HTML page: no script, no request to anywhere (and a policy in the page that forbids both), charts as
+//! The document as one HTML page, which answers before it explains: no script, no request to anywhere (and a policy in the page that forbids both), charts as
 //! inline SVG with their numbers in a table beside them.
 
 mod escape;
@@ -6,52 +6,102 @@ mod style;
 mod svg;
 
 use crate::chart::{Chart, Kind};
-use crate::document::{Block, Document, Finding, Severity, Table, Verdict};
+use crate::document::{Block, Card, Document, Finding, Outcome, Section, Severity, Table, Verdict};
 use crate::figure::shown;
+use crate::palette::{Colour, Palette};
 use escape::escape;
 use std::fmt::Write as _;
-use style::{COLOURS, STYLE};
+use style::STYLE;
 
 /// Rows of the table under a chart; a screen reader or a copy takes no more, and the JSON has them all.
 const DATA_ROWS_MAX: usize = 200;
 
-/// The whole page.
+/// A page with more sections has a list of them.
+const SECTIONS_WITHOUT_LIST_MAX: usize = 5;
+
+/// The whole page: the answer, the figures that say most, then the sections, then what the figures belong to.
 pub fn render(document: &Document) -> String {
     let title = escape(&document.title);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p class=\"by\">{}</p>\n",
-        escape(&document.made_by)
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     );
-    if !document.facts.is_empty() {
-        let facts =
-            document.facts.iter().map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value)));
-        let _ = writeln!(page, "<dl>{}</dl>", facts.collect::<String>());
+    if let Some(answer) = &document.answer {
+        let _ = writeln!(page, "<p class=\"answer\">{}</p>", escape(answer));
     }
+    if !document.cards.is_empty() {
+        let cards: String = document.cards.iter().map(render_card).collect();
+        let _ = writeln!(page, "<div class=\"cards\">{cards}</div>");
+    }
+    if document.sections.len() > SECTIONS_WITHOUT_LIST_MAX {
+        let links = document.sections.iter().enumerate();
+        let links = links.map(|(number, section)| format!("<a href=\"#s{number}\">{}</a>", escape(&section.title)));
+        let _ = writeln!(page, "<nav>{}</nav>", links.collect::<Vec<_>>().join(" "));
+    }
+    let palette = Palette::of(document);
     for (number, section) in document.sections.iter().enumerate() {
-        let _ = writeln!(page, "<section>\n<h2>{}</h2>", escape(&section.title));
-        for (place, block) in section.blocks.iter().enumerate() {
-            match block {
-                Block::Note(note) if note.severity == Severity::Note => {
-                    let _ = writeln!(page, "<p>{}</p>", escape(&note.text));
-                }
-                Block::Note(note) => {
-                    let word = note.severity.word();
-                    let _ =
-                        writeln!(page, "<p class=\"card {word}\"><strong>{word}:</strong> {}</p>", escape(&note.text));
-                }
-                Block::Table(table) => render_table(&mut page, table),
-                Block::Chart(chart) => render_chart(&mut page, chart, &format!("c{number}-{place}")),
-                Block::Verdict(verdict) => render_verdict(&mut page, verdict),
-                Block::Finding(finding) => render_finding(&mut page, finding),
-            }
-        }
-        page.push_str("</section>\n");
+        render_section(&mut page, number, section, &palette);
     }
+    render_facts(&mut page, document);
     page.push_str("</main>\n</body>\n</html>\n");
     page
+}
+
+fn render_card(card: &Card) -> String {
+    let trend = svg::trend(&card.trend);
+    let (title, beside) = (escape(&card.title), escape(&card.beside));
+    let (full, brief) = (escape(&card.figure.to_string()), escape(&card.figure.brief()));
+    format!(
+        "<div class=\"figure\"><div class=\"what\">{title}</div><div class=\"value\" title=\"{full}\">{brief}</div>{trend}\
+         <div class=\"beside\">{beside}</div></div>"
+    )
+}
+
+fn render_section(page: &mut String, number: usize, section: &Section, palette: &Palette) {
+    let title = escape(&section.title);
+    if section.folded {
+        let _ =
+            writeln!(page, "<section id=\"s{number}\">\n<details class=\"part\"><summary><h2>{title}</h2></summary>");
+    } else {
+        let _ = writeln!(page, "<section id=\"s{number}\">\n<h2>{title}</h2>");
+    }
+    for (place, block) in section.blocks.iter().enumerate() {
+        match block {
+            Block::Note(note) if note.severity == Severity::Note => {
+                let _ = writeln!(page, "<p>{}</p>", escape(&note.text));
+            }
+            Block::Note(note) => {
+                let word = note.severity.word();
+                let _ = writeln!(page, "<p class=\"card {word}\"><strong>{word}:</strong> {}</p>", escape(&note.text));
+            }
+            Block::Table(table) => render_table(page, table),
+            Block::Chart(chart) => render_chart(page, chart, &format!("c{number}-{place}"), palette),
+            Block::Verdict(verdict) => render_verdict(page, verdict),
+            Block::Finding(finding) => render_finding(page, finding),
+        }
+    }
+    page.push_str(if section.folded { "</details>\n</section>\n" } else { "</section>\n" });
+}
+
+/// What the figures belong to comes last: it matters to who doubts them or repeats them.
+fn render_facts(page: &mut String, document: &Document) {
+    let facts =
+        document.facts.iter().map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value)));
+    let facts: String = facts.collect();
+    let made_by = escape(&document.made_by);
+    if facts.is_empty() {
+        let _ = writeln!(page, "<p class=\"by\">{made_by}</p>");
+    } else if document.answer.is_some() {
+        let title = "Method and environment";
+        let _ = writeln!(
+            page,
+            "<section>\n<details class=\"part\"><summary><h2>{title}</h2></summary><dl>{facts}</dl></details>\n</section>\n<p class=\"by\">{made_by}</p>"
+        );
+    } else {
+        let _ = writeln!(page, "<section>\n<dl>{facts}</dl>\n</section>\n<p class=\"by\">{made_by}</p>");
+    }
 }
 
 fn render_table(page: &mut String, table: &Table) {
@@ -68,14 +118,22 @@ fn render_table(page: &mut String, table: &Table) {
     for row in &table.rows {
         page.push_str("<tr>");
         for column in 0..table.columns.len() {
-            let _ = write!(page, "<td{}>{}</td>", class(column), escape(&Table::cell(row, column)));
+            let (whole, (brief, is_zero)) = (Table::cell(row, column), Table::brief(row, column));
+            // The interval and the number of samples are a hover away, and in the JSON.
+            let title = if whole == brief { String::new() } else { format!(" title=\"{}\"", escape(&whole)) };
+            let class = match (table.is_numeric(column), is_zero) {
+                (true, true) => " class=\"n z\"",
+                (true, false) => " class=\"n\"",
+                (false, _) => "",
+            };
+            let _ = write!(page, "<td{class}{title}>{}</td>", escape(&brief));
         }
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody></table></div>\n");
 }
 
-fn render_chart(page: &mut String, chart: &Chart, id: &str) {
+fn render_chart(page: &mut String, chart: &Chart, id: &str, palette: &Palette) {
     let over = if chart.x.title.is_empty() { String::new() } else { format!(" over {}", chart.x.title) };
     let _ = write!(
         page,
@@ -88,21 +146,16 @@ fn render_chart(page: &mut String, chart: &Chart, id: &str) {
         let _ = write!(page, "; {}", escape(&chart.basis));
     }
     page.push_str("</p>\n");
-    page.push_str(&svg::render(chart, id));
-    page.push_str("<figcaption><ul class=\"legend\">");
-    match chart.kind {
-        Kind::Bars => {
-            for (place, name) in chart.categories.iter().enumerate() {
-                let _ = write!(page, "<li>{}: {}</li>", place + 1, escape(name));
-            }
-        }
-        kind => {
-            for (at, series) in chart.series.iter().enumerate() {
-                let _ = write!(page, "<li>{}{}</li>", key(kind, at % COLOURS), escape(&series.name));
-            }
-        }
+    page.push_str(&svg::render(chart, id, palette));
+    page.push_str("<figcaption>");
+    // Bars carry their names.
+    if chart.kind != Kind::Bars {
+        let keys = chart.series.iter();
+        let keys = keys.map(|series| {
+            format!("<li>{}{}</li>", key(chart.kind, palette.colour(&series.name)), escape(&series.name))
+        });
+        let _ = write!(page, "<ul class=\"legend\">{}</ul>", keys.collect::<String>());
     }
-    page.push_str("</ul>");
     let missing = chart.series.iter().flat_map(|series| &series.points).filter(|point| !point.is_finite()).count();
     if missing > 0 {
         let _ = write!(page, "<p>{missing} points without a number are left out.</p>");
@@ -113,11 +166,11 @@ fn render_chart(page: &mut String, chart: &Chart, id: &str) {
 }
 
 /// The sign of a series in the legend.
-fn key(kind: Kind, colour: usize) -> String {
+fn key(kind: Kind, colour: Colour) -> String {
     let drawn = if kind == Kind::Stacked {
-        format!("<rect class=\"area c{colour} f{colour}\" x=\"1\" y=\"1\" width=\"30\" height=\"11\"/>")
+        format!("<rect class=\"area {}\" x=\"1\" y=\"1\" width=\"30\" height=\"11\"/>", svg::area(colour))
     } else {
-        format!("<line class=\"line c{colour}\" x1=\"0\" x2=\"32\" y1=\"6\" y2=\"6\"/>")
+        format!("<line class=\"line {}\" x1=\"0\" x2=\"32\" y1=\"6\" y2=\"6\"/>", svg::line(colour))
     };
     format!("<svg class=\"k\" viewBox=\"0 0 32 13\" aria-hidden=\"true\">{drawn}</svg>")
 }
@@ -138,11 +191,13 @@ fn numbers(chart: &Chart) -> Table {
     table
 }
 
+/// A line with a mark, and its evidence behind it. What fails is open.
 fn render_verdict(page: &mut String, verdict: &Verdict) {
-    let word = verdict.outcome.word();
+    let (word, mark) = (verdict.outcome.word(), verdict.outcome.mark());
+    let open = if verdict.outcome == Outcome::Fails { " open" } else { "" };
     let _ = write!(
         page,
-        "<div class=\"card {word}\"><h3>{word}: {}</h3><p>{}</p>",
+        "<details class=\"claim {word}\"{open}><summary><span class=\"mark\">{mark}</span> <span class=\"word\">{word}</span> {}</summary><p>{}</p>",
         escape(&verdict.claim),
         escape(&verdict.reason)
     );
@@ -153,7 +208,7 @@ fn render_verdict(page: &mut String, verdict: &Verdict) {
         }
         page.push_str("</dl>");
     }
-    page.push_str("</div>\n");
+    page.push_str("</details>\n");
 }
 
 fn render_finding(page: &mut String, finding: &Finding) {

@@ -1,9 +1,9 @@
 //! Charts as inline SVG. Texts that can be long (titles, legends, axis titles) stand outside in HTML, where they wrap.
 
 use super::escape::escape;
-use super::style::COLOURS;
 use crate::chart::{Chart, Kind, Point};
 use crate::figure::shown;
+use crate::palette::{Colour, Palette};
 use crate::scale::{Range, along, drawn, ticks};
 use std::fmt::Write as _;
 
@@ -17,23 +17,30 @@ const BOTTOM: f64 = 40.0;
 /// More labels than these run into each other at phone width.
 const TICKS_MAX: usize = 4;
 
+/// Of bars: what each takes, with its name above it; where the name stands, and the bar; and what is left for the value behind it.
+/// On a phone a text is 24 units high.
+const BAR_ROW: f64 = 62.0;
+const BAR_NAME: f64 = 24.0;
+const BAR_TOP: f64 = 32.0;
+const BAR_HEIGHT: f64 = 20.0;
+const BAR_VALUE: f64 = 190.0;
+
 /// The places of one chart.
 struct Frame<'a> {
     chart: &'a Chart,
+    palette: &'a Palette,
     x: Range,
     y: Range,
 }
 
 /// The `<svg>` element with title and description. `id` is unique in the page and of our own making.
-pub(super) fn render(chart: &Chart, id: &str) -> String {
+pub(super) fn render(chart: &Chart, id: &str, palette: &Palette) -> String {
     let series = drawn(chart);
     let all = || series.iter().flatten();
     let frame = Frame {
         chart,
-        x: match chart.kind {
-            Kind::Bars => Range { low: -0.5, high: chart.categories.len().max(1) as f64 - 0.5 },
-            kind => Range::of(all().map(|point| along(kind, point.x))),
-        },
+        palette,
+        x: Range::of(all().map(|point| along(chart.kind, point.x))),
         // Heights and areas are compared by their length, so the axis begins at zero.
         y: Range::of(all().map(|point| point.y).chain([0.0])),
     };
@@ -44,16 +51,22 @@ pub(super) fn render(chart: &Chart, id: &str) -> String {
         chart.x.title,
         chart.series.len()
     );
+    let height = if chart.kind == Kind::Bars { BAR_ROW * chart.categories.len().max(1) as f64 } else { HEIGHT };
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
          <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
         escape(&chart.title),
         escape(&describes)
     );
-    frame.axes(&mut svg);
     match chart.kind {
-        Kind::Lines | Kind::Spectrum => frame.lines(&mut svg, &series),
-        Kind::Stacked => frame.areas(&mut svg, &series),
+        Kind::Lines | Kind::Spectrum => {
+            frame.axes(&mut svg);
+            frame.lines(&mut svg, &series);
+        }
+        Kind::Stacked => {
+            frame.axes(&mut svg);
+            frame.areas(&mut svg, &series);
+        }
         Kind::Bars => frame.bars(&mut svg, &series),
     }
     svg.push_str("</svg>\n");
@@ -80,7 +93,6 @@ impl Frame<'_> {
             let _ = write!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, at + 4.0);
         }
         let labels: Vec<f64> = match self.chart.kind {
-            Kind::Bars => Vec::new(),
             Kind::Spectrum => [0.0, 0.9, 0.99, 0.999, 0.9999]
                 .into_iter()
                 .filter(|x| along(Kind::Spectrum, *x) <= self.x.high)
@@ -93,13 +105,18 @@ impl Frame<'_> {
         }
     }
 
+    fn colour(&self, at: usize) -> Colour {
+        self.palette.colour(self.chart.series.get(at).map_or("", |series| &series.name))
+    }
+
     fn lines(&self, svg: &mut String, series: &[Vec<Point>]) {
         for (at, points) in series.iter().enumerate() {
-            let _ = write!(svg, "<polyline class=\"line c{}\" points=\"{}\"/>", at % COLOURS, self.path(points.iter()));
+            let colour = self.colour(at);
+            let _ = write!(svg, "<polyline class=\"line {}\" points=\"{}\"/>", line(colour), self.path(points.iter()));
             // A line of one point has no length and would be invisible.
             if let [only] = points[..] {
                 let (x, y) = (self.left(only.x), self.top(only.y));
-                let _ = write!(svg, "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>", at % COLOURS);
+                let _ = write!(svg, "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>", colour.slot);
             }
         }
     }
@@ -110,35 +127,32 @@ impl Frame<'_> {
                 Some(below) => below.iter().rev().copied().collect(),
                 None => tops.iter().rev().map(|point| Point { y: 0.0, ..*point }).collect(),
             };
-            let (colour, path) = (at % COLOURS, self.path(tops.iter().chain(&floor)));
-            let _ = write!(svg, "<polygon class=\"area c{colour} f{colour}\" points=\"{path}\"/>");
+            let path = self.path(tops.iter().chain(&floor));
+            let _ = write!(svg, "<polygon class=\"area {}\" points=\"{path}\"/>", area(self.colour(at)));
         }
     }
 
+    /// One below the other, each with its name above it and its value behind it.
     fn bars(&self, svg: &mut String, series: &[Vec<Point>]) {
-        let room = (WIDTH - LEFT - RIGHT) / self.chart.categories.len().max(1) as f64;
-        let each = room * 0.7 / series.len().max(1) as f64;
-        for (at, points) in series.iter().enumerate() {
-            for point in points {
-                let left = self.left(point.x) - room * 0.35 + each * at as f64;
-                let (top, floor) = (self.top(point.y.max(0.0)), self.top(point.y.min(0.0)));
-                let what = format!("{}: {}", self.chart.x_text(point.x), shown(point.y, &self.chart.y.unit));
-                let _ = write!(
-                    svg,
-                    "<rect class=\"f{}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{each:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
-                    at % COLOURS,
-                    (floor - top).max(0.5),
-                    escape(&what)
-                );
-            }
-        }
-        for place in 0..self.chart.categories.len() {
-            let x = LEFT + room * (place as f64 + 0.5);
+        let along = |value: f64| self.y.place(value) * (WIDTH - BAR_VALUE);
+        for point in series.iter().flatten() {
+            let row = point.x * BAR_ROW;
+            let (name, value) = (self.chart.x_text(point.x), shown(point.y, &self.chart.y.unit));
+            let (from, to) = (along(point.y.min(0.0)), along(point.y.max(0.0)));
             let _ = write!(
                 svg,
-                "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                HEIGHT - 12.0,
-                place + 1
+                "<text x=\"0\" y=\"{:.1}\" class=\"name\">{}</text>\
+                 <rect class=\"bar {}\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR_HEIGHT}\"><title>{}</title></rect>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" class=\"value\">{}</text>",
+                row + BAR_NAME,
+                escape(&name),
+                area(self.palette.colour(&name)),
+                row + BAR_TOP,
+                (to - from).max(1.0),
+                escape(&format!("{name}: {value}")),
+                to + 8.0,
+                row + BAR_TOP + BAR_HEIGHT - 2.0,
+                escape(&value)
             );
         }
     }
@@ -147,4 +161,32 @@ impl Frame<'_> {
         let places = points.map(|point| format!("{:.1},{:.1}", self.left(point.x), self.top(point.y)));
         places.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Classes of a line.
+pub(super) fn line(colour: Colour) -> String {
+    format!("c{}{}", colour.slot, if colour.light { " light" } else { "" })
+}
+
+/// Classes of an area or a bar.
+pub(super) fn area(colour: Colour) -> String {
+    format!("c{0} f{0}{1}", colour.slot, if colour.light { " light" } else { "" })
+}
+
+/// A history without axes, beside a figure.
+pub(super) fn trend(values: &[f64]) -> String {
+    const ROOM: (f64, f64) = (120.0, 24.0);
+    let [_, _, ..] = values else { return String::new() };
+    let range = Range::of(values.iter().copied());
+    let step = ROOM.0 / (values.len() - 1) as f64;
+    let points = values.iter().enumerate().map(|(at, value)| {
+        format!("{:.1},{:.1}", at as f64 * step, ROOM.1 - 1.0 - range.place(*value) * (ROOM.1 - 2.0))
+    });
+    let points: Vec<String> = points.collect();
+    format!(
+        "<svg class=\"trend\" viewBox=\"0 0 {} {}\" aria-hidden=\"true\"><polyline class=\"line c0\" points=\"{}\"/></svg>",
+        ROOM.0,
+        ROOM.1,
+        points.join(" ")
+    )
 }

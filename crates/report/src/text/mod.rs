@@ -7,18 +7,57 @@ mod table;
 
 pub use pieces::{grouped, printable, sparkline};
 
-use crate::document::{Block, Document, Finding, Verdict};
+use crate::chart::Kind;
+use crate::document::{Block, Document, Finding, Outcome, Verdict};
 use unicode_width::UnicodeWidthStr as _;
 
 /// Narrower than this nothing readable is left; a smaller wish is raised to it.
 pub const WIDTH_MIN: usize = 40;
 
+/// How much of a document is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    /// What fits two screens.
+    Brief,
+}
+
 /// The whole document. `width` is in columns of the terminal.
 pub fn render(document: &Document, width: usize) -> String {
+    written(document, width, Extent::Whole)
+}
+
+/// What fits two screens: a line for each verdict that stands, tables with short spreads, no charts over time, nothing that is
+/// folded. The answer comes last, where the eye is after a run. A document without an answer is rendered whole.
+pub fn brief(document: &Document, width: usize) -> String {
+    written(document, width, if document.answer.is_some() { Extent::Brief } else { Extent::Whole })
+}
+
+fn written(document: &Document, width: usize, extent: Extent) -> String {
     let width = width.max(WIDTH_MIN);
     let mut out = Lines { width, text: String::new() };
     out.paragraph("", &document.title);
-    out.paragraph("", &document.made_by);
+    if extent == Extent::Whole {
+        out.paragraph("", &document.made_by);
+        facts(&mut out, document);
+    }
+    for section in document.sections.iter().filter(|section| extent == Extent::Whole || !section.folded) {
+        out.line("");
+        out.line(&clean(&section.title));
+        out.line(&"-".repeat(clean(&section.title).width().min(width)));
+        for block in &section.blocks {
+            render_block(&mut out, block, extent);
+        }
+    }
+    if let Some(answer) = &document.answer {
+        out.line("");
+        out.paragraph("", answer);
+    }
+    out.text
+}
+
+fn facts(out: &mut Lines, document: &Document) {
+    let width = out.width;
     let names = document.facts.iter().map(|(name, _)| clean(name).width()).max().unwrap_or(0).min(width / 3);
     for (name, value) in &document.facts {
         let name = clean(name);
@@ -30,22 +69,29 @@ pub fn render(document: &Document, width: usize) -> String {
             out.paragraph(&padded(&name, names + 2), value);
         }
     }
-    for section in &document.sections {
-        out.line("");
-        out.line(&clean(&section.title));
-        out.line(&"-".repeat(clean(&section.title).width().min(width)));
-        for block in &section.blocks {
-            match block {
-                Block::Note(note) if note.severity == crate::Severity::Note => out.paragraph("", &note.text),
-                Block::Note(note) => out.paragraph(&format!("{}: ", note.severity.word()), &note.text),
-                Block::Table(table) => table::render(&mut out, table),
-                Block::Chart(chart) => chart::render(&mut out, chart),
-                Block::Verdict(verdict) => render_verdict(&mut out, verdict),
-                Block::Finding(finding) => render_finding(&mut out, finding),
-            }
-        }
+}
+
+fn render_block(out: &mut Lines, block: &Block, extent: Extent) {
+    match block {
+        Block::Note(note) if note.severity == crate::Severity::Note => out.paragraph("", &note.text),
+        Block::Note(note) => out.paragraph(&format!("{}: ", note.severity.word()), &note.text),
+        Block::Table(table) if extent == Extent::Brief => table::brief(out, table),
+        Block::Table(table) => table::render(out, table),
+        Block::Chart(chart) if extent == Extent::Brief && chart.kind != Kind::Bars => {}
+        Block::Chart(chart) => chart::render(out, chart),
+        Block::Verdict(verdict) if extent == Extent::Brief => brief_verdict(out, verdict),
+        Block::Verdict(verdict) => render_verdict(out, verdict),
+        Block::Finding(finding) => render_finding(out, finding),
     }
-    out.text
+}
+
+/// One line for what holds; for the others why, too.
+fn brief_verdict(out: &mut Lines, verdict: &Verdict) {
+    let mark = verdict.outcome.mark();
+    out.paragraph(&format!("{mark} "), &verdict.claim);
+    if verdict.outcome != Outcome::Holds {
+        out.paragraph("    ", &format!("{}: {}", verdict.outcome.word(), verdict.reason));
+    }
 }
 
 fn render_verdict(out: &mut Lines, verdict: &Verdict) {

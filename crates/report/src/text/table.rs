@@ -1,18 +1,27 @@
 //! Tables for the terminal: columns where they fit, a record per row where they do not.
 
 use super::{Lines, clean, padded, padded_left};
-use crate::document::Table;
+use crate::document::{Cell, Table};
 use unicode_width::UnicodeWidthStr as _;
 
 const GAP: usize = 2;
 
 pub(super) fn render(out: &mut Lines, table: &Table) {
+    with_cells(out, table, Table::cell);
+}
+
+/// With spreads in short.
+pub(super) fn brief(out: &mut Lines, table: &Table) {
+    with_cells(out, table, |row, column| Table::brief(row, column).0);
+}
+
+fn with_cells(out: &mut Lines, table: &Table, cell: impl Fn(&[Cell], usize) -> String) {
     out.line("");
     out.paragraph("", &table.title);
     let cells: Vec<Vec<String>> = table
         .rows
         .iter()
-        .map(|row| (0..table.columns.len()).map(|column| clean(&Table::cell(row, column))).collect())
+        .map(|row| (0..table.columns.len()).map(|column| clean(&cell(row, column))).collect())
         .collect();
     let heads: Vec<String> = table.columns.iter().map(|column| clean(column)).collect();
     let widths: Vec<usize> = heads

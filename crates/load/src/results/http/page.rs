@@ -4,8 +4,11 @@
 use super::Results;
 use crate::results::figures::QUANTILES;
 use crate::results::sections::{Condition, TICKS_PER_HALF, generator, tcp, thresholds};
+use crate::results::units::time;
+use crate::results::words::verdict;
 use crate::{Cause, Latencies, Row};
-use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
+use report::text::grouped;
+use report::{Axis, Card, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
 
 /// The document of a run.
 pub(crate) fn document(results: &Results<'_>) -> Document {
@@ -17,6 +20,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .fact("load", pace)
         .fact("connections", summary.options.connections.to_string())
         .fact("threads", summary.threads.to_string())
+<<<<<<< HEAD
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()));
     document = document.section(result(results)).section(over_time(results.rows));
     if let Some(handshakes) = &summary.record.tls {
@@ -25,13 +29,68 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets));
     }
+=======
+        .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
+        .answer(answer(results));
+    document.cards = cards(results);
+>>>>>>> 8ff00e7 (report, lab, load: pages and terminals answer before they explain)
     if !results.verdicts.is_empty() {
         document = document.section(thresholds(results.health, results.verdicts));
+    }
+    document = document.section(over_time(results.rows)).section(result(results));
+    if let Some(sockets) = results.sockets {
+        document = document.section(tcp(sockets).folded());
     }
     let record = &summary.record;
     let condition =
         Condition { lag: &record.lag, own: &record.lag_own, health: results.health, verdicts: results.verdicts };
-    document.section(generator(&condition))
+    // What speaks against the figures is not hidden.
+    let generator = generator(&condition);
+    let is_sound = results.health.void.is_empty() && results.health.late.is_none();
+    document.section(if is_sound { generator.folded() } else { generator })
+}
+
+/// The run in a sentence: how long it took at which rate, what failed, and what became of the thresholds.
+pub(crate) fn answer(results: &Results<'_>) -> String {
+    let summary = results.summary;
+    let whole = summary.record.whole();
+    if whole.responses == 0 {
+        return "No request was answered.".to_owned();
+    }
+    let p99 = time(whole.latency.quantile_ns(0.99) as f64);
+    let failed = match whole.failed() {
+        0 => "none failed".to_owned(),
+        failed => format!("{} of {} failed", grouped(failed), grouped(whole.begun)),
+    };
+    let rate =
+        if summary.rate() < 10.0 { format!("{:.1}", summary.rate()) } else { grouped(summary.rate().round() as u64) };
+    format!("p99 {p99} at {rate} responses/s, {failed}; {}", verdict(results.health, results.verdicts))
+}
+
+fn cards(results: &Results<'_>) -> Vec<Card> {
+    let whole = results.summary.record.whole();
+    let rows = results.rows;
+    let latency = |quantile: f64| {
+        Figure::from_events(whole.latency.quantile_ns(quantile) as f64, whole.latency.count(), Unit::Nanoseconds)
+    };
+    let trend = |quantile: f64| rows.iter().map(move |row| row.latency.quantile(quantile) as f64);
+    let from = if results.summary.options.pace.is_open() { "from due" } else { "from sending" };
+    let share = |part: u64, of: u64| format!("{:.2} % of all", part as f64 / of.max(1) as f64 * 100.0);
+    let exact = |value: u64| Figure::exact(value as f64, Unit::of(""));
+    vec![
+        Card::new(
+            "responses/s",
+            Figure::from_events(results.summary.rate(), whole.responses, Unit::of("")),
+            "mean of the run",
+        )
+        .trend(rows.iter().map(Row::rate)),
+        Card::new("p50", latency(0.5), from).trend(trend(0.5)),
+        Card::new("p99", latency(0.99), from).trend(trend(0.99)),
+        Card::new("slowest", latency(1.0), from).trend(trend(1.0)),
+        Card::new("failed", exact(whole.failed()), share(whole.failed(), whole.ended()))
+            .trend(rows.iter().map(|row| row.errors as f64)),
+        Card::new("on reused connections", exact(whole.reused), share(whole.reused, whole.responses)),
+    ]
 }
 
 fn result(results: &Results<'_>) -> Section {

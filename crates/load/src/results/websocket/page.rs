@@ -4,8 +4,11 @@
 use super::Results;
 use crate::results::figures::QUANTILES;
 use crate::results::sections::{Condition, TICKS_PER_HALF, generator, tcp, thresholds};
+use crate::results::units::time;
+use crate::results::words::verdict;
 use crate::websocket::{Ending, Row};
 use crate::{Cause, Latencies};
+use report::text::grouped;
 use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
 
 /// The document of a run.
@@ -20,6 +23,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .fact("threads", summary.threads.to_string())
         .fact("processes", summary.processes.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
+<<<<<<< HEAD
         .section(connections(results))
         .section(times(results))
         .section(over_time(results));
@@ -29,8 +33,15 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets));
     }
+=======
+        .answer(answer(results));
+>>>>>>> 8ff00e7 (report, lab, load: pages and terminals answer before they explain)
     if !results.verdicts.is_empty() {
         document = document.section(thresholds(results.health, results.verdicts));
+    }
+    document = document.section(over_time(results)).section(connections(results)).section(times(results));
+    if let Some(sockets) = results.sockets {
+        document = document.section(tcp(sockets).folded());
     }
     let condition = Condition {
         lag: &summary.record.lag,
@@ -38,7 +49,29 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         health: results.health,
         verdicts: results.verdicts,
     };
-    document.section(generator(&condition))
+    // What speaks against the figures is not hidden.
+    let generator = generator(&condition);
+    let is_sound = results.health.void.is_empty() && results.health.late.is_none();
+    document.section(if is_sound { generator.folded() } else { generator })
+}
+
+/// The run in a sentence.
+pub(crate) fn answer(results: &Results<'_>) -> String {
+    let record = &results.summary.record;
+    let losses = match record.losses() {
+        0 => "none lost".to_owned(),
+        losses => format!("{} lost", grouped(losses)),
+    };
+    let delivered = if record.delivered == 0 {
+        String::new()
+    } else {
+        format!(", deliveries p99 {}", time(record.delivery.quantile_ns(0.99) as f64))
+    };
+    let (established, begun) = (grouped(record.established), grouped(record.begun));
+    format!(
+        "{established} of {begun} WebSockets opened, {losses}{delivered}; {}",
+        verdict(results.health, results.verdicts)
+    )
 }
 
 fn connections(results: &Results<'_>) -> Section {

@@ -1,6 +1,7 @@
 //! The report of a load of WebSockets, as text.
 
 use super::Results;
+use super::page::answer;
 use crate::results::units::{bytes, time};
 use crate::results::words::{condition, lateness, plan_line, tcp, thresholds, whose};
 use crate::websocket::{Ending, WebSocketRecord};
@@ -27,6 +28,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     }
     generator(results, &mut text);
     thresholds(results.health, results.verdicts, &mut text);
+    let _ = writeln!(text, "\n{}", answer(results));
     text
 }
 

@@ -2,6 +2,7 @@
 //! was in the way.
 
 use crate::results::http::Results;
+use crate::results::http::page::answer;
 use crate::results::units::{bytes, time};
 use crate::results::words::{condition, lateness, plan_line, tcp, thresholds, whose};
 use crate::{Cause, Latencies, Pace, Spacing, Tally};
@@ -29,6 +30,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     }
     generator(results, &mut text);
     thresholds(results.health, results.verdicts, &mut text);
+    let _ = writeln!(text, "\n{}", answer(results));
     text
 }
 
