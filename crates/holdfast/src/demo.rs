@@ -109,7 +109,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     let ran = perform(args, &mut prepared, &mut watch, &stop);
     let mut record = prepared.record;
     if watch.pace.is_over() {
-        let taken = rounds_of(&record);
+        let taken = record.rounds();
         record.partial = Some(format!("{} s had room for {taken} of {rounds} rounds", args.seconds));
     } else if let Err(message) = &ran {
         // What an interrupt breaks off may say something else, which is no news then.
@@ -193,12 +193,6 @@ fn tell(args: &Args, record: &Record) -> Result<(), String> {
         }
     }
     args.output.text_alone().emit(&demo::document(record, &judged))
-}
-
-/// Rounds in which every arm that can be run was.
-fn rounds_of(record: &Record) -> u32 {
-    let arms = record.experiment.arms.len().saturating_sub(record.absent.len()).max(1);
-    (record.samples.len() / arms) as u32
 }
 
 fn failed(record: &Record) -> f64 {

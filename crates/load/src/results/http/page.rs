@@ -20,24 +20,16 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .fact("load", pace)
         .fact("connections", summary.options.connections.to_string())
         .fact("threads", summary.threads.to_string())
-<<<<<<< HEAD
-        .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()));
-    document = document.section(result(results)).section(over_time(results.rows));
-    if let Some(handshakes) = &summary.record.tls {
-        document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
-    }
-    if let Some(sockets) = results.sockets {
-        document = document.section(tcp(sockets));
-    }
-=======
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
         .answer(answer(results));
     document.cards = cards(results);
->>>>>>> 8ff00e7 (report, lab, load: pages and terminals answer before they explain)
     if !results.verdicts.is_empty() {
         document = document.section(thresholds(results.health, results.verdicts));
     }
     document = document.section(over_time(results.rows)).section(result(results));
+    if let Some(handshakes) = &summary.record.tls {
+        document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
+    }
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets).folded());
     }
@@ -64,7 +56,8 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
     };
     let rate =
         if summary.rate() < 10.0 { format!("{:.1}", summary.rate()) } else { grouped(summary.rate().round() as u64) };
-    format!("p99 {p99} at {rate} responses/s, {failed}; {}", verdict(results.health, results.verdicts))
+    let what = if summary.options.tls.handshakes_only { "handshakes" } else { "responses" };
+    format!("p99 {p99} at {rate} {what}/s, {failed}; {}", verdict(results.health, results.verdicts))
 }
 
 fn cards(results: &Results<'_>) -> Vec<Card> {

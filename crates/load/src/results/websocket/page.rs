@@ -23,23 +23,14 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .fact("threads", summary.threads.to_string())
         .fact("processes", summary.processes.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
-<<<<<<< HEAD
-        .section(connections(results))
-        .section(times(results))
-        .section(over_time(results));
-    if let Some(handshakes) = &summary.record.tls {
-        document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
-    }
-    if let Some(sockets) = results.sockets {
-        document = document.section(tcp(sockets));
-    }
-=======
         .answer(answer(results));
->>>>>>> 8ff00e7 (report, lab, load: pages and terminals answer before they explain)
     if !results.verdicts.is_empty() {
         document = document.section(thresholds(results.health, results.verdicts));
     }
     document = document.section(over_time(results)).section(connections(results)).section(times(results));
+    if let Some(handshakes) = &summary.record.tls {
+        document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
+    }
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets).folded());
     }
