@@ -202,7 +202,6 @@ fn the_report_and_the_exit_code_say_what_happened() {
         (&["ws://127.0.0.1/", "--no-templates"], "--no-templates is not for ws:// URLs"),
         (&["ws://127.0.0.1/", "--style", "wrk"], "--style is not for ws:// URLs"),
         (&["http://127.0.0.1/", "--ramp", "5"], "--ramp is for ws:// URLs"),
-        (&["wss://127.0.0.1/"], "wss is not supported yet"),
         (&["ws://127.0.0.1/", "--expect", "speed>9"], "`speed` is no figure"),
         (&["ws://127.0.0.1/", "--stall", "200%"], "a share from 0% to 100%"),
     ] {
