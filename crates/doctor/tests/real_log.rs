@@ -185,7 +185,9 @@ fn client(nginx: SocketAddr, number: u8) -> TcpStream {
 
 fn ask(nginx: SocketAddr, number: u8, path: &str) -> TcpStream {
     let mut stream = client(nginx, number);
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+    // In one piece: nginx may answer, and close, before a second one comes.
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
     stream
 }
 
