@@ -4,11 +4,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::source::SourceMap;
-use conf::table::{self, Support};
+use conf::table;
 use conf::{check, verdict};
 use libfuzzer_sys::fuzz_target;
 
@@ -29,13 +28,6 @@ impl conf::Loader for Files<'_> {
     }
 }
 
-/// The table as if the gateway acted on everything, so that all of the model is reached.
-static ROWS: LazyLock<Vec<table::Directive>> = LazyLock::new(|| {
-    let mut rows = table::all().to_vec();
-    rows.iter_mut().filter(|row| row.support == Support::Planned).for_each(|row| row.support = Support::Yes);
-    rows
-});
-
 fn assert_inside(diagnostic: &Diagnostic, sources: &SourceMap) {
     for span in std::iter::once(diagnostic.span).chain(diagnostic.related.iter().map(|related| related.span)) {
         let len = sources.source(span.file).text.len();
@@ -47,7 +39,7 @@ fuzz_target!(|text: &[u8]| {
     // Every byte also as what `-g` gives, when it is text.
     let globals = std::str::from_utf8(text).ok().filter(|text| text.len() < 64);
     let loaded = conf::load(Path::new("main"), Path::new("/c"), globals, &mut Files(text));
-    let checked = check(&loaded, &*ROWS);
+    let checked = check(&loaded, table::all());
     for diagnostic in loaded.diagnostics.iter().chain(&checked) {
         assert_inside(diagnostic, &loaded.sources);
         let _ = diagnostic.render(&loaded.sources, true);
