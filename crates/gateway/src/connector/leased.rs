@@ -95,7 +95,7 @@ impl Leased {
         self.acked_before
     }
 
-    /// The peer's FIN came instead of an answer, or before the request was sent: what that says about its stall is
+    /// The peer's FIN came instead of an answer, or before the request was sent: what that says about its patience is
     /// learned.
     pub(crate) fn note_end(&self, thread: &WorkerThread) {
         if let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_reused()) {
