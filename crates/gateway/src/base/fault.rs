@@ -11,6 +11,8 @@ pub enum Fault {
     Relay,
     /// Bytes of a tunnel are moved.
     Tunnel,
+    /// A connection is opened for the pool.
+    Opening,
 }
 
 /// The fault that is armed, if any.

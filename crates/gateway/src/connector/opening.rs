@@ -1,6 +1,7 @@
 //! Connections that are being opened for the pool, not for an exchange: those of a floor, and those whose exchange took
 //! another one that came free meanwhile. Each is a task without an exchange.
 
+use crate::base::fault::Fault;
 use crate::base::logs::error::{Level, errno};
 use crate::connector::leased::pool_before_use;
 use crate::registry::pool::IdleSocket;
@@ -51,6 +52,7 @@ impl Job for Opening {
     }
 
     fn step(self: Box<Self>, thread: &Rc<WorkerThread>) -> Option<Box<dyn Job>> {
+        thread.shared.faults.pass(Fault::Opening);
         let stream = &self.pending.stream;
         let fired = thread.reactor.take_deadline_fired(self.task);
         if !stream.is_writable() && !stream.is_failed() && !fired {

@@ -35,7 +35,6 @@ use crate::worker::held_back::HeldBack;
 use std::rc::Weak;
 
 use reactor::{Millis, Peeked, Reactor, Ready, SourceId, TaskId};
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,9 +127,8 @@ impl Worker {
             // Tasks that wake themselves go to the end of the list; new events are collected before they run again.
             let mut tasks_left = self.thread.reactor.ready_len();
             while let Some(ready) = self.thread.reactor.next_ready() {
-                // What unwinds drops the task's connection, exchange or tunnel, and with it the sockets.
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.handle(ready))) {
-                    self.survive(ready, panic.as_ref());
+                if let Err(panic) = catch_bug(|| self.handle(ready)) {
+                    self.survive(ready, &panic);
                 }
                 self.begin_jobs();
                 if matches!(ready, Ready::Task(_)) {
@@ -151,9 +149,18 @@ impl Worker {
         }
     }
 
+    /// A job belongs to no client connection: when it panics, only its own task ends.
     fn step_job(&self, job: Box<dyn Job>) {
-        if let Some(job) = job.step(&self.thread) {
-            self.put(job.task(), Body::Job(job));
+        let task = job.task();
+        match catch_bug(|| job.step(&self.thread)) {
+            Ok(Some(job)) => self.put(task, Body::Job(job)),
+            Ok(None) => {}
+            Err(panic) => {
+                self.report_bug(&panic, "");
+                if self.thread.reactor.is_live(task) {
+                    self.thread.reactor.end_task(task);
+                }
+            }
         }
     }
 
@@ -177,10 +184,7 @@ impl Worker {
     }
 
     /// X7: a panic is a bug of ours and ends the one connection that met it.
-    fn survive(&self, ready: Ready, panic: &(dyn Any + Send)) {
-        let message = panic.downcast_ref::<&str>().copied();
-        let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        bump(&self.thread.counters().bugs, 1);
+    fn survive(&self, ready: Ready, panic: &str) {
         let mut end = String::new();
         if let Ready::Task(task) = ready
             && task != self.thread.chores.task
@@ -190,8 +194,13 @@ impl Worker {
                 self.forget_connection(task, CloseReason::Bug);
             }
         }
-        self.thread.shared.error_log.bug(&format!("a panic ({message}) in worker {}{end}", self.thread.index));
+        self.report_bug(panic, &end);
         self.count_again();
+    }
+
+    fn report_bug(&self, panic: &str, end: &str) {
+        bump(&self.thread.counters().bugs, 1);
+        self.thread.shared.error_log.bug(&format!("a panic ({panic}) in worker {}{end}", self.thread.index));
     }
 
     /// Sets the gauges to what is there: the one that panicked has left them as they were.
@@ -524,6 +533,14 @@ impl Worker {
         let mut removed = Vec::new();
         self.thread.shared.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
     }
+}
+
+/// Runs this; a panic becomes its message. What unwinds drops what it owned, and with it the sockets.
+fn catch_bug<R>(run: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    })
 }
 
 #[cfg(test)]

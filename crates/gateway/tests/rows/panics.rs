@@ -1,9 +1,10 @@
 //! X7: a panic in one connection.
 #![cfg(debug_assertions)] // releases have no place to make one
 
-use crate::site::{GET, HELLO, Site};
+use crate::site::{GET, HELLO, Site, text};
 use gateway::{CloseReason, Fault};
-use testkit::{Peer, Signal};
+use std::sync::mpsc::channel;
+use testkit::{DEADLINE, Gateway, Peer, Signal};
 
 const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
@@ -96,4 +97,40 @@ fn x07_a_panic_while_a_head_is_read() {
     half.rest();
     site.gateway.until_totals("nobody", |totals| (totals.active, totals.reading, totals.writing) == (0, 0, 0));
     assert_eq!(site.ask(GET).text(), "hello");
+}
+
+#[test]
+fn x07_a_panic_in_work_without_a_client_ends_that_work_only() {
+    let (opened, seen) = channel();
+    let close = Signal::new();
+    let peer = Peer::script({
+        let close = close.clone();
+        move |mut talk| {
+            let _ = opened.send(talk.serial());
+            // Only the first connection is closed, when told.
+            if talk.serial() == 0 {
+                talk.wait(&close);
+            } else if talk.request().is_some() {
+                talk.send(HELLO);
+            }
+        }
+    });
+    let conf = text(1, "", "").replace("keepalive 4;", "keepalive 4 floor=1;");
+    let mut gateway = Gateway::start(&conf, &[peer.address()]);
+    gateway.expect_bugs();
+    let next = || seen.recv_timeout(DEADLINE).expect("a connection for the floor");
+    assert_eq!(next(), 0);
+    let mut idle = gateway.client();
+    idle.send("GET /alive HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(idle.response().text(), "alive");
+    gateway.shared().panic_once_at(Fault::Opening);
+    close.raise();
+    // The second is opened, meets the bug, and is closed; the third takes its place.
+    assert_eq!((next(), next()), (1, 2));
+    let line = gateway.logged("bug in holdfast");
+    assert!(line.contains("the fault Opening") && !line.contains("connection *"), "{line}");
+    let (shared, totals) = (gateway.shared(), gateway.shared().totals());
+    assert_eq!((shared.overload().bugs, shared.closed(CloseReason::Bug), totals.active), (1, 0, 1));
+    idle.send(GET);
+    assert_eq!(idle.response().text(), "hello");
 }
