@@ -24,7 +24,7 @@ pub use base::logs::bell::{Haste, LogBell};
 pub use base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget, Level, errno};
 pub use base::logs::place::{LogPlace, NamedFiles, Resolve, SyslogPlace, syslog_place};
 pub use base::memory::MemoryUse;
-pub use lower::{LowerOptions, Lowered, lower};
+pub use lower::{LowerOptions, Lowered, ReadFile, lower};
 pub use plan::Plan;
 pub use registry::bind::{BoundPlan, ListenerSpec};
 pub use registry::generation::{Generation, ListenerId};

@@ -8,9 +8,11 @@ use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, Shared};
+use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Shared};
+use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use time::UtcOffset;
 
 /// A configuration that was read, with what was found.
@@ -88,7 +90,9 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
         found.extend(more);
         prepared.process = process::lower_process(&model, &prepared.loaded, instance, &mut found);
         if let (Some(process), true) = (&prepared.process, sound(&found)) {
-            prepared.plan = bind_gateway(&model, process, &prepared.loaded, lasting, &mut found);
+            let loader = RefCell::new(loader);
+            let read = |path: &Path| loader.borrow_mut().read(path);
+            prepared.plan = bind_gateway(&model, process, (&prepared.loaded, &read), lasting, &mut found);
         }
         if let (Some(process), Some(plan)) = (&mut prepared.process, &prepared.plan) {
             process.child.uses_stderr = uses_stderr(process, plan);
@@ -115,7 +119,7 @@ fn sound(found: &[Diagnostic]) -> bool {
 fn bind_gateway(
     model: &Model,
     process: &Process,
-    loaded: &Loaded,
+    (loaded, read): (&Loaded, ReadFile<'_>),
     lasting: &mut Lasting,
     found: &mut Vec<Diagnostic>,
 ) -> Option<BoundPlan> {
@@ -131,6 +135,8 @@ fn bind_gateway(
         workers: shared.workers() as u16,
         hostname: hostname(),
         resolve: &resolve,
+        conf_directory: loaded.conf_prefix.clone(),
+        read,
     };
     let bound = gateway::lower(model, &options).and_then(|lowered| {
         found.extend(lowered.warnings);

@@ -112,6 +112,8 @@ impl Gateway {
                 "localhost" => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
                 _ => Err(io::Error::other("no such name here")),
             },
+            conf_directory: loaded.conf_prefix.clone(),
+            read: &|path| std::fs::read(path),
         };
         let refused = |found: Vec<_>| -> ! {
             refuse_errors(&found, &loaded.sources, text);

@@ -1,6 +1,6 @@
 //! From the typed configuration to a plan: names become tables, variables become enums, settings become numbers. Runs at start
 //! and at each reload, off the request path; the same for `-t` and `serve`. It has no side effects and knows nothing that
-//! outlives a configuration; the only thing that it asks is the resolver.
+//! outlives a configuration; it asks the resolver, and reads the files that the configuration names.
 
 pub(crate) mod contradictions;
 pub(crate) mod cookies;
@@ -34,8 +34,12 @@ use conf::model::{Http, Model, ProxySettings, Server, ServerId};
 use conf::source::Span;
 use rules::log_format::LogFormat;
 use rules::variable::{Idle, UserVariables, Variable};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Gives the bytes of a file; the path is absolute.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 /// Where the configuration is used.
 pub struct LowerOptions<'a> {
@@ -47,6 +51,11 @@ pub struct LowerOptions<'a> {
     pub hostname: String,
     /// The resolver.
     pub resolve: Resolve<'a>,
+    /// Relative paths of certificates, keys and password files are relative to this: the main file's directory.
+    pub conf_directory: PathBuf,
+    /// Reads a file that the configuration names: as the configuration itself is read, so that a process without the right to
+    /// read a key gets it from the one that has.
+    pub read: ReadFile<'a>,
 }
 
 /// A configuration that has no errors of its own.

@@ -39,6 +39,8 @@ fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
             asked.borrow_mut().push(name.to_owned());
             Ok([1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], port))).to_vec())
         },
+        conf_directory: "/".into(),
+        read: &|path| std::fs::read(path),
     };
     let lowered = lower(&model, &options);
     (lowered, asked.into_inner())
