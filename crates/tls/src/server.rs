@@ -7,11 +7,15 @@ use crate::names::{self, Ciphers, Curves, Protocols};
 use crate::pair::Pair;
 use crate::peer::ClientCheck;
 use crate::resume::{NoSessions, Resumption, SessionCache, TicketKeys};
+use crate::session::RECORD_BYTES_MAX;
 use rustls::server::{NoClientAuth, ResolvesServerCert, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, ServerConfig};
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// Smallest records that can be asked for: the smallest that clients may ask for (RFC 6066 §4). Below, heads and tags outweigh data.
+const RECORD_BYTES_LEAST: usize = 512;
 
 /// What a listener does with a client.
 #[derive(Debug, Clone)]
@@ -71,6 +75,7 @@ pub struct ServerSide {
     config: Arc<ServerConfig>,
     check: Option<Arc<ClientCheck>>,
     keep_offers: bool,
+    record_bytes_max: usize,
 }
 
 impl ServerSide {
@@ -91,6 +96,10 @@ impl ServerSide {
     pub(crate) fn keeps_offers(&self) -> bool {
         self.keep_offers
     }
+
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        self.record_bytes_max
+    }
 }
 
 /// Makes a [`ServerSide`].
@@ -109,6 +118,7 @@ pub struct ServerSideBuilder {
     early_data_bytes_max: u32,
     check: Option<Arc<ClientCheck>>,
     keep_offers: bool,
+    record_bytes_max: usize,
 }
 
 impl Default for ServerSideBuilder {
@@ -127,6 +137,7 @@ impl Default for ServerSideBuilder {
             early_data_bytes_max: 0,
             check: None,
             keep_offers: false,
+            record_bytes_max: RECORD_BYTES_MAX,
         }
     }
 }
@@ -217,6 +228,12 @@ impl ServerSideBuilder {
         self
     }
 
+    /// `ssl_buffer_size`: plaintext of a record that is sent, 512 bytes to 16 KB. 16 KB by default, as in nginx.
+    pub fn record_bytes_max(mut self, bytes: usize) -> Self {
+        self.record_bytes_max = bytes.clamp(RECORD_BYTES_LEAST, RECORD_BYTES_MAX);
+        self
+    }
+
     /// The settings, if they leave anything to agree on.
     pub fn build(self) -> Result<ServerSide, SetupError> {
         let provider = Arc::new(names::provider(&self.ciphers, &self.curves));
@@ -242,6 +259,11 @@ impl ServerSideBuilder {
         if let Some(keys) = self.tickets {
             config.ticketer = Arc::new(Resumption::of_tickets(keys, context));
         }
-        Ok(ServerSide { config: Arc::new(config), check: self.check, keep_offers: self.keep_offers })
+        Ok(ServerSide {
+            config: Arc::new(config),
+            check: self.check,
+            keep_offers: self.keep_offers,
+            record_bytes_max: self.record_bytes_max,
+        })
     }
 }

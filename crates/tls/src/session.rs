@@ -20,6 +20,9 @@ pub const RECORD_BYTES_MAX: usize = 16 * 1024;
 pub const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Most received bytes that may be kept: rustls takes handshake messages up to 64 KB, each in records of up to 18 KB.
 const HELD_BYTES_MAX: usize = 96 * 1024;
+/// What rustls and the provider hold for a connection with an incomplete handshake, and for an open one. Tests measure both.
+const HANDSHAKE_BYTES: usize = 8 * 1024;
+const IDLE_BYTES: usize = 4 * 1024;
 /// `unrecognized_name`, fatal, in a record of TLS 1.2: what nginx sends for `ssl_reject_handshake`.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
@@ -236,6 +239,22 @@ impl Session {
     /// The settings that were chosen by the client's first message.
     pub fn chosen(&self) -> Option<&Arc<ServerSide>> {
         self.server.as_ref()
+    }
+
+    /// Most plaintext for each record that is sent: what the server's settings say, or the protocol's limit.
+    pub fn record_bytes_max(&self) -> usize {
+        self.server.as_ref().map_or(RECORD_BYTES_MAX, |server| server.record_bytes_max())
+    }
+
+    /// User memory behind this session at this moment, for an account of memory: an estimate of what rustls holds, and the exact size
+    /// of what is buffered.
+    pub fn held_bytes(&self) -> usize {
+        let machine = match (&self.side, self.handshaking) {
+            (Side::Hello(_), _) => 0,
+            (_, true) => HANDSHAKE_BYTES,
+            (_, false) => IDLE_BYTES,
+        };
+        machine + self.held.capacity() + self.output.capacity()
     }
 
     pub(crate) fn common(&self) -> Option<&CommonState> {

@@ -32,7 +32,21 @@ impl Transport {
 
     /// Bytes under TLS; the handshake has not begun.
     pub fn secure(stream: Stream, session: Session) -> Self {
-        Self { stream: Some(stream), secure: Some(Box::new(RefCell::new(Secure::new(session)))) }
+        Self::secure_after(stream, session, Vec::new())
+    }
+
+    /// Bytes under TLS, of which these were read from the socket already: behind a head of the PROXY protocol, for example. They go to
+    /// the session with the first call of [`Self::handshake`], which must not wait for an event.
+    pub fn secure_after(stream: Stream, session: Session, received: Vec<u8>) -> Self {
+        Self { stream: Some(stream), secure: Some(Box::new(RefCell::new(Secure::new(session, received)))) }
+    }
+
+    /// The same connection with TLS from here on: its owner finds that the peer speaks TLS. `received` is what was read of that
+    /// already, as in [`Self::secure_after`]. The connection must be in clear.
+    pub fn into_secure(mut self, session: Session, received: Vec<u8>) -> Self {
+        debug_assert!(self.secure.is_none(), "TLS inside TLS");
+        self.secure = Some(Box::new(RefCell::new(Secure::new(session, received))));
+        self
     }
 
     /// The socket itself.
@@ -48,6 +62,12 @@ impl Transport {
     /// Looks at the session of TLS, if there is one.
     pub fn session<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
         self.secure.as_ref().map(|secure| look(&secure.borrow().session))
+    }
+
+    /// User memory that TLS holds for this connection at this moment, for an account of memory; 0 in clear. During the handshake and
+    /// afterwards it is about what is measured, with the exact size of what is buffered.
+    pub fn held_bytes(&self) -> usize {
+        self.secure.as_ref().map_or(0, |secure| size_of::<RefCell<Secure>>() + secure.borrow().held_bytes())
     }
 
     /// Goes on with the handshake, as far as the socket lets it, and with what is left to send of it. `true`: data can be

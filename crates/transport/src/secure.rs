@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use tls::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 
-/// Plaintext that is sealed before the socket is asked again: four records, in a buffer that stays in the cache.
+/// Plaintext that is sealed before the socket is asked again: four records of full size, in a buffer that stays in the cache.
 const BATCH_BYTES: usize = 4 * RECORD_BYTES_MAX;
 /// Bytes read at once during a handshake: certificates of three levels with post-quantum keys fit.
 const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
@@ -14,9 +14,11 @@ const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
 const HANDSHAKE_READS_MAX: usize = 64;
 
 thread_local! {
-    /// For records that are sealed, for plaintext, and for what is read of a file. A connection that waits owns neither.
+    /// For records that are sealed, for plaintext, for a record's plaintext from several parts, and for what is read of a file. A
+    /// connection that waits owns none of them.
     static SEALED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     static PLAIN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static GATHERED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     static FILE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -29,16 +31,26 @@ pub(crate) struct Secure {
     promised: usize,
     /// Plaintext that came along with the end of the handshake.
     early: Vec<u8>,
+    /// The session holds bytes that it has not looked at: they were read before TLS began.
+    unseen: bool,
     truncated: bool,
 }
 
 impl Secure {
-    pub(crate) fn new(session: Session) -> Self {
-        Self { session, unsent: Vec::new(), promised: 0, early: Vec::new(), truncated: false }
+    pub(crate) fn new(mut session: Session, received: Vec<u8>) -> Self {
+        let unseen = !received.is_empty();
+        if unseen {
+            session.put_back(received);
+        }
+        Self { session, unsent: Vec::new(), promised: 0, early: Vec::new(), unseen, truncated: false }
     }
 
     pub(crate) fn is_readable(&self) -> bool {
-        !self.early.is_empty()
+        self.unseen || !self.early.is_empty()
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.session.held_bytes() + self.unsent.capacity() + self.early.capacity()
     }
 
     pub(crate) fn is_truncated(&self) -> bool {
@@ -54,8 +66,12 @@ impl Secure {
             if !sent {
                 return Ok(false);
             }
-            let Self { session, early, .. } = self;
-            let read = receive(session, stream, HANDSHAKE_READ_BYTES, early)?;
+            let Self { session, early, unseen, .. } = self;
+            let read = if std::mem::take(unseen) {
+                Read::Data(session.receive(&mut [], &mut |part| early.extend_from_slice(part)))
+            } else {
+                receive(session, stream, HANDSHAKE_READ_BYTES, early)?
+            };
             match read {
                 Read::Data(Ok(())) => {}
                 Read::Data(Err(error)) => return Err(self.fail(stream, error)),
@@ -192,23 +208,25 @@ impl Secure {
         more: bool,
         sealed: &mut Vec<u8>,
     ) -> io::Result<usize> {
-        let room = BATCH_BYTES + (BATCH_BYTES / RECORD_BYTES_MAX + 1) * RECORD_OVERHEAD_BYTES;
-        sealed.resize(room, 0);
+        let record_max = self.session.record_bytes_max();
+        let batch = BATCH_BYTES - BATCH_BYTES % record_max;
+        sealed.resize(batch + (batch / record_max) * RECORD_OVERHEAD_BYTES, 0);
         let (mut taken, mut filled) = (0, 0);
-        while taken < BATCH_BYTES {
-            let mut record = [0; RECORD_BYTES_MAX];
-            let plain = gather(parts, from + taken, &mut record);
+        let mut gathered = GATHERED.take();
+        while taken < batch {
+            let plain = gather(parts, from + taken, record_max, batch - taken, &mut gathered);
             if plain.is_empty() {
                 break;
             }
             let into = sealed.get_mut(filled..).unwrap_or_default();
-            let done = self.session.seal(plain, RECORD_BYTES_MAX, into).map_err(io::Error::other)?;
+            let done = self.session.seal(plain, record_max, into).map_err(io::Error::other)?;
             if done.taken == 0 {
                 break;
             }
             taken += done.taken;
             filled += done.written;
         }
+        GATHERED.set(gathered);
         let bytes = sealed.get(..filled).unwrap_or_default();
         let sent = stream.write(&[IoSlice::new(bytes)], more)?;
         if sent == filled {
@@ -242,42 +260,54 @@ fn receive(
     read
 }
 
-/// The plaintext of the next record: a slice of the part that it lies in, or a copy where it goes over several.
-fn gather<'a>(parts: &'a [IoSlice<'_>], from: usize, record: &'a mut [u8; RECORD_BYTES_MAX]) -> &'a [u8] {
-    let (mut skip, mut filled) = (from, 0);
+/// The plaintext of the next records, `max` bytes at most: whole records of a part that has some, or its end if nothing follows. Where a
+/// record goes over several parts they are copied together, that record alone.
+fn gather<'a>(parts: &'a [IoSlice<'_>], from: usize, record: usize, max: usize, gathered: &'a mut Vec<u8>) -> &'a [u8] {
+    gathered.clear();
+    let mut skip = from;
     for (at, part) in parts.iter().enumerate() {
         let rest = part.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(part.len());
         if rest.is_empty() {
             continue;
         }
-        let is_last = parts.get(at + 1..).is_none_or(|behind| behind.iter().all(|part| part.is_empty()));
-        if filled == 0 && (rest.len() >= RECORD_BYTES_MAX || is_last) {
-            return rest.get(..rest.len().min(RECORD_BYTES_MAX)).unwrap_or_default();
+        if gathered.is_empty() {
+            let is_last = parts.get(at + 1..).is_none_or(|behind| behind.iter().all(|part| part.is_empty()));
+            let whole = if is_last { rest.len() } else { rest.len() - rest.len() % record };
+            if whole > 0 {
+                return rest.get(..whole.min(max)).unwrap_or_default();
+            }
         }
-        let count = rest.len().min(RECORD_BYTES_MAX - filled);
-        if let (Some(into), Some(bytes)) = (record.get_mut(filled..filled + count), rest.get(..count)) {
-            into.copy_from_slice(bytes);
+        let count = rest.len().min(record - gathered.len());
+        gathered.extend_from_slice(rest.get(..count).unwrap_or_default());
+        if gathered.len() == record {
+            break;
         }
-        filled += count;
     }
-    record.get(..filled).unwrap_or_default()
+    gathered
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const RECORD: usize = RECORD_BYTES_MAX;
+
     #[test]
     fn records_are_gathered_from_parts_without_a_copy_where_one_part_is_enough() {
-        let (head, body) = ([1_u8; 100], vec![2_u8; RECORD_BYTES_MAX + 50]);
+        let (head, body) = ([1_u8; 100], vec![2_u8; 3 * RECORD + 50]);
         let parts = [IoSlice::new(&head), IoSlice::new(&[]), IoSlice::new(&body)];
-        let mut record = [0; RECORD_BYTES_MAX];
-        let first = gather(&parts, 0, &mut record);
-        assert_eq!((first.len(), first[99], first[100]), (RECORD_BYTES_MAX, 1, 2));
-        assert_eq!(gather(&parts, RECORD_BYTES_MAX, &mut record).len(), 150);
-        assert_eq!(gather(&parts, 100, &mut record).as_ptr(), body.as_ptr());
-        assert_eq!(gather(&parts, 150 + RECORD_BYTES_MAX, &mut record).len(), 0);
-        assert_eq!(gather(&[], 0, &mut record).len(), 0);
+        let mut gathered = Vec::new();
+        let first = gather(&parts, 0, RECORD, BATCH_BYTES, &mut gathered);
+        assert_eq!((first.len(), first[99], first[100]), (RECORD, 1, 2));
+        let rest = gather(&parts, RECORD, RECORD, BATCH_BYTES, &mut gathered);
+        assert_eq!((rest.len(), rest.as_ptr()), (2 * RECORD + 150, body[RECORD - 100..].as_ptr()));
+        assert_eq!(gather(&parts, RECORD, RECORD, 2 * RECORD, &mut gathered).len(), 2 * RECORD);
+        assert_eq!(gather(&parts, 150 + 3 * RECORD, RECORD, BATCH_BYTES, &mut gathered).len(), 0);
+        assert_eq!(gather(&[], 0, RECORD, BATCH_BYTES, &mut gathered).len(), 0);
+        // What follows a part with whole records fills its last record up.
+        let parts = [IoSlice::new(&body), IoSlice::new(&head)];
+        assert_eq!(gather(&parts, 0, RECORD, BATCH_BYTES, &mut gathered).len(), 3 * RECORD);
+        assert_eq!(gather(&parts, 3 * RECORD, RECORD, BATCH_BYTES, &mut gathered).len(), 150);
     }
 }
