@@ -2,6 +2,7 @@
 //! arguments, and does holdfast act on it. What the arguments mean is checked where they are lowered (`model`). Called
 //! by `-t` and by every start and reload, between `load` and lowering.
 
+mod needs;
 mod suggest;
 
 use std::fmt::Write as _;
@@ -350,8 +351,9 @@ impl<'r> Checker<'_, 'r> {
             Support::Yes => {}
             Support::No => self.note(it, row, "what it says is the state anyway".to_owned()),
             Support::Accepted(why) => self.note(it, row, why.to_owned()),
-            // What it needs is refused where it stands, so here it has nothing to act on.
-            Support::OnlyWith(need) => {
+            Support::With(need) if needs::is_met(need, &self.loaded.tree) => {}
+            // What an `OnlyWith` needs is refused where it stands, so here it has nothing to act on.
+            Support::With(need) | Support::OnlyWith(need) => {
                 self.note(it, row, format!("it acts only with {need}"));
             }
         }

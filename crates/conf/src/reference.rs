@@ -16,8 +16,9 @@ what holdfast does with it:
 | support | what it means |
 |---|---|
 | takes effect | the gateway acts on it |
+| takes effect with something | the gateway acts on it where the configuration has that; without it, `-t` notes that it is idle |
 | accepted | it is checked and has nothing to do here; `-t` notes why |
-| accepted without effect | accepted with a note while the configuration lacks what it would act on, otherwise an error |
+| accepted without effect | accepted with a note; what it would act on is not supported |
 | not supported | nginx has it, holdfast does not: an error, at `-t` as at start |
 
 A configuration that `-t` finds right starts. An inner level takes over the value of the outer one unless it sets its own;
@@ -63,7 +64,7 @@ stands for all that begin so.
 
 /// Whether a row gets an entry of its own rather than a line in a table.
 fn is_ours(row: &Directive) -> bool {
-    matches!(row.support, Support::Yes | Support::Accepted(_))
+    matches!(row.support, Support::Yes | Support::With(_) | Support::Accepted(_))
 }
 
 /// The modules of the rows that are wanted, in order, each once.
@@ -89,6 +90,7 @@ fn title(module: Module) -> String {
         "ngx_http_access_module" => "allowed and refused addresses",
         "ngx_http_realip_module" => "the client's real address",
         "ngx_http_proxy_module" => "passing requests on",
+        "ngx_http_ssl_module" => "TLS towards clients",
         "ngx_http_upstream_module" => "groups of peers",
         name => return name.to_owned(),
     };
@@ -102,7 +104,7 @@ fn tally(rows: &[Directive]) -> String {
         "\nOf {} directives {} take effect, {} are accepted, {} are accepted without effect and {} are not \
          supported.\n",
         rows.len(),
-        count(|support| support == Support::Yes),
+        count(|support| matches!(support, Support::Yes | Support::With(_))),
         count(|support| matches!(support, Support::Accepted(_))),
         count(|support| matches!(support, Support::OnlyWith(_))),
         count(|support| support == Support::No),
@@ -168,6 +170,7 @@ const fn inherited(inherit: Inherit) -> Option<&'static str> {
 fn support(row: &Directive) -> String {
     match row.support {
         Support::Yes => "takes effect".to_owned(),
+        Support::With(needed) => format!("takes effect with {needed}"),
         Support::Accepted(reason) => format!("accepted: {reason}"),
         Support::OnlyWith(needed) => format!("accepted without effect: it acts only with {needed}"),
         Support::No => {

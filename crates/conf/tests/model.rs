@@ -53,6 +53,8 @@ mod logs;
 mod proxy;
 #[path = "model/rewrite.rs"]
 mod rewrite;
+#[path = "model/tls.rs"]
+mod tls;
 #[path = "model/upstream.rs"]
 mod upstream;
 

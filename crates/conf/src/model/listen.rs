@@ -134,7 +134,8 @@ fn parse_parameter(listen: &mut Listen, word: &Word, out: &mut Vec<Diagnostic>) 
     match word.value.as_slice() {
         b"default_server" | b"default" => listen.default_server = true,
         b"proxy_protocol" => options.proxy_protocol = true,
-        b"ssl" | b"http2" | b"quic" => {
+        b"ssl" => options.ssl = true,
+        b"http2" | b"quic" => {
             let message =
                 format!("the \"{}\" parameter of \"listen\" is known but not supported by holdfast", word.text());
             return Err(Diagnostic::error(word.span, message));
@@ -187,7 +188,7 @@ fn parse_valued_parameter(listen: &mut Listen, word: &Word) -> Parsed<()> {
         return Err(unsupported("accept filters"));
     } else {
         return Err(invalid_parameter(word).with_hint(
-            "`default_server`, `backlog=`, `reuseport`, `rcvbuf=`, `sndbuf=`, `so_keepalive=`, `fastopen=`, `deferred`, `ipv6only=`, `proxy_protocol`, `bind`",
+            "`default_server`, `backlog=`, `reuseport`, `rcvbuf=`, `sndbuf=`, `so_keepalive=`, `fastopen=`, `deferred`, `ipv6only=`, `proxy_protocol`, `ssl`, `bind`",
         ));
     }
     Ok(())
@@ -217,6 +218,7 @@ fn parse_so_keepalive(value: &Word) -> Option<SoKeepalive> {
 pub(crate) fn lower_listeners(servers: &[Server], out: &mut Vec<Diagnostic>) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();
     let mut marked: Vec<Option<Span>> = Vec::new();
+    let mut protocols: Vec<Protocols> = Vec::new();
     let mut known: FxHashMap<&Address, usize> = FxHashMap::default();
     for (server, id) in servers.iter().zip(0_u32..) {
         for listen in &server.listens {
@@ -224,6 +226,7 @@ pub(crate) fn lower_listeners(servers: &[Server], out: &mut Vec<Diagnostic>) -> 
             let Some(&index) = known.get(&listen.address) else {
                 known.insert(&listen.address, listeners.len());
                 marked.push(listen.default_server.then_some(span));
+                protocols.push(Protocols::default());
                 listeners.push(Listener {
                     address: listen.address.clone(),
                     options: listen.options.clone(),
@@ -239,7 +242,7 @@ pub(crate) fn lower_listeners(servers: &[Server], out: &mut Vec<Diagnostic>) -> 
                 continue;
             }
             listener.servers.push(ServerId(id));
-            join_options(listener, listen, span, out);
+            join_options(listener, &mut protocols[index], listen, span, out);
             if listen.default_server {
                 if let Some(first) = marked[index] {
                     let message = format!("a duplicate default server for {}", listen.address);
@@ -259,8 +262,47 @@ pub(crate) fn lower_listeners(servers: &[Server], out: &mut Vec<Diagnostic>) -> 
     listeners
 }
 
-fn join_options(listener: &mut Listener, listen: &Listen, span: Span, out: &mut Vec<Diagnostic>) {
-    let proxy_protocol = listener.options.proxy_protocol || listen.options.proxy_protocol;
+/// What nginx remembers of an address to tell when its `listen`s contradict each other.
+#[derive(Default)]
+struct Protocols {
+    /// The words that the next `listen` should have.
+    expected: Option<[bool; 2]>,
+    has_changed: bool,
+}
+
+impl Protocols {
+    fn of(options: &ListenOptions) -> [bool; 2] {
+        [options.ssl, options.proxy_protocol]
+    }
+
+    /// A further `listen` of an address that had the words `before`. `true`: it redefines them, as nginx sees it
+    /// (`ngx_http_add_addresses`). `is_set`: one of the `listen`s up to this one has options of the socket.
+    fn join(&mut self, before: [bool; 2], listen: &ListenOptions, is_set: bool) -> bool {
+        let own = Self::of(listen);
+        let adds = own.iter().zip(before).any(|(own, before)| *own && !before);
+        let lacks = own.iter().zip(before).any(|(own, before)| !*own && before);
+        let is_expected = self.expected.is_none_or(|expected| expected == own);
+        let (redefines, next) = if adds {
+            ((is_set && !listen.set) || self.has_changed || lacks, before)
+        } else if lacks {
+            (listen.set || !is_expected, own)
+        } else {
+            ((listen.set && self.has_changed) || !is_expected, own)
+        };
+        self.expected = Some(next);
+        self.has_changed |= adds || lacks;
+        redefines
+    }
+}
+
+fn join_options(
+    listener: &mut Listener,
+    protocols: &mut Protocols,
+    listen: &Listen,
+    span: Span,
+    out: &mut Vec<Diagnostic>,
+) {
+    let before = Protocols::of(&listener.options);
     if listen.options.set {
         if listener.options.set {
             let error = Diagnostic::error(span, format!("duplicate listen options for {}", listen.address));
@@ -273,7 +315,15 @@ fn join_options(listener: &mut Listener, listen: &Listen, span: Span, out: &mut 
         listener.options = listen.options.clone();
         listener.span = listen.span;
     }
-    listener.options.proxy_protocol = proxy_protocol;
+    if protocols.join(before, &listen.options, listener.options.set) {
+        let message = format!("protocol options redefined for {}", listen.address);
+        out.push(Diagnostic::warning(span, message).with_hint(
+            "`ssl` and `proxy_protocol` hold for the address: write the same words in each of its `listen`s",
+        ));
+    }
+    let [ssl, proxy_protocol] = before;
+    listener.options.ssl = ssl || listen.options.ssl;
+    listener.options.proxy_protocol = proxy_protocol || listen.options.proxy_protocol;
 }
 
 /// Two servers of one name at one address: the second is never reached by it.

@@ -14,6 +14,7 @@ use super::proxy_pass::Groups;
 use super::response::HeaderInherit;
 use super::server::{self, Http, NameForm, Server, ServerName, ServerSettings};
 use super::settings::Touched;
+use super::tls;
 use super::transport::TransportSettings;
 use super::upstream_server::lower_upstream;
 use super::{Events, Main, Model};
@@ -145,6 +146,8 @@ impl Walk {
         }
         self.unchecked_sizes(block, &http, &settings);
         http.listeners = listen::lower_listeners(&http.servers, &mut self.out);
+        let zones = &self.env.zones;
+        tls::check_tls(block, &http, &|name| zones.contains_key(name.as_bytes()), &mut self.out);
         http.upstreams = std::mem::take(&mut self.groups).upstreams;
         http
     }

@@ -110,6 +110,10 @@ settings! {
         /// Checked; expressions are always compiled for speed.
         pcre_jit: bool = false, "pcre_jit" => value(parse_flag);
         /// Checked; of no effect here.
+        ssl_engine: Option<Vec<u8>> = None, "ssl_engine" => option(parse_bytes);
+        /// Checked; of no effect here.
+        ssl_object_cache_inheritable: bool = true, "ssl_object_cache_inheritable" => value(parse_flag);
+        /// Checked; of no effect here.
         timer_resolution: Duration = Duration::ZERO, "timer_resolution" => value(parse_milliseconds);
         /// The byte budget of all buffers; `None` for no limit.
         memory_budget: Option<MemoryBudget> = None, "memory_budget" => whole(parse_budget);

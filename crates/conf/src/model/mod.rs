@@ -27,6 +27,7 @@ mod rewrite;
 mod server;
 mod settings;
 mod sticky;
+mod tls;
 mod transport;
 mod upstream;
 mod upstream_server;
@@ -56,6 +57,7 @@ pub use response::{
 };
 pub use rewrite::{Condition, If, Instruction, Program, Return, ReturnBody, Rewrite, RewriteFlag};
 pub use server::{HeadSettings, Http, NameForm, Server, ServerId, ServerName, ServerSettings};
+pub use tls::{CertificateCache, ConfCommand, Ocsp, PemSource, SessionCache, SharedZone, TlsSettings, VerifyClient};
 pub use transport::{Bind, BindAddress, TransportSettings};
 pub use upstream::{
     Balance, ConnectionCap, Keepalive, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamPeer, UpstreamServer,

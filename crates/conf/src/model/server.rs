@@ -12,6 +12,7 @@ use super::log::LogFormat;
 use super::map::{Geo, Map, SplitClients};
 use super::rewrite::Program;
 use super::settings::{level, settings};
+use super::tls::TlsSettings;
 use super::upstream::Upstream;
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -87,6 +88,8 @@ level! {
     pub struct ServerSettings {
         /// Heads and connections.
         head: HeadSettings,
+        /// TLS towards clients.
+        tls: TlsSettings,
     }
 }
 

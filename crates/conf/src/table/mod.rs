@@ -30,6 +30,8 @@ mod tls;
 mod upstream;
 mod uwsgi;
 
+pub(crate) use rows::TLS as NEEDS_TLS;
+
 pub use foreign::{FOREIGN, Foreign, foreign};
 pub use spec::{Args, Context, Contexts, Directive, Inherit, Module, Support};
 
@@ -99,8 +101,8 @@ pub fn find(name: &str, context: Context) -> Option<&'static Directive> {
 /// What does the work here of a module whose directives are not supported, or why nothing does; empty where its name says all.
 pub fn instead_of(module: Module) -> &'static str {
     match module.0 {
-        "ngx_http_ssl_module" | "ngx_mail_ssl_module" | "ngx_stream_ssl_module" => {
-            "TLS is not spoken yet: let something in front of holdfast end it"
+        "ngx_mail_ssl_module" | "ngx_stream_ssl_module" => {
+            "TLS is spoken for HTTP only: let something in front of holdfast end it"
         }
         "ngx_http_v2_module" | "ngx_http_v3_module" => {
             "HTTP/1.1 is what is spoken: let something in front of holdfast speak it"
@@ -129,7 +131,7 @@ pub fn instead_of(module: Module) -> &'static str {
 /// Whether holdfast stands in for a module of nginx, by its name, for example `ngx_http_realip_module`: the answer to a
 /// `load_module` line. A module that only has directives without support is not covered.
 pub fn covers(module: &str) -> bool {
-    let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::Accepted(_));
+    let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::With(_) | Support::Accepted(_));
     all().iter().any(|row| row.module.0 == module && is_ours(row))
 }
 

@@ -1,7 +1,7 @@
 //! Directives of the top level and of `events`.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{ACCEPT, BUILT_IN, EPOLL, JIT, NAMED_POOL, PRIORITY, PROCESSES, TLS, directives};
+use super::rows::{ACCEPT, BUILT_IN, ENGINE, EPOLL, JIT, NAMED_POOL, OBJECTS, PRIORITY, PROCESSES, directives};
 
 directives! {
     module "ngx_event_core_module";
@@ -24,9 +24,9 @@ directives! {
         "Logs at debug level for connections from these clients only.";
 
     module "ngx_core_module";
-    "ssl_engine" (1) "device" in Main, No since "0.1.45", OnlyWith(TLS) =>
-        "Name of the hardware accelerator for TLS.";
-    "ssl_object_cache_inheritable" (flag) "on | off" = "on" in Main, No since "1.27.4", OnlyWith(TLS) =>
+    "ssl_engine" (1) "device" in Main, No since "0.1.45", Accepted(ENGINE) =>
+        "Name of the hardware accelerator for TLS.", "ssl_engine qat;";
+    "ssl_object_cache_inheritable" (flag) "on | off" = "on" in Main, No since "1.27.4", Accepted(OBJECTS) =>
         "Whether a reload keeps certificates, keys and revocation lists that have not changed.",
         "ssl_object_cache_inheritable on;";
     "daemon" (flag) "on | off" = "on" in Main, No, Yes =>

@@ -27,10 +27,16 @@ pub(super) const OUTPUT: &str = "output is written at once, from buffers of a fi
 pub(super) const OFFLOAD: &str = "file operations that could block run on threads of their own";
 pub(super) const SUBREQUESTS: &str = "no directive of ours makes subrequests, so there are none to log";
 pub(super) const BUILT_IN: &str = "modules that holdfast covers are built in, so there is nothing to load";
+pub(super) const ENGINE: &str = "cryptography is built in and uses the processor's own instructions";
+pub(super) const OBJECTS: &str = "certificates and keys are read again at each reload, and when their files change";
+pub(super) const DHE: &str = "ciphers with DHE are not spoken, only those with ECDHE";
+pub(super) const OCSP: &str = "clients' certificates are not checked by OCSP: `ssl_crl` takes lists of revoked ones";
+pub(super) const STAPLING: &str = "no OCSP answer is stapled";
+pub(super) const ECH: &str = "Encrypted Client Hello is not spoken: clients fall back to a hello in clear";
 pub(super) const COMPRESSOR: &str = "the compressor has buffers of its own, of a fixed size";
 
 // What a directive needs in order to have an effect. The checks look for each of these by its text.
-pub(super) const TLS: &str = "a TLS listener (`listen … ssl`)";
+pub(crate) const TLS: &str = "a TLS listener (`listen … ssl`)";
 pub(super) const UPSTREAM_TLS: &str = "an upstream reached over TLS (`proxy_pass https://…`)";
 pub(super) const CACHE: &str = "a response cache (`proxy_cache`)";
 pub(super) const HTTP2: &str = "HTTP/2 (`http2 on`)";
@@ -117,7 +123,7 @@ macro_rules! directives {
         )+
     )+) => {
         #[allow(unused_imports)] // which words the rows of a file need changes with every row
-        use $crate::table::{Support::{self, Accepted, OnlyWith, No, Yes}, rows::REPEATABLE};
+        use $crate::table::{Support::{self, Accepted, OnlyWith, No, With, Yes}, rows::REPEATABLE};
 
         pub(super) const ROWS: &[$crate::table::Directive] = &[$($(
             $crate::table::Directive {

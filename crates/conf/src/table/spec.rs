@@ -143,7 +143,9 @@ pub enum Support {
     Yes,
     /// It is checked and has nothing to do here; the text says why.
     Accepted(&'static str),
-    /// It takes effect only together with something that this configuration lacks (`ssl_*` without a TLS listener):
+    /// It takes effect where the configuration has what the text names; without that it is accepted with a note.
+    With(&'static str),
+    /// It takes effect only together with something that holdfast lacks (`proxy_cache_*` without a response cache):
     /// accepted with a note while that is lacking, otherwise an error. The text names what it needs.
     OnlyWith(&'static str),
     /// A real nginx directive that is not on our list: an error that says so.

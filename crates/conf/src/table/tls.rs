@@ -1,7 +1,7 @@
 //! TLS towards clients, HTTP/2 and HTTP/3.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{HTTP2, QUIC, TLS, directives};
+use super::rows::{DHE, ECH, HTTP2, OCSP, QUIC, STAPLING, TLS, directives};
 
 directives! {
     module "ngx_http_v3_module";
@@ -25,70 +25,70 @@ directives! {
         "Number of connection ids kept for a client.", "quic_active_connection_id_limit 2;";
 
     module "ngx_http_ssl_module";
-    "ssl_certificate" (1) "file" in Http | Server, ListReplaced + REPEATABLE, OnlyWith(TLS) =>
-        "Certificate that is shown to the other side.";
-    "ssl_certificate_key" (1) "file" in Http | Server, ListReplaced + REPEATABLE, OnlyWith(TLS) =>
-        "Secret key of the certificate.";
+    "ssl_certificate" (1) "file" in Http | Server, ListReplaced + REPEATABLE, With(TLS) =>
+        "Certificate that is shown to the other side.", "ssl_certificate /etc/ssl/site.pem;";
+    "ssl_certificate_key" (1) "file" in Http | Server, ListReplaced + REPEATABLE, With(TLS) =>
+        "Secret key of the certificate.", "ssl_certificate_key /etc/ssl/site.key;";
     "ssl_certificate_cache" (1..=3) "off | max=N [inactive=time] [valid=time]" = "off"
-        in Http | Server, Value since "1.27.4", OnlyWith(TLS) =>
+        in Http | Server, Value since "1.27.4", With(TLS) =>
         "Cache of certificates and keys named by variables.", "ssl_certificate_cache off;";
-    "ssl_password_file" (1) "file" in Http | Server, Value since "1.7.3", OnlyWith(TLS) =>
-        "Passphrases of secret keys.";
-    "ssl_dhparam" (1) "file" in Http | Server, Value since "0.7.2", OnlyWith(TLS) =>
+    "ssl_password_file" (1) "file" in Http | Server, Value since "1.7.3", With(TLS) =>
+        "Passphrases of secret keys.", "ssl_password_file /etc/ssl/site.pass;";
+    "ssl_dhparam" (1) "file" in Http | Server, Value since "0.7.2", Accepted(DHE) =>
         "Parameters of DHE ciphers.";
-    "ssl_ecdh_curve" (1) "curve" = "auto" in Http | Server, Value since "1.1.0", OnlyWith(TLS) =>
+    "ssl_ecdh_curve" (1) "curve" = "auto" in Http | Server, Value since "1.1.0", With(TLS) =>
         "Curves of ECDHE ciphers.", "ssl_ecdh_curve auto;";
-    "ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3" in Http | Server, Value + REPEATABLE, OnlyWith(TLS) =>
+    "ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3" in Http | Server, Value + REPEATABLE, With(TLS) =>
         "TLS versions that are allowed.", "ssl_protocols TLSv1.2 TLSv1.3;";
-    "ssl_ciphers" (1) "ciphers" = "HIGH:!aNULL:!MD5" in Http | Server, Value, OnlyWith(TLS) =>
+    "ssl_ciphers" (1) "ciphers" = "HIGH:!aNULL:!MD5" in Http | Server, Value, With(TLS) =>
         "Cipher suites that are allowed, in OpenSSL's words.", "ssl_ciphers HIGH:!aNULL:!MD5;";
-    "ssl_buffer_size" (1) "size" = "16k" in Http | Server, Value since "1.5.9", OnlyWith(TLS) =>
+    "ssl_buffer_size" (1) "size" = "16k" in Http | Server, Value since "1.5.9", With(TLS) =>
         "Size of the buffer in which records are filled.", "ssl_buffer_size 16k;";
     "ssl_verify_client" (1) "on | off | optional | optional_no_ca" = "off"
-        in Http | Server, Value since "0.3.45", OnlyWith(TLS) =>
+        in Http | Server, Value since "0.3.45", With(TLS) =>
         "Whether clients must show a certificate.", "ssl_verify_client off;";
-    "ssl_verify_depth" (1) "number" = "1" in Http | Server, Value since "0.3.45", OnlyWith(TLS) =>
+    "ssl_verify_depth" (1) "number" = "1" in Http | Server, Value since "0.3.45", With(TLS) =>
         "Longest chain of certificates.", "ssl_verify_depth 1;";
-    "ssl_client_certificate" (1) "file" in Http | Server, Value since "0.3.45", OnlyWith(TLS) =>
-        "Authorities of client certificates, named to the client.";
-    "ssl_trusted_certificate" (1) "file" in Http | Server, Value since "1.3.7", OnlyWith(TLS) =>
-        "Certificates of trusted authorities.";
-    "ssl_prefer_server_ciphers" (flag) "on | off" = "off" in Http | Server, Value, OnlyWith(TLS) =>
+    "ssl_client_certificate" (1) "file" in Http | Server, Value since "0.3.45", With(TLS) =>
+        "Authorities of client certificates, named to the client.", "ssl_client_certificate /etc/ssl/clients.pem;";
+    "ssl_trusted_certificate" (1) "file" in Http | Server, Value since "1.3.7", With(TLS) =>
+        "Certificates of trusted authorities.", "ssl_trusted_certificate /etc/ssl/authorities.pem;";
+    "ssl_prefer_server_ciphers" (flag) "on | off" = "off" in Http | Server, Value, With(TLS) =>
         "Whether the server's order of ciphers counts.", "ssl_prefer_server_ciphers on;";
     "ssl_session_cache" (1..=2) "off | none | [builtin[:size]] [shared:name:size]" = "none"
-        in Http | Server, Value + REPEATABLE, OnlyWith(TLS) =>
+        in Http | Server, Value + REPEATABLE, With(TLS) =>
         "Where session parameters are kept.", "ssl_session_cache none;";
-    "ssl_session_tickets" (flag) "on | off" = "on" in Http | Server, Value since "1.5.9", OnlyWith(TLS) =>
+    "ssl_session_tickets" (flag) "on | off" = "on" in Http | Server, Value since "1.5.9", With(TLS) =>
         "Whether sessions are resumed by tickets.", "ssl_session_tickets on;";
-    "ssl_session_ticket_key" (1) "file" in Http | Server, ListReplaced + REPEATABLE since "1.5.7", OnlyWith(TLS) =>
-        "Key of session tickets.";
-    "ssl_session_timeout" (1) "time" = "5m" in Http | Server, Value, OnlyWith(TLS) =>
+    "ssl_session_ticket_key" (1) "file" in Http | Server, ListReplaced + REPEATABLE since "1.5.7", With(TLS) =>
+        "Key of session tickets.", "ssl_session_ticket_key /etc/ssl/ticket.key;";
+    "ssl_session_timeout" (1) "time" = "5m" in Http | Server, Value, With(TLS) =>
         "How long a session can be resumed.", "ssl_session_timeout 5m;";
-    "ssl_crl" (1) "file" in Http | Server, Value since "0.8.7", OnlyWith(TLS) =>
-        "Revoked certificates.";
-    "ssl_ocsp" (1) "on | off | leaf" = "off" in Http | Server, Value since "1.19.0", OnlyWith(TLS) =>
+    "ssl_crl" (1) "file" in Http | Server, Value since "0.8.7", With(TLS) =>
+        "Revoked certificates.", "ssl_crl /etc/ssl/revoked.pem;";
+    "ssl_ocsp" (1) "on | off | leaf" = "off" in Http | Server, Value since "1.19.0", Accepted(OCSP) =>
         "Whether client certificates are checked by OCSP.", "ssl_ocsp off;";
-    "ssl_ocsp_responder" (1) "url" in Http | Server, Value since "1.19.0", OnlyWith(TLS) =>
+    "ssl_ocsp_responder" (1) "url" in Http | Server, Value since "1.19.0", Accepted(OCSP) =>
         "OCSP responder for client certificates.";
-    "ssl_ocsp_cache" (1) "off | [shared:name:size]" = "off" in Http | Server, Value since "1.19.0", OnlyWith(TLS) =>
+    "ssl_ocsp_cache" (1) "off | [shared:name:size]" = "off" in Http | Server, Value since "1.19.0", Accepted(OCSP) =>
         "Cache of OCSP answers about client certificates.", "ssl_ocsp_cache off;";
-    "ssl_stapling" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", OnlyWith(TLS) =>
+    "ssl_stapling" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
         "Whether OCSP answers are stapled.", "ssl_stapling on;";
-    "ssl_stapling_file" (1) "file" in Http | Server, Value since "1.3.7", OnlyWith(TLS) =>
+    "ssl_stapling_file" (1) "file" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
         "File of the OCSP answer that is stapled.";
-    "ssl_stapling_responder" (1) "url" in Http | Server, Value since "1.3.7", OnlyWith(TLS) =>
+    "ssl_stapling_responder" (1) "url" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
         "OCSP responder for stapling.";
-    "ssl_stapling_verify" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", OnlyWith(TLS) =>
+    "ssl_stapling_verify" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
         "Whether OCSP answers are verified.", "ssl_stapling_verify on;";
-    "ssl_early_data" (flag) "on | off" = "off" in Http | Server, Value since "1.15.3", OnlyWith(TLS) =>
+    "ssl_early_data" (flag) "on | off" = "off" in Http | Server, Value since "1.15.3", With(TLS) =>
         "Whether early data of TLS 1.3 is accepted.", "ssl_early_data on;";
-    "ssl_conf_command" (2) "name value" in Http | Server, ListReplaced + REPEATABLE since "1.19.4", OnlyWith(TLS) =>
-        "Sets an OpenSSL configuration command.";
-    "ssl_reject_handshake" (flag) "on | off" = "off" in Http | Server, Value since "1.19.4", OnlyWith(TLS) =>
+    "ssl_conf_command" (2) "name value" in Http | Server, ListReplaced + REPEATABLE since "1.19.4", With(TLS) =>
+        "Sets an OpenSSL configuration command.", "ssl_conf_command Ciphersuites TLS_AES_256_GCM_SHA384;";
+    "ssl_reject_handshake" (flag) "on | off" = "off" in Http | Server, Value since "1.19.4", With(TLS) =>
         "Whether handshakes in this server are refused.", "ssl_reject_handshake on;";
-    "ssl_certificate_compression" (flag) "on | off" = "off" in Http | Server, Value since "1.29.1", OnlyWith(TLS) =>
+    "ssl_certificate_compression" (flag) "on | off" = "off" in Http | Server, Value since "1.29.1", With(TLS) =>
         "Whether certificates are sent compressed in TLS 1.3.", "ssl_certificate_compression on;";
-    "ssl_ech_file" (1) "file" in Http | Server, Value since "1.29.4", OnlyWith(TLS) =>
+    "ssl_ech_file" (1) "file" in Http | Server, ListReplaced + REPEATABLE since "1.29.4", Accepted(ECH) =>
         "Keys of encrypted client hello.";
 
     module "ngx_http_v2_module";

@@ -14,6 +14,7 @@ pub mod time;
 pub mod words;
 
 use crate::diagnostic::Diagnostic;
+use crate::source::Span;
 use crate::tree::Word;
 
 pub use address::{Address, Host, ListenAddress};
@@ -23,6 +24,15 @@ pub use template::{Part, Template};
 
 /// What every parser of one argument returns.
 pub type Parsed<T> = Result<T, Diagnostic>;
+
+/// A value with the place where it was written, for messages of whoever finds out what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub span: Span,
+}
 
 /// nginx's answer of the typed slots: `"sendfile_max_chunk" directive invalid value`.
 pub(crate) fn directive_invalid(name: &str, word: &Word, what: &str) -> Diagnostic {

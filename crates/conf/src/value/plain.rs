@@ -1,9 +1,12 @@
 //! The plain values: flags, numbers, one word of several, text.
 
 use super::size::number;
-use super::{Parsed, directive_invalid, invalid_value};
+use super::{Located, Parsed, directive_invalid, invalid_value};
 use crate::diagnostic::Diagnostic;
 use crate::tree::Word;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 /// `on` or `off`, in any case.
 pub fn parse_flag(name: &str, word: &Word) -> Parsed<bool> {
@@ -42,6 +45,16 @@ pub fn parse_in_range(name: &str, word: &Word, least: u64, most: u64) -> Parsed<
 /// The bytes as they stand.
 pub fn parse_bytes(_name: &str, word: &Word) -> Parsed<Vec<u8>> {
     Ok(word.value.to_vec())
+}
+
+/// Text for somebody else to read, with its place; what is not UTF-8 in it is U+FFFD.
+pub fn parse_located(_name: &str, word: &Word) -> Parsed<Located<String>> {
+    Ok(Located { value: word.text().into_owned(), span: word.span })
+}
+
+/// A path as it was written, with its place.
+pub fn parse_path(_name: &str, word: &Word) -> Parsed<Located<PathBuf>> {
+    Ok(Located { value: PathBuf::from(OsStr::from_bytes(&word.value)), span: word.span })
 }
 
 /// Text that must be UTF-8, because it names something (a zone, an environment variable, a user).

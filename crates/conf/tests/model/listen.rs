@@ -49,6 +49,31 @@ fn what_contradicts_itself_at_one_address() {
     );
 }
 
+/// The messages are those of nginx 1.30 for the same configurations, tried with every order of these words.
+#[test]
+fn listens_of_one_address_have_the_same_protocol_words() {
+    let redefined = |words: [&str; 3]| {
+        let servers = [0, 1, 2]
+            .map(|at| format!("server {{ server_name s{at}; ssl_reject_handshake on; listen 443 {}; }}", words[at]));
+        let found = found(&servers.concat());
+        let lines = found.iter().map(|line| {
+            line.strip_prefix("warning: protocol options redefined for 0.0.0.0:443 <- listen 443")
+                .expect("the warning")
+                .to_owned()
+        });
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(redefined(["ssl", "ssl", "ssl"]), [""; 0]);
+    assert_eq!(redefined(["ssl", "", ""]), [""; 0]);
+    assert_eq!(redefined(["ssl", "", "ssl"]), [" ssl;"]);
+    assert_eq!(redefined(["", "ssl", ""]), [""; 0]);
+    assert_eq!(redefined(["", "ssl", "ssl"]), [" ssl;"]);
+    assert_eq!(redefined(["ssl backlog=9", "", "ssl"]), [" ssl;"]);
+    assert_eq!(redefined(["", "ssl backlog=9", "ssl"]), [" ssl;"]);
+    assert_eq!(redefined(["ssl", "proxy_protocol", "ssl"]), [" proxy_protocol;"]);
+    assert_eq!(redefined(["backlog=9", "ssl", ""]), [" ssl;"]);
+}
+
 #[test]
 fn what_is_wrong_with_a_listen() {
     assert_eq!(found("server { listen 99999; }"), ["invalid port in \"99999\" of the \"listen\" directive <- 99999"]);
@@ -56,8 +81,8 @@ fn what_is_wrong_with_a_listen() {
     assert_eq!(found("server { listen [::]:80 ipv6only=no; }"), ["invalid parameter \"ipv6only=no\" <- ipv6only=no"]);
     assert_eq!(found("server { listen 80 fast; }"), ["invalid parameter \"fast\" <- fast"]);
     assert_eq!(
-        found("server { listen 443 ssl; }"),
-        ["the \"ssl\" parameter of \"listen\" is known but not supported by holdfast <- ssl"]
+        found("server { listen 443 quic; }"),
+        ["the \"quic\" parameter of \"listen\" is known but not supported by holdfast <- quic"]
     );
 }
 

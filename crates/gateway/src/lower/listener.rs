@@ -19,6 +19,10 @@ impl Lowering<'_> {
     pub(super) fn listeners(&mut self) -> Vec<Arc<ListenerPlan>> {
         let mut plans = Vec::new();
         for listener in &self.http.listeners {
+            if let Some(span) = listener.span.filter(|_| listener.options.ssl) {
+                let message = "the \"ssl\" parameter of \"listen\" is known but not supported by holdfast";
+                self.found.push(Diagnostic::error(span, message));
+            }
             for address in self.addresses(&listener.address, listener.span) {
                 plans.extend(self.listener_plan(listener, address));
             }
