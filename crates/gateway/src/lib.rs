@@ -27,6 +27,7 @@ pub use base::memory::MemoryUse;
 pub use lower::{LowerOptions, Lowered, ReadFile, lower};
 pub use plan::Plan;
 pub use registry::bind::{BoundPlan, ListenerSpec};
+pub use registry::certificates::{CertificateInUse, Renewal};
 pub use registry::generation::{Generation, ListenerId};
 pub use registry::shared::{AcceptDrops, Message, Overload, Shared, Totals};
 pub use registry::{checks, names};

@@ -135,6 +135,7 @@ fn bind_gateway(
         workers: shared.workers() as u16,
         hostname: hostname(),
         resolve: &resolve,
+        now_s: reactor::wall_clock().as_secs(),
         conf_directory: loaded.conf_prefix.clone(),
         read,
     };

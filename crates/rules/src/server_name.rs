@@ -88,6 +88,8 @@ pub struct NamedServer {
 pub struct Matched<'a> {
     /// Index of the server.
     pub server: u32,
+    /// One of its names is the host's; otherwise it is the default server.
+    pub is_known: bool,
     /// The expression that matched, if one did: its named groups are to be stored in their slots.
     pub pattern: Option<&'a Pattern>,
 }
@@ -131,16 +133,16 @@ impl ServerNames {
     /// overwritten if an expression matches.
     pub fn lookup(&self, host: &[u8], captures: &mut Captures) -> Result<Matched<'_>, MatchError> {
         if let Some(server) = self.names.find(host) {
-            return Ok(Matched { server, pattern: None });
+            return Ok(Matched { server, is_known: true, pattern: None });
         }
         if !host.is_empty() {
             for (pattern, server) in &self.patterns {
                 if pattern.captures(host, captures)? {
-                    return Ok(Matched { server: *server, pattern: Some(pattern) });
+                    return Ok(Matched { server: *server, is_known: true, pattern: Some(pattern) });
                 }
             }
         }
-        Ok(Matched { server: self.default_server, pattern: None })
+        Ok(Matched { server: self.default_server, is_known: false, pattern: None })
     }
 
     /// The server of requests that name no known host.

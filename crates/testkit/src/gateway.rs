@@ -112,6 +112,7 @@ impl Gateway {
                 "localhost" => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
                 _ => Err(io::Error::other("no such name here")),
             },
+            now_s: std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
             conf_directory: loaded.conf_prefix.clone(),
             read: &|path| std::fs::read(path),
         };

@@ -5,6 +5,7 @@
 //! codecs does not hide itself.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
+mod authority;
 mod browser;
 mod gateway;
 mod message;
@@ -12,9 +13,11 @@ pub mod name_server;
 mod peer;
 mod port;
 mod program;
+mod secured;
 mod signal;
 mod talk;
 
+pub use crate::authority::{Authority, Issued};
 pub use crate::browser::{Browser, Seen, Window, assert_page_holds};
 pub use crate::gateway::Gateway;
 pub use crate::message::{Message, Request, Response};

@@ -2,6 +2,7 @@
 //! test wants it. Clients and the connections of a [`crate::Peer`] are the same thing.
 
 use crate::message::{Framing, Message, Request, Response, parse_fields};
+use crate::secured::Secured;
 use crate::{DEADLINE, Signal};
 use socket2::SockRef;
 use std::io::{self, Read as _, Write as _};
@@ -9,6 +10,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tls::{ClientSide, Session, TlsError};
 
 /// A blocked read looks this often whether the test is over.
 const SLICE: Duration = Duration::from_millis(50);
@@ -48,9 +50,34 @@ pub struct Talk {
     ended: Option<End>,
     serial: usize,
     record: Record,
+    secured: Option<Box<Secured>>,
 }
 
 impl Talk {
+    /// Connects to an address, and shakes hands with whoever has this name there.
+    pub fn connect_secure(to: SocketAddr, side: &ClientSide, name: &str) -> Result<Self, TlsError> {
+        let stream = TcpStream::connect_timeout(&to, DEADLINE).unwrap();
+        let mut talk = Self::new(stream, 0, Record::default());
+        talk.secure(Session::client(side, name).unwrap())?;
+        Ok(talk)
+    }
+
+    /// Shakes hands on this connection. What comes is understood under TLS from then on.
+    pub fn secure(&mut self, session: Session) -> Result<(), TlsError> {
+        let mut secured = Box::new(Secured::new(session));
+        let received = std::mem::take(&mut self.pending);
+        let mut plain = Vec::new();
+        secured.shake_hands(self.socket(), received, &mut plain)?;
+        self.pending = plain;
+        self.secured = Some(secured);
+        Ok(())
+    }
+
+    /// What TLS knows of this connection; a test that asks speaks TLS.
+    pub fn session(&self) -> &Session {
+        self.secured.as_ref().expect("the conversation is in clear").session()
+    }
+
     /// Connects to an address.
     pub fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&to, DEADLINE).unwrap();
@@ -61,7 +88,7 @@ impl Talk {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(SLICE)).unwrap();
         stream.set_write_timeout(Some(DEADLINE)).unwrap();
-        Self { stream: Some(stream), pending: Vec::new(), ended: None, serial, record }
+        Self { stream: Some(stream), pending: Vec::new(), ended: None, serial, record, secured: None }
     }
 
     /// The number of this connection among those that a peer accepted, from 0.
@@ -91,7 +118,8 @@ impl Talk {
 
     /// Says bytes. What a broken connection does not take is not an error here: what comes back tells.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.socket().write_all(bytes.as_ref());
+        let sealed = self.secured.as_mut().map(|secured| secured.seal(bytes.as_ref()));
+        let _ = self.socket().write_all(sealed.as_deref().unwrap_or(bytes.as_ref()));
     }
 
     /// Says bytes, each in a segment of its own.
@@ -126,6 +154,7 @@ impl Talk {
 
     /// Says up to `most` bytes, until nothing has gone for so long or the connection has ended.
     fn pour(&mut self, most: usize, patience: Duration) -> (usize, Option<io::ErrorKind>) {
+        assert!(self.secured.is_none(), "a part of a record cannot be counted");
         let socket = self.socket();
         socket.set_write_timeout(Some(patience)).unwrap();
         let chunk = [b'x'; 16 * 1024];
@@ -144,6 +173,7 @@ impl Talk {
 
     /// Sends FIN and goes on listening.
     pub fn half_close(&mut self) {
+        self.say_goodbye();
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 
@@ -156,7 +186,15 @@ impl Talk {
 
     /// Ends the connection with FIN.
     pub fn close(&mut self) {
+        self.say_goodbye();
         self.stream = None;
+    }
+
+    /// Under TLS the end is said before it comes.
+    fn say_goodbye(&mut self) {
+        if let (Some(secured), Some(mut stream)) = (&mut self.secured, self.stream.as_ref()) {
+            let _ = stream.write_all(&secured.close());
+        }
     }
 
     /// Waits for a signal before the script goes on.
@@ -177,9 +215,20 @@ impl Talk {
         let mut buffer = [0; 16 * 1024];
         while self.ended.is_none() {
             match { self.socket() }.read(&mut buffer) {
-                Ok(0) => self.ended = Some(End::Fin),
+                Ok(0) => self.ended = Some(self.secured.as_ref().map_or(End::Fin, |secured| secured.end())),
                 Ok(count) => {
-                    let bytes = buffer.get(..count).unwrap_or_default();
+                    let mut plain = Vec::new();
+                    let bytes = match &mut self.secured {
+                        None => buffer.get(..count).unwrap_or_default(),
+                        Some(secured) => {
+                            if !secured.open(buffer.get_mut(..count).unwrap_or_default(), &mut plain) {
+                                self.ended = Some(End::Reset);
+                            } else if plain.is_empty() {
+                                continue;
+                            }
+                            plain.as_slice()
+                        }
+                    };
                     self.pending.extend_from_slice(bytes);
                     self.record.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
                     return true;

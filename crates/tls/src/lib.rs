@@ -57,7 +57,7 @@ pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};
 pub use names::{Ciphers, Curves, Protocol, Protocols, cipher_name, curve_name};
 pub use pair::{CertificateFacts, Pair};
-pub use peer::{ClientCertificate, ClientCheck, ClientVerification, Revocations, VerifyResult};
+pub use peer::{ClientCertificate, ClientCheck, ClientVerification, Revocations, VerifyResult, verify_error_number};
 pub use resume::{SessionCache, TICKET_KEY_BYTES, TicketKeys};
 pub use server::{Choice, Listener, OneServer, Pairs, ServerSide, ServerSideBuilder};
 pub use session::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Sealed, Session};

@@ -212,6 +212,23 @@ fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>) -> VerifyResu
     })
 }
 
+/// OpenSSL's number (`X509_V_ERR_…`) for a reason in its words; 1 for what has none.
+pub fn verify_error_number(reason: &str) -> u32 {
+    match reason {
+        "unable to get certificate CRL" => 3,
+        "certificate signature failure" => 7,
+        "certificate is not yet valid" => 9,
+        "certificate has expired" => 10,
+        "CRL has expired" => 12,
+        "self-signed certificate" => 18,
+        "unable to verify the first certificate" => 21,
+        "certificate chain too long" => 22,
+        "certificate revoked" => 23,
+        "unsuitable certificate purpose" => 26,
+        _ => 1,
+    }
+}
+
 /// Lets every certificate through the handshake whose key the client proves to have.
 #[derive(Debug)]
 struct Asking(Arc<ClientCheck>);

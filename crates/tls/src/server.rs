@@ -89,6 +89,11 @@ impl ServerSide {
         UnbufferedServerConnection::new(Arc::clone(&self.config))
     }
 
+    /// Whether client certificates are checked as these demands say.
+    pub fn asks_for(&self, demands: &ClientCheck) -> bool {
+        self.check.as_ref().is_some_and(|check| check.identity() == demands.identity())
+    }
+
     pub(crate) fn client_check(&self) -> Option<&Arc<ClientCheck>> {
         self.check.as_ref()
     }

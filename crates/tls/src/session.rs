@@ -305,7 +305,12 @@ impl Session {
                 return if incoming.len() > hello::HELLO_BYTES_MAX * 2 { Err(TlsError::HelloTooLong) } else { Ok(0) };
             };
             let hello = hello::parse(&body)?;
-            let Choice::Serve(server) = listener.choose(&hello) else {
+            let choice = listener.choose(&hello);
+            // A refusal is logged with the name, too.
+            if let Some(name) = hello.server_name {
+                self.extra().server_name = Some(name.into());
+            }
+            let Choice::Serve(server) = choice else {
                 self.output.extend_from_slice(&UNRECOGNIZED_NAME);
                 return Err(TlsError::NameRefused);
             };
@@ -316,9 +321,6 @@ impl Session {
 
     fn begin(&mut self, server: Arc<ServerSide>, hello: &hello::ClientHello<'_>) -> Result<(), TlsError> {
         self.side = Side::Server(Box::new(server.accept().map_err(TlsError::Handshake)?));
-        if let Some(name) = hello.server_name {
-            self.extra().server_name = Some(name.into());
-        }
         if server.keeps_offers() {
             self.extra().offered = Some((hello.ciphers.as_bytes().into(), hello.groups.as_bytes().into()));
         }

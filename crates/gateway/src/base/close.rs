@@ -39,6 +39,8 @@ pub enum CloseReason {
     BodyUnread,
     /// `client_header_timeout` passed before the head was complete.
     HeadTimeout,
+    /// The handshake of TLS has failed.
+    HandshakeFailed,
     /// `client_body_timeout` passed without a byte of the request body.
     BodyTimeout,
     /// `send_timeout` passed without the client taking a byte.
@@ -83,6 +85,7 @@ impl CloseReason {
         Self::AfterError,
         Self::BodyUnread,
         Self::HeadTimeout,
+        Self::HandshakeFailed,
         Self::BodyTimeout,
         Self::SendTimeout,
         Self::Truncated,
@@ -111,6 +114,7 @@ impl CloseReason {
             Self::AfterError => "after_error",
             Self::BodyUnread => "body_unread",
             Self::HeadTimeout => "head_timeout",
+            Self::HandshakeFailed => "handshake_failed",
             Self::BodyTimeout => "body_timeout",
             Self::SendTimeout => "send_timeout",
             Self::Truncated => "truncated",
@@ -157,6 +161,10 @@ impl CloseReason {
             Self::HeadTimeout => (
                 "`client_header_timeout` passed before the head was complete; 408 if some of it was there",
                 "clients that connect ahead of need, or somebody who holds connections open",
+            ),
+            Self::HandshakeFailed => (
+                "the handshake of TLS failed",
+                "`error_log … info` has a line for each; `holdfast_tls_handshakes_failed_total` has the reasons",
             ),
             Self::BodyTimeout => ("`client_body_timeout` passed without a byte of the request body", "slow uploads"),
             Self::SendTimeout => ("`send_timeout` passed without the client taking a byte", "slow or stuck readers"),

@@ -19,11 +19,39 @@ pub(crate) struct Counters {
     pub(crate) tunnels: AtomicU64,
     /// Connections closed, by [`crate::base::close::CloseReason`].
     pub(crate) closed: [AtomicU64; crate::base::close::CloseReason::COUNT],
+    /// Handshakes of TLS that were completed: full ones, and those that resumed a session.
+    pub(crate) handshakes: [AtomicU64; 2],
+    /// … that failed, by [`HANDSHAKE_FAILURES`].
+    pub(crate) handshakes_failed: [AtomicU64; HANDSHAKE_FAILURES.len()],
     /// Panics caught: bugs of ours.
     pub(crate) bugs: AtomicU64,
     /// Bytes that connections hold, or that are kept for the next.
     pub(crate) held: Held,
 }
+
+/// Why handshakes fail: the names of `tls`, and ours for what no peer has said. The first one stands for what is not listed.
+pub(crate) const HANDSHAKE_FAILURES: [&str; 20] = [
+    "protocol",
+    "timed_out",
+    "connection",
+    "closed_in_handshake",
+    "not_tls",
+    "plain_http",
+    "bad_hello",
+    "name_refused",
+    "nothing_in_common",
+    "no_certificate",
+    "alert",
+    "certificate_expired",
+    "certificate_unknown_issuer",
+    "certificate_name",
+    "certificate_revoked",
+    "certificate_invalid",
+    "decrypt",
+    "too_long",
+    "keys_exhausted",
+    "not_open",
+];
 
 /// Adds to a counter that only the calling thread writes: no locked instruction is needed.
 pub(crate) fn bump(counter: &AtomicU64, by: i64) {

@@ -13,6 +13,19 @@ use transport::Transport;
 /// until the exchange takes it, so this bounds that memory. It is above any usual head.
 const HEAD_READ_BYTES: usize = 16 * 1024;
 
+/// How a connection has come to its first request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Securing {
+    /// No byte of a request has come.
+    NotBegun,
+    /// The handshake is incomplete.
+    UnderWay,
+    /// It is complete, or the address is one for plain HTTP.
+    Done,
+    /// Plain HTTP came to an address for TLS.
+    PlainHttp,
+}
+
 /// A client connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -40,6 +53,8 @@ pub(crate) struct Connection {
     pub(crate) head_since: Millis,
     /// A line of the last exchange is to be in its file before this is closed.
     pub(crate) line_waits: Cell<bool>,
+    /// How far TLS is, where the address speaks it.
+    pub(crate) securing: Securing,
     /// What the header of the PROXY protocol said, where the address wants one and it has come.
     pub(crate) proxy_header: Option<Box<proxyproto::Header>>,
     /// Received and not yet used: the beginning of a head, or what followed the last one.

@@ -1,11 +1,13 @@
 //! What an exchange may know of the client's connection, and do with it, besides the response: whichever protocol it is.
 
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
+use crate::downstream::connection::Securing;
 use crate::downstream::h1::Downstream;
 use crate::registry::generation::ListenerId;
 use reactor::{Millis, PeerAddress, Stream, TaskId};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tls::Session;
 
 impl Downstream {
     /// The task whose waits the client's socket ends.
@@ -42,6 +44,16 @@ impl Downstream {
     pub(crate) fn local_path(&self) -> Option<PathBuf> {
         let address = self.socket().as_socket().local_addr().ok()?;
         address.as_pathname().map(PathBuf::from)
+    }
+
+    /// Looks at what TLS knows of the client, where it is spoken.
+    pub(crate) fn tls<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
+        self.connection.stream.session(look)
+    }
+
+    /// Plain HTTP came to an address for TLS.
+    pub(crate) fn is_plain_by_mistake(&self) -> bool {
+        self.connection.securing == Securing::PlainHttp
     }
 
     /// `$connection`

@@ -260,7 +260,7 @@ impl Downstream {
 
     /// Bytes of memory held for the client.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.spill.held_bytes() + self.connection.pending.capacity()
+        self.spill.held_bytes() + self.connection.pending.capacity() + self.connection.stream.held_bytes()
     }
 
     /// The connection, and what its socket has not taken.

@@ -19,10 +19,6 @@ impl Lowering<'_> {
     pub(super) fn listeners(&mut self) -> Vec<Arc<ListenerPlan>> {
         let mut plans = Vec::new();
         for listener in &self.http.listeners {
-            if let Some(span) = listener.span.filter(|_| listener.options.ssl) {
-                let message = "the \"ssl\" parameter of \"listen\" is known but not supported by holdfast";
-                self.found.push(Diagnostic::error(span, message));
-            }
             for address in self.addresses(&listener.address, listener.span) {
                 plans.extend(self.listener_plan(listener, address));
             }
@@ -79,6 +75,7 @@ impl Lowering<'_> {
             limits,
             limits_differ: all().any(|limits| limits != own),
             header_timeout: head.client_header_timeout,
+            tls: listener.options.ssl,
             proxy_protocol: listener.options.proxy_protocol,
             behind: Vec::new(),
         })

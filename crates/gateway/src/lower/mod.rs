@@ -11,6 +11,7 @@ pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod location;
 pub(crate) mod logs;
+pub(crate) mod pairs;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod rate;
@@ -18,6 +19,7 @@ pub(crate) mod real_ip;
 pub(crate) mod resolver;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod tls;
 pub(crate) mod unused;
 pub(crate) mod variable_pass;
 pub(crate) mod variables;
@@ -53,6 +55,8 @@ pub struct LowerOptions<'a> {
     pub resolve: Resolve<'a>,
     /// Relative paths of certificates, keys and password files are relative to this: the main file's directory.
     pub conf_directory: PathBuf,
+    /// Seconds since 1970, for certificates that have ended.
+    pub now_s: u64,
     /// Reads a file that the configuration names: as the configuration itself is read, so that a process without the right to
     /// read a key gets it from the one that has.
     pub read: ReadFile<'a>,
@@ -78,6 +82,7 @@ struct Lowering<'a> {
     /// The `alias` that holds here, where it was written, and what it stands for.
     alias: Option<(Span, Alias)>,
     zone_keys: limits::ZoneKeys,
+    known_pairs: tls::KnownPairs,
     /// Words of a proxy where nothing is proxied.
     idle_proxies: Vec<Arc<ProxySettings>>,
     found: Vec<Diagnostic>,
@@ -104,13 +109,15 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
         types: Vec::new(),
         alias: None,
         zone_keys: limits::ZoneKeys::default(),
+        known_pairs: tls::KnownPairs::default(),
         idle_proxies: Vec::new(),
         found: Vec::new(),
     };
     lowering.declare_variables();
     lowering.plan.definitions = lowering.definitions();
     lowering.compile_zone_keys();
-    lowering.plan.servers = http.servers.iter().map(|server| lowering.server(server)).collect();
+    lowering.plan.servers =
+        (0..).zip(&http.servers).map(|(id, server)| lowering.server(ServerId(id), server)).collect();
     lowering.check_unused();
     lowering.plan.listeners = lowering.listeners();
     let Lowering { mut plan, found, .. } = lowering;
@@ -130,7 +137,7 @@ fn temp_directories(locations: &[LocationPlan]) -> Vec<PathBuf> {
 }
 
 impl Lowering<'_> {
-    fn server(&mut self, server: &Server) -> ServerPlan {
+    fn server(&mut self, id: ServerId, server: &Server) -> ServerPlan {
         let own = self.location_of_server(server);
         let specs = server.locations.iter().map(|location| self.location_spec(location)).collect();
         let locations = match rules::location::Locations::build(specs) {
@@ -155,6 +162,7 @@ impl Lowering<'_> {
             merge_slashes: server.settings.head.merge_slashes,
             answer: self.program_return(&server.program, &server.location),
             program: self.program(&server.program, &server.location, None),
+            tls: self.tls_plan(id, server),
             own,
         }
     }

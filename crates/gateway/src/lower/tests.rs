@@ -40,6 +40,7 @@ fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
             Ok([1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], port))).to_vec())
         },
         conf_directory: "/".into(),
+        now_s: 0,
         read: &|path| std::fs::read(path),
     };
     let lowered = lower(&model, &options);

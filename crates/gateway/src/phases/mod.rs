@@ -24,6 +24,7 @@ pub(crate) mod real_client;
 pub(crate) mod redirect;
 pub(crate) mod rewrite;
 pub(crate) mod route;
+pub(crate) mod secured;
 pub(crate) mod settle;
 pub(crate) mod try_files;
 

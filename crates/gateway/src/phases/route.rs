@@ -14,7 +14,7 @@ use std::rc::Rc;
 impl Exchange {
     /// From the head to a location.
     pub(crate) fn route(&mut self) -> Step {
-        if let Err(reply) = self.choose_server() {
+        if let Err(reply) = self.choose_server().and_then(|()| self.check_tls()) {
             return Step::Reply(reply);
         }
         if let Err(error) = self.narrow_head() {
@@ -56,7 +56,7 @@ impl Exchange {
     pub(crate) fn choose_default_server(&mut self) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
         let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
-        self.routing.target.server = listener.names.default_server();
+        self.routing.target.server = self.server_of_handshake(listener);
         Ok(())
     }
 
@@ -64,6 +64,10 @@ impl Exchange {
         let generation = Rc::clone(&self.generation);
         let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
         let head = &self.request.head;
+        if head.host.is_none() && self.down.tls(|_| ()).is_some() {
+            self.routing.target.server = self.server_of_handshake(listener);
+            return Ok(());
+        }
         let name = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
         // Names compare without case and without the root's dot, as in nginx; few clients send either.
         let name = name.strip_suffix(b".").unwrap_or(name);

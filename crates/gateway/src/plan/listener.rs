@@ -18,6 +18,8 @@ pub(crate) struct ListenerPlan {
     /// The servers differ in what they take of a head, so each request is held against its own.
     pub(crate) limits_differ: bool,
     pub(crate) header_timeout: Duration,
+    /// `ssl`: connections begin with a handshake.
+    pub(crate) tls: bool,
     /// `proxy_protocol`: connections begin with a header that names their client.
     pub(crate) proxy_protocol: bool,
 }

@@ -18,6 +18,7 @@ pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod server;
 pub(crate) mod sticky;
+pub(crate) mod tls;
 pub(crate) mod tunnel;
 pub(crate) mod variable_pass;
 
@@ -73,6 +74,8 @@ pub struct Plan {
     pub(crate) wants_upstream_local: bool,
     /// A template asks for `$sent_http_…` or `$sent_trailer_…`, so exchanges keep what they send.
     pub(crate) keeps_sent: bool,
+    /// A template asks for what clients offer in their handshakes, so connections keep it.
+    pub(crate) wants_tls_offers: bool,
     /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
     pub(crate) transparent: bool,
     pub(crate) memory_budget: Option<MemoryBudget>,

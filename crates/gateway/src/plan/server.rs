@@ -2,6 +2,7 @@
 
 use crate::plan::location::LocationId;
 use crate::plan::program::{ProgramPlan, ReturnPlan};
+use crate::plan::tls::TlsPlan;
 use http1::Limits;
 use rules::location::Locations;
 
@@ -17,6 +18,8 @@ pub(crate) struct ServerPlan {
     pub(crate) answer: Option<ReturnPlan>,
     /// What else is done before a location is sought.
     pub(crate) program: Option<Box<ProgramPlan>>,
+    /// Its TLS, where it has any.
+    pub(crate) tls: Option<Box<TlsPlan>>,
     /// The server's own settings, for requests that no location matches.
     pub(crate) own: LocationId,
 }

@@ -76,6 +76,8 @@ impl Deref for Pinned {
 /// A listening address.
 pub(crate) struct BoundListener {
     pub(crate) plan: Arc<ListenerPlan>,
+    /// Who takes the handshakes of its connections.
+    pub(crate) tls: Option<Arc<dyn tls::Listener>>,
     /// Addresses without a socket of their own, whose connections come through this one.
     pub(crate) behind: Vec<(IpAddr, ListenerId)>,
 }

@@ -2,6 +2,7 @@
 //! plan to these objects (`bind`), and the result is the generation that workers hold.
 
 pub(crate) mod bind;
+pub(crate) mod certificates;
 pub mod checks;
 pub(crate) mod generation;
 pub(crate) mod group;
@@ -13,3 +14,4 @@ pub(crate) mod ports;
 pub(crate) mod recipe;
 pub(crate) mod shared;
 pub(crate) mod status_list;
+pub(crate) mod tls_choice;

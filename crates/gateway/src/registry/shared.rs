@@ -8,6 +8,7 @@ use crate::base::logs::bell::LogBell;
 use crate::base::logs::error::ErrorLog;
 use crate::base::memory::{Memory, MemoryUse};
 use crate::registry::bind::Identities;
+use crate::registry::certificates::Certificates;
 use crate::registry::checks::schedule::Checks;
 use crate::registry::generation::{Generation, ListenerId};
 use crate::registry::names::cache::Names;
@@ -81,6 +82,7 @@ pub struct Shared {
     pub(crate) workers: Box<[WorkerLink]>,
     /// What plans refer to.
     pub(crate) identities: Identities,
+    pub(crate) certificates: Certificates,
     pub(crate) pool: UpstreamPool,
     pub(crate) error_log: ErrorLog,
     pub(crate) log_bell: Arc<LogBell>,
@@ -191,6 +193,7 @@ impl Shared {
         let shared: &'static Self = Box::leak(Box::new(Self {
             workers: links?,
             identities: Identities::default(),
+            certificates: Certificates::default(),
             pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake: wake() })),
             error_log: error_log.for_workers(workers.into(), Arc::clone(&log_bell)),
             log_bell,

@@ -4,7 +4,7 @@ use crate::base::alarm::and_more;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::error::{Level, errno};
-use crate::downstream::connection::Connection;
+use crate::downstream::connection::{Connection, Securing};
 use crate::registry::generation::ListenerId;
 use crate::registry::shared::Message;
 use crate::thread::chores::Chore;
@@ -178,6 +178,7 @@ impl Worker {
             kept_until: now,
             head_since: now,
             line_waits: Cell::new(false),
+            securing: Securing::NotBegun,
             proxy_header: None,
             is_pipelined: false,
             pending: Vec::new(),

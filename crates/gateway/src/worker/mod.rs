@@ -6,6 +6,7 @@ pub(crate) mod displacing;
 pub(crate) mod greeting;
 pub(crate) mod held_back;
 pub(crate) mod housekeeping;
+pub(crate) mod securing;
 pub(crate) mod shedding;
 pub(crate) mod warm;
 
@@ -13,11 +14,11 @@ use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::fault::Fault;
 use crate::base::memory::{CONNECTION_BYTES, HeldFor, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
-use crate::downstream::connection::{Connection, HeadRead};
+use crate::downstream::connection::{Connection, HeadRead, Securing};
 use crate::downstream::request::Request;
 use crate::exchange::{Begin, Refusal};
 use crate::phases::Next;
-use crate::registry::generation::{Generation, ListenerId, Pinned};
+use crate::registry::generation::{BoundListener, Generation, ListenerId, Pinned};
 use crate::registry::shared::{Message, Shared};
 use crate::tunnel::{Tunnel, TunnelStep};
 use crate::worker::accept::Listeners;
@@ -255,7 +256,7 @@ impl Worker {
     pub(crate) fn put(&self, task: TaskId, body: Body) {
         match &body {
             Body::Idle(connection) | Body::Reading(connection) => {
-                self.thread.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES + connection.pending.capacity());
+                self.thread.memory.hold(task, HeldFor::Connection, held_waiting(connection));
             }
             Body::Tunnel(tunnel) => {
                 self.thread.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
@@ -285,10 +286,9 @@ impl Worker {
         let Some(listener) = generation.listener(connection.listener) else {
             return self.close(connection, CloseReason::Unlistened);
         };
-        if listener.proxy_protocol && connection.proxy_header.is_none() && connection.requests == 0 {
-            let Some(greeted) = self.greet(connection, listener, fired) else { return };
-            connection = greeted;
-            fired = false;
+        if connection.securing < Securing::Done {
+            let Some(prepared) = self.prepare(connection, listener, fired) else { return };
+            (connection, fired) = prepared;
         }
         let mut request = self.spares.request(&self.thread.memory);
         let read = connection.read_head(&listener.limits, &mut request, self.thread.reactor.now());
@@ -342,6 +342,21 @@ impl Worker {
                 self.close(connection, CloseReason::ClientAborted);
             }
         }
+    }
+
+    /// What comes ahead of a connection's first request: a header of the PROXY protocol, then a handshake, where the address has
+    /// them; with whether the time for what follows is over. `None`: it waits, or is closed.
+    fn prepare(
+        self: &Rc<Self>,
+        mut connection: Box<Connection>,
+        listener: &BoundListener,
+        mut fired: bool,
+    ) -> Option<(Box<Connection>, bool)> {
+        if listener.proxy_protocol && connection.proxy_header.is_none() {
+            connection = self.greet(connection, listener, fired)?;
+            fired = false;
+        }
+        self.secure(connection, listener, fired)
     }
 
     fn begin(self: &Rc<Self>, connection: Box<Connection>, request: Box<Request>, refusal: Option<Refusal>) {
@@ -533,6 +548,11 @@ impl Worker {
         let mut removed = Vec::new();
         self.thread.shared.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
     }
+}
+
+/// What a connection that waits for a head holds.
+fn held_waiting(connection: &Connection) -> usize {
+    CONNECTION_BYTES + connection.pending.capacity() + connection.stream.held_bytes()
 }
 
 /// Runs this; a panic becomes its message. What unwinds drops what it owned, and with it the sockets.

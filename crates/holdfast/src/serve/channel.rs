@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Descriptors = b'd',
     /// To the child: take on this configuration.
     Configure = b'c',
+    /// To the child: these files of certificates have changed.
+    Certificates = b'k',
     /// To the child: write these logs from now on.
     Reopen = b'o',
     /// To the child: finish what is under way, and end.
@@ -49,9 +51,10 @@ pub(super) enum Kind {
     Refused = b'n',
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Descriptors,
     Kind::Configure,
+    Kind::Certificates,
     Kind::Reopen,
     Kind::Drain,
     Kind::Stop,

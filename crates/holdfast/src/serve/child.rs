@@ -2,6 +2,7 @@
 //! runs the engine. It opens nothing that needs a right.
 
 use super::adoption;
+use super::certificate_watch;
 use super::channel::{Channel, Kind, Packet};
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
@@ -13,9 +14,11 @@ use crate::process::ChildPlan;
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, prepare};
+use conf::Loader as _;
 use gateway::{Level, ListenerSpec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reactor::Listener;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -192,6 +195,14 @@ impl Child {
                 let files = sort_out(&order, packet.descriptors)?.files;
                 if let Some(engine) = &self.engine {
                     engine.reopen(files);
+                }
+            }
+            Kind::Certificates => {
+                let order = decode(&mut packet)?;
+                if let Some(shared) = self.lasting.existing() {
+                    let texts = RefCell::new(order.texts);
+                    // The master has said what was wrong with them.
+                    certificate_watch::renew(shared, &|path| texts.borrow_mut().read(path), |_, _| ());
                 }
             }
             Kind::Configure => {

@@ -5,6 +5,7 @@ mod offspring;
 mod upgrade;
 
 use super::adoption;
+use super::certificate_watch::{self, CertificateWatch};
 use super::channel::{Channel, Kind};
 use super::log_files::{Journal, LogFiles};
 use super::order::{Remembering, Texts};
@@ -16,11 +17,13 @@ use crate::process::Process;
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared, prepare};
+use conf::Loader as _;
 use gateway::Level;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use offspring::{Offspring, Word};
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upgrade::Takeover;
@@ -39,7 +42,7 @@ const LOOK_PERIOD_MS: u16 = 200;
 /// A configuration with what was opened for it.
 pub(super) struct Plan {
     prepared: Prepared,
-    texts: Texts,
+    texts: RefCell<Texts>,
     /// Emptied when the instance ends: an address is free only when nobody has its socket any more.
     bound: RefCell<Vec<Bound>>,
 }
@@ -86,6 +89,7 @@ struct Master<'a> {
     pause: Duration,
     respawn_at: Option<Instant>,
     takeover: Takeover,
+    certificates: CertificateWatch,
 }
 
 /// Runs until told to end. `ready` is called when the first child serves.
@@ -117,7 +121,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         journal.log(Level::Warn, warning);
     }
     let pid_file = PidFile::write(&process.pid_path)?;
-    let plan = Rc::new(Plan { prepared, texts: loader.texts, bound: RefCell::new(opened.bound) });
+    let plan = Rc::new(Plan { prepared, texts: RefCell::new(loader.texts), bound: RefCell::new(opened.bound) });
     let child = Offspring::start(&plan, instance, &journal, &files, meeting_place.as_ref())?;
     let mut master = Master {
         instance,
@@ -136,6 +140,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         pause: PAUSE_MIN,
         respawn_at: None,
         takeover,
+        certificates: CertificateWatch::default(),
     };
     let outcome = master.supervise(&signals, ready);
     // Only a master that dies leaves children behind that go on.
@@ -252,7 +257,7 @@ impl Master<'_> {
         for warning in &opened.warnings {
             self.journal.log(Level::Warn, warning);
         }
-        Ok((Rc::new(Plan { prepared, texts: loader.texts, bound: RefCell::new(opened.bound) }), files))
+        Ok((Rc::new(Plan { prepared, texts: RefCell::new(loader.texts), bound: RefCell::new(opened.bound) }), files))
     }
 
     /// Gives the child another configuration or, where a running child cannot take it on, starts one that can.
@@ -405,6 +410,25 @@ impl Master<'_> {
             self.respawn_at = None;
             self.start_child();
         }
+        if self.ending == Ending::Not {
+            self.look_at_certificates(now);
+        }
+    }
+
+    /// Children may not be able to read keys: they are given what has changed.
+    fn look_at_certificates(&mut self, now: Instant) {
+        let Some(shared) = self.lasting.existing() else { return };
+        if !self.certificates.is_due(now, shared) {
+            return;
+        }
+        let loader = RefCell::new(Remembering { inner: self.instance.loader(), texts: Texts::default() });
+        let read = |path: &Path| loader.borrow_mut().read(path);
+        certificate_watch::renew(shared, &read, |level, message| self.journal.log(level, message));
+        let texts = loader.into_inner().texts;
+        // A child that is started later begins with them, too.
+        self.plan.texts.borrow_mut().update(&texts);
+        let instance = self.instance;
+        self.everybody().for_each(|one| one.renew_certificates(instance, &texts));
     }
 
     /// Starts a child with the configuration that holds.

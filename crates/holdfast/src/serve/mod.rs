@@ -3,6 +3,7 @@
 //! process does everything. Nothing is forked: every process is this program started anew, told its part by a variable.
 
 mod adoption;
+mod certificate_watch;
 mod channel;
 mod child;
 mod ended;

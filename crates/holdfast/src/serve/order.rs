@@ -21,6 +21,14 @@ pub(super) struct Remembering<L> {
     pub(super) texts: Texts,
 }
 
+impl Texts {
+    /// Puts newer texts in the place of those that it has.
+    pub(super) fn update(&mut self, newer: &Self) {
+        let files = newer.files.iter().map(|(path, text)| (path.clone(), text.clone()));
+        self.files.extend(files);
+    }
+}
+
 impl<L: conf::Loader> conf::Loader for Remembering<L> {
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         let text = self.inner.read(path)?;

@@ -2,6 +2,7 @@
 //! keeps its privileges (but in quick mode) and its number of workers for life.
 
 use super::adoption;
+use super::certificate_watch::{self, CertificateWatch};
 use super::channel::Kind;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
@@ -13,8 +14,12 @@ use crate::instance::Instance;
 use crate::report;
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared, prepare};
+use conf::Loader as _;
 use gateway::Level;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Instant;
 
 /// Between two looks at queues and deadlines: what became due is noticed so much later.
 const LOOK_PERIOD_MS: u16 = 100;
@@ -28,6 +33,7 @@ struct Single<'a> {
     prepared: Prepared,
     pid_file: PidFile,
     ending: bool,
+    certificates: CertificateWatch,
 }
 
 /// Runs until told to end; the error is for standard error.
@@ -67,7 +73,8 @@ pub(super) fn run(
     }
     engine.log(Level::Notice, "holdfast serves, in one process");
     ready();
-    let mut single = Single { instance, lasting, sockets, engine, prepared, pid_file, ending: false };
+    let certificates = CertificateWatch::default();
+    let mut single = Single { instance, lasting, sockets, engine, prepared, pid_file, ending: false, certificates };
     let outcome = single.serve(&signals);
     single.sockets.close();
     let ended = single.engine.join();
@@ -86,6 +93,7 @@ impl Single<'_> {
                 self.answer(ask);
             }
             self.engine.look();
+            self.look_at_certificates();
             if self.engine.is_finished() {
                 return Ok(());
             }
@@ -94,6 +102,15 @@ impl Single<'_> {
                 self.ending = true;
                 self.engine.stop();
             }
+        }
+    }
+
+    fn look_at_certificates(&mut self) {
+        let Some(shared) = self.lasting.existing() else { return };
+        if self.certificates.is_due(Instant::now(), shared) {
+            let loader = RefCell::new(self.instance.loader());
+            let read = |path: &Path| loader.borrow_mut().read(path);
+            certificate_watch::renew(shared, &read, |level, message| self.engine.log(level, message));
         }
     }
 

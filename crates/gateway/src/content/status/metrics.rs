@@ -156,6 +156,32 @@ const FAMILIES: &[Family] = &[
         write: |out, all| out.each(&[], "reason", &all.connections.closed),
     },
     Family {
+        name: "holdfast_tls_handshakes_total",
+        kind: Kind::Counter,
+        labels: "kind",
+        help: "Handshakes with clients that were completed: full ones, and those that resumed a session.",
+        write: |out, all| out.each(&[], "kind", &all.tls.handshakes),
+    },
+    Family {
+        name: "holdfast_tls_handshakes_failed_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Handshakes with clients that failed, by why.",
+        write: |out, all| out.each(&[], "reason", &all.tls.handshakes_failed),
+    },
+    Family {
+        name: "holdfast_tls_certificate_not_after_seconds",
+        kind: Kind::Gauge,
+        labels: "source subject",
+        help: "Unix time at which a certificate that clients are shown ends.",
+        write: |out, all| {
+            for certificate in &all.tls.certificates {
+                let labels = [("source", certificate.source.as_str()), ("subject", certificate.subject.as_str())];
+                out.put(&labels, u64::try_from(certificate.not_after_s).unwrap_or_default());
+            }
+        },
+    },
+    Family {
         name: "holdfast_requests_total",
         kind: Kind::Counter,
         labels: "",

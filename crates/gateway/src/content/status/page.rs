@@ -208,6 +208,7 @@ fn reasons(page: &mut String, now: &Snapshot) {
         }
     };
     add("client connection closed", "", &now.connections.closed);
+    add("handshake failed", "", &now.tls.handshakes_failed);
     for group in &now.groups {
         add("upstream connection discarded", &group.name, &group.discarded);
         add("attempt repeated", &group.name, &group.retries);

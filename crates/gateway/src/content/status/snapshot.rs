@@ -9,7 +9,9 @@ use checks::CheckStatus;
 use crate::NGINX_VERSION;
 use crate::base::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
 use crate::base::close::CloseReason;
+use crate::base::counters::HANDSHAKE_FAILURES;
 use crate::content::status::kernel;
+use crate::registry::certificates::CertificateInUse;
 use crate::registry::checks::schedule::Standing;
 use crate::registry::generation::Generation;
 use crate::registry::names::NameFailure;
@@ -43,6 +45,7 @@ pub(crate) struct Snapshot {
     pub(crate) workers: usize,
     pub(crate) connections: Connections,
     pub(crate) requests: Requests,
+    pub(crate) tls: TlsStatus,
     pub(crate) listeners: Vec<ListenerStatus>,
     /// Of the network namespace; absent where the kernel does not say.
     pub(crate) listen_overflows: Option<u64>,
@@ -77,6 +80,25 @@ pub(crate) struct Requests {
     pub(crate) under_way: u64,
     pub(crate) panics: u64,
     pub(crate) responses: Labelled,
+}
+
+/// TLS towards clients.
+#[derive(Debug, Serialize)]
+pub(crate) struct TlsStatus {
+    /// Handshakes that were completed, by whether a session was resumed.
+    pub(crate) handshakes: Labelled,
+    /// Those that failed, by why.
+    pub(crate) handshakes_failed: Labelled,
+    pub(crate) certificates: Vec<CertificateStatus>,
+}
+
+/// A certificate that clients are shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct CertificateStatus {
+    pub(crate) source: String,
+    pub(crate) subject: String,
+    /// Unix time at which it ends.
+    pub(crate) not_after_s: i64,
 }
 
 /// A listening address.
@@ -182,6 +204,7 @@ impl Snapshot {
             workers: shared.workers(),
             connections: connections(shared),
             requests: requests(shared),
+            tls: tls(shared),
             listeners: kernel::queues(&shared.status.listed_listeners()),
             listen_overflows: overflows.map(|found| found.overflows),
             listen_drops: overflows.map(|found| found.drops),
@@ -222,6 +245,23 @@ fn requests(shared: &Shared) -> Requests {
         under_way: sum(shared, |of| &of.exchanges),
         panics: sum(shared, |of| &of.bugs),
         responses: classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place]))).collect(),
+    }
+}
+
+fn tls(shared: &Shared) -> TlsStatus {
+    let kinds = ["full", "resumed"].into_iter().enumerate();
+    let failures = HANDSHAKE_FAILURES.into_iter().enumerate();
+    let certificates = shared.certificates_in_use().into_iter();
+    TlsStatus {
+        handshakes: kinds.map(|(place, kind)| (kind, sum(shared, |of| &of.handshakes[place]))).collect(),
+        handshakes_failed: failures.map(|(place, why)| (why, sum(shared, |of| &of.handshakes_failed[place]))).collect(),
+        certificates: certificates
+            .map(|CertificateInUse { source, subject, not_after }| CertificateStatus {
+                source,
+                subject,
+                not_after_s: not_after,
+            })
+            .collect(),
     }
 }
 

@@ -1,13 +1,18 @@
 //! Numbers of listening addresses.
 
+use crate::plan::listener::ListenerPlan;
 use crate::registry::bind::{Binding, ListenerSpec};
 use crate::registry::generation::{BoundListener, ListenerId};
+use crate::registry::tls_choice::{BoundTls, TlsChoice};
 use reactor::PeerAddress;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 impl Binding<'_> {
-    pub(super) fn listeners(&mut self) -> (Vec<Option<BoundListener>>, Vec<ListenerSpec>) {
+    pub(super) fn listeners(
+        &mut self,
+        tls: &Arc<[Option<BoundTls>]>,
+    ) -> (Vec<Option<BoundListener>>, Vec<ListenerSpec>) {
         let (mut bound, mut specs) = (Vec::new(), Vec::new());
         for plan in &self.plan.listeners {
             let id = self.listener_id(&plan.address);
@@ -24,7 +29,8 @@ impl Binding<'_> {
             if index >= bound.len() {
                 bound.resize_with(index + 1, || None);
             }
-            bound[index] = Some(BoundListener { plan: Arc::clone(plan), behind });
+            bound[index] =
+                Some(BoundListener { tls: plan.tls.then(|| choice_of(plan, tls)), plan: Arc::clone(plan), behind });
             if let Some(options) = &plan.socket {
                 specs.push(ListenerSpec { id, address: plan.address.clone(), options: options.clone() });
             }
@@ -36,4 +42,8 @@ impl Binding<'_> {
         let next = ListenerId(self.known.listeners.len() as u32);
         *self.known.listeners.entry(address.clone()).or_insert(next)
     }
+}
+
+fn choice_of(plan: &Arc<ListenerPlan>, tls: &Arc<[Option<BoundTls>]>) -> Arc<dyn tls::Listener> {
+    Arc::new(TlsChoice { listener: Arc::clone(plan), servers: Arc::clone(tls) })
 }

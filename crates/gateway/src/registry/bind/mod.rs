@@ -6,6 +6,7 @@ mod groups;
 mod limit_zones;
 mod listeners;
 mod logs;
+mod server_tls;
 #[cfg(test)]
 mod tests;
 
@@ -21,11 +22,15 @@ use reactor::{ListenOptions, PeerAddress};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tls::{SessionCache, TicketKeys};
 use upstream::balance::{HealthRegistry, SeatLine, Sessions};
 
 /// A zone's identity, as in nginx: its name and its bytes. A reload that keeps both keeps what the zone has counted; the rate
 /// may change.
 type ZoneKey = (String, u64);
+
+/// The bytes of the files of ticket keys, and the seconds that tickets last.
+type TicketIdentity = (Vec<Box<[u8]>>, u32);
 
 /// What plans refer to, by its identity. Asked at start and at each reload only.
 #[derive(Default)]
@@ -42,6 +47,10 @@ struct Known {
     sessions: HashMap<String, (Box<str>, Arc<Sessions>)>,
     request_zones: HashMap<ZoneKey, Arc<RequestZone>>,
     connection_zones: HashMap<ZoneKey, Arc<ConnectionZone>>,
+    /// Sessions that clients resume, by the cache's name and its size.
+    session_caches: HashMap<(String, usize), Arc<SessionCache>>,
+    /// Keys of session tickets.
+    ticket_keys: HashMap<TicketIdentity, Arc<TicketKeys>>,
     /// The waiting lines of groups with `queue`, by the group's name.
     lines: HashMap<Box<str>, Arc<SeatLine>>,
 }
@@ -110,7 +119,11 @@ impl Shared {
         let request_zones = binding.request_zones();
         let connection_zones = binding.connection_zones();
         let Some(groups) = binding.groups().filter(|_| binding.found.is_empty()) else { return Err(binding.found) };
-        let (listeners, specs) = binding.listeners();
+        let tls = binding.tls();
+        if !binding.found.is_empty() {
+            return Err(binding.found);
+        }
+        let (listeners, specs) = binding.listeners(&tls);
         let logs = binding.access_logs();
         let error_logs = binding.error_logs();
         let proxies = binding.proxies(&groups, &error_logs);

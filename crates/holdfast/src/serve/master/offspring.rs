@@ -6,7 +6,7 @@ use crate::process::ChildPlan;
 use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
 use crate::serve::log_files::{Journal, LogFiles};
-use crate::serve::order::Order;
+use crate::serve::order::{Order, Texts};
 use crate::serve::{ROLE, Role};
 use gateway::Level;
 use std::ffi::OsStr;
@@ -82,7 +82,7 @@ impl Offspring {
         let mut descriptors: Vec<BorrowedFd<'_>> = sockets.collect();
         let listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
         let mut order = Order::new(instance.clone());
-        (order.texts, order.listeners) = (plan.texts.clone(), listeners);
+        (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
         add_logs(files, &mut order, &mut descriptors);
         order.meeting_place = meeting_place.is_some();
         descriptors.extend(meeting_place.map(|place| place.as_fd()));
@@ -99,6 +99,14 @@ impl Offspring {
         add_logs(files, &mut order, &mut descriptors);
         // A child that takes no orders is about to end, which is noticed elsewhere.
         let _ = self.channel.send_body(Kind::Reopen, &order.encode(), &descriptors);
+    }
+
+    /// Hands over files of certificates that have changed.
+    pub(super) fn renew_certificates(&mut self, instance: &Instance, texts: &Texts) {
+        let mut order = Order::new(instance.clone());
+        order.texts = texts.clone();
+        // A child that takes no orders is about to end, which is noticed elsewhere.
+        let _ = self.channel.send_body(Kind::Certificates, &order.encode(), &[]);
     }
 
     /// Tells it something that needs no words.

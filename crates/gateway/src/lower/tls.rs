@@ -1,0 +1,357 @@
+//! TLS of servers: words of OpenSSL become what rustls has, files are read and checked. What cannot be had is named at its place.
+
+use crate::base::logs::error::errno;
+use crate::lower::Lowering;
+use crate::lower::pairs::{PairWord, load_pair, read_file};
+use crate::plan::tls::{CachePlan, ClientDemands, MaterialSource, PairPlan, PairSource, TlsPlan, VerifyPlan};
+use conf::diagnostic::Diagnostic;
+use conf::model::{NameForm, PemSource, Server, ServerId, SessionCache, TlsSettings, VerifyClient};
+use conf::source::Span;
+use conf::value::{Located, Template};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tls::{Ciphers, ClientCheck, Curves, Finding, Protocols, RECORD_BYTES_MAX, Revocations, Severity};
+
+/// nginx's memory of a session in a shared cache: about 4,000 fit a megabyte.
+const SESSION_BYTES: u64 = 256;
+/// OpenSSL's own cache, where none is said.
+const BUILTIN_SESSIONS: u64 = 20_480;
+/// A client may keep a ticket for seven days (RFC 8446, 4.6.1).
+const TICKET_SECONDS_MAX: u64 = 7 * 24 * 3600;
+/// Bytes of an `ssl_session_ticket_key` file.
+const TICKET_KEY_BYTES: [usize; 2] = [48, 80];
+
+/// Certificates that were read for one configuration: many servers take one over from `http`.
+#[derive(Debug, Default)]
+pub(super) struct KnownPairs(HashMap<PairSource, Option<PairPlan>>);
+
+impl Lowering<'_> {
+    /// The server's TLS; `None` where no address of it speaks TLS.
+    pub(super) fn tls_plan(&mut self, id: ServerId, server: &Server) -> Option<Box<TlsPlan>> {
+        let listens = |listener: &conf::model::Listener| listener.options.ssl && listener.servers.contains(&id);
+        if !self.http.listeners.iter().any(listens) {
+            return None;
+        }
+        let settings = &server.settings.tls;
+        if settings.certificates.is_empty() && !settings.reject_handshake {
+            // As in nginx: handshakes for its names are the default server's.
+            return None;
+        }
+        let pairs = self.pairs(settings);
+        self.check_names(server, &pairs);
+        let protocols = self.protocols(settings, server.span);
+        let (ciphers, curves) = (self.ciphers(settings), self.curves(settings));
+        self.check_dhparam(settings);
+        let ticket_keys = self.ticket_keys(settings);
+        let demands = self.demands(settings, server.span);
+        let name = server.names.first().map(|name| String::from_utf8_lossy(&name.text).into_owned());
+        let (protocols, ciphers) = self.apply_commands(settings, protocols, ciphers);
+        let plan = TlsPlan {
+            span: server.span,
+            session_name: name.unwrap_or_default(),
+            pairs,
+            reject: settings.reject_handshake,
+            protocols,
+            ciphers,
+            curves,
+            prefer_server_ciphers: settings.prefer_server_ciphers,
+            record_bytes_max: usize::try_from(settings.buffer_size).map_or(RECORD_BYTES_MAX, |size| size.max(1)),
+            cache: cache_plan(&settings.session_cache),
+            session_seconds: settings.session_timeout.as_secs().min(TICKET_SECONDS_MAX) as u32,
+            tickets: settings.session_tickets,
+            ticket_keys,
+            early_data: self.early_data(settings, server.span),
+            keep_offers: self.plan.wants_tls_offers,
+            demands,
+        };
+        Some(Box::new(plan))
+    }
+
+    fn pairs(&mut self, settings: &TlsSettings) -> Vec<PairPlan> {
+        let passwords = settings.password_file.as_ref().map(|file| self.path_of(file));
+        let mut pairs = Vec::new();
+        for (certificate, key) in settings.certificates.iter().zip(&settings.certificate_keys) {
+            let sources = (self.material(certificate), self.material(key));
+            let (Some(certificate_source), Some(key_source)) = sources else { continue };
+            let source = PairSource { certificate: certificate_source, key: key_source, passwords: passwords.clone() };
+            pairs.extend(self.pair(source, certificate.span, key.span));
+        }
+        pairs
+    }
+
+    /// Reads a pair once, and says at its place what is wrong with it.
+    fn pair(&mut self, source: PairSource, certificate: Span, key: Span) -> Option<PairPlan> {
+        if let Some(known) = self.known_pairs.0.get(&source) {
+            return known.clone();
+        }
+        let loaded = load_pair(&source, self.options.read);
+        let plan = match loaded {
+            Ok(plan) => {
+                let now = i64::try_from(self.options.now_s).unwrap_or(i64::MAX);
+                // Expired ones are served as nginx serves them: refusing to start would take the other servers down, too.
+                self.found.extend(plan.pair.check(now).into_iter().map(|found| warning(certificate, found)));
+                Some(plan)
+            }
+            Err(fault) => {
+                let place = match fault.word {
+                    PairWord::Certificate => certificate,
+                    PairWord::Key => key,
+                };
+                self.found.push(Diagnostic::error(place, fault.message).with_hint(fault.advice));
+                None
+            }
+        };
+        self.known_pairs.0.insert(source, plan.clone());
+        plan
+    }
+
+    fn material(&mut self, written: &Template) -> Option<MaterialSource> {
+        let Some(text) = written.as_text() else {
+            let message = "a certificate or key that is named by a variable is known but not supported by holdfast";
+            self.found.push(
+                Diagnostic::error(written.span, message)
+                    .with_hint("name each file in a server of its own: certificates are chosen by `server_name`"),
+            );
+            return None;
+        };
+        Some(match PemSource::of(text, &self.options.conf_directory) {
+            PemSource::Inline(text) => MaterialSource::Text(text.into()),
+            PemSource::File(path) => MaterialSource::File(path),
+        })
+    }
+
+    fn path_of(&self, file: &Located<PathBuf>) -> PathBuf {
+        self.options.conf_directory.join(&file.value)
+    }
+
+    /// A name that no certificate of the server has: clients will refuse it.
+    fn check_names(&mut self, server: &Server, pairs: &[PairPlan]) {
+        let facts: Vec<_> = pairs.iter().filter_map(|plan| plan.pair.facts()).collect();
+        if facts.is_empty() || facts.iter().all(|facts| facts.names.is_empty()) {
+            return;
+        }
+        for name in &server.names {
+            let NameForm::Exact(exact) = &name.form else { continue };
+            let Ok(wanted) = std::str::from_utf8(exact) else { continue };
+            let has = |pattern: &String| covers(pattern, wanted);
+            if wanted.contains('.') && !facts.iter().any(|facts| facts.names.iter().any(has)) {
+                let listed = facts.iter().flat_map(|facts| facts.names.iter().cloned()).collect::<Vec<_>>().join(", ");
+                let message = format!("no certificate of this server is for \"{wanted}\"");
+                let hint = format!("they are for {listed}; clients will refuse them");
+                self.found.push(Diagnostic::warning(name.span.unwrap_or(server.span), message).with_hint(hint));
+            }
+        }
+    }
+
+    fn protocols(&mut self, settings: &TlsSettings, server: Span) -> Protocols {
+        let Some(first) = settings.protocols.first() else { return Protocols::default() };
+        for word in &settings.protocols {
+            let notes = Protocols::parse([word.value]).map(|parsed| parsed.notes).unwrap_or_default();
+            self.found.extend(notes.into_iter().map(|note| Diagnostic::note(word.span, note)));
+        }
+        let parsed = Protocols::parse(settings.protocols.iter().map(|word| word.value)).unwrap_or_default();
+        if parsed.is_empty() {
+            let message = "\"ssl_protocols\" leaves no version that is spoken";
+            let hint = "add TLSv1.2 or TLSv1.3";
+            self.found.push(Diagnostic::error(first.span, message).with_hint(hint).with_related(server, "the server"));
+            return Protocols::default();
+        }
+        parsed
+    }
+
+    fn ciphers(&mut self, settings: &TlsSettings) -> Ciphers {
+        let Some(written) = &settings.ciphers else { return Ciphers::default() };
+        let parsed = Ciphers::parse(&written.value);
+        self.note_all(written.span, &parsed.notes);
+        parsed
+    }
+
+    fn curves(&mut self, settings: &TlsSettings) -> Curves {
+        let Some(written) = &settings.ecdh_curve else { return Curves::default() };
+        match Curves::parse(&written.value) {
+            Ok(parsed) if parsed.is_empty() => {
+                let message = "\"ssl_ecdh_curve\" leaves no curve";
+                let hint = "`auto`, or some of X25519MLKEM768, X25519, prime256v1 and secp384r1";
+                self.found.push(Diagnostic::error(written.span, message).with_hint(hint));
+                Curves::default()
+            }
+            Ok(parsed) => {
+                self.note_all(written.span, &parsed.notes);
+                parsed
+            }
+            Err(name) => {
+                let message = format!("unknown curve \"{name}\" in \"ssl_ecdh_curve\"");
+                let hint = "`auto`, or some of X25519MLKEM768, X25519, prime256v1 and secp384r1";
+                self.found.push(Diagnostic::error(written.span, message).with_hint(hint));
+                Curves::default()
+            }
+        }
+    }
+
+    /// `ssl_conf_command`, as far as rustls has what it sets.
+    fn apply_commands(
+        &mut self,
+        settings: &TlsSettings,
+        mut protocols: Protocols,
+        mut ciphers: Ciphers,
+    ) -> (Protocols, Ciphers) {
+        for command in &settings.conf_commands {
+            let (name, value) = (command.name.value.as_str(), command.value.value.as_str());
+            let before = ciphers.notes.len();
+            match name.to_ascii_lowercase().as_str() {
+                "ciphersuites" => ciphers = ciphers.suites_13(value),
+                "minprotocol" if value.eq_ignore_ascii_case("TLSv1.3") => {
+                    protocols = Protocols::only(tls::Protocol::Tls13);
+                }
+                "maxprotocol" if value.eq_ignore_ascii_case("TLSv1.2") => {
+                    protocols = Protocols::only(tls::Protocol::Tls12);
+                }
+                // What is the state anyway.
+                "minprotocol" | "maxprotocol" => {}
+                _ => {
+                    let message = format!("\"ssl_conf_command {name}\" has no effect");
+                    let hint = "Ciphersuites, MinProtocol and MaxProtocol have one";
+                    self.found.push(Diagnostic::note(command.name.span, message).with_hint(hint));
+                }
+            }
+            let notes = ciphers.notes.get(before..).unwrap_or_default().to_vec();
+            self.note_all(command.value.span, &notes);
+        }
+        (protocols, ciphers)
+    }
+
+    /// As nginx does, a start fails where the file cannot be read; what it says has no effect.
+    fn check_dhparam(&mut self, settings: &TlsSettings) {
+        let Some(file) = &settings.dhparam else { return };
+        if self.read_located(file).is_some() {
+            let message = "\"ssl_dhparam\" has no effect: only ECDHE is spoken";
+            self.found.push(Diagnostic::note(file.span, message));
+        }
+    }
+
+    fn ticket_keys(&mut self, settings: &TlsSettings) -> Vec<Box<[u8]>> {
+        let mut keys = Vec::new();
+        for file in &settings.session_ticket_keys {
+            let Some(bytes) = self.read_located(file) else { continue };
+            if TICKET_KEY_BYTES.contains(&bytes.len()) {
+                keys.push(bytes.into());
+            } else {
+                let message = format!("\"{}\" must be 48 or 80 bytes", self.path_of(file).display());
+                let hint = "make one with `openssl rand 80 > FILE`";
+                self.found.push(Diagnostic::error(file.span, message).with_hint(hint));
+            }
+        }
+        keys
+    }
+
+    /// rustls takes early data with sessions that the server keeps, since each can be used once.
+    fn early_data(&mut self, settings: &TlsSettings, server: Span) -> bool {
+        let keeps = !matches!(settings.session_cache, SessionCache::None | SessionCache::Off);
+        if settings.early_data && (settings.session_tickets || !keeps) {
+            let message = "\"ssl_early_data\" has no effect: a ticket could be used twice";
+            let hint = "`ssl_session_tickets off; ssl_session_cache shared:NAME:10m;` lets each session be used once";
+            self.found.push(Diagnostic::note(server, message).with_hint(hint));
+        }
+        settings.early_data
+    }
+
+    fn demands(&mut self, settings: &TlsSettings, server: Span) -> Option<ClientDemands> {
+        let verify = match settings.verify_client {
+            VerifyClient::Off => return None,
+            VerifyClient::On => VerifyPlan::Required,
+            VerifyClient::Optional => VerifyPlan::Optional,
+            VerifyClient::OptionalNoCa => VerifyPlan::OptionalNoAuthority,
+        };
+        let told = match &settings.client_certificate {
+            Some(file) => self.read_located(file)?,
+            None => Vec::new(),
+        };
+        let trusted = match &settings.trusted_certificate {
+            Some(file) => self.read_located(file)?,
+            None => Vec::new(),
+        };
+        let place = settings.client_certificate.as_ref().or(settings.trusted_certificate.as_ref());
+        let place = place.map_or(server, |file| file.span);
+        let check = match ClientCheck::new(&told, &trusted) {
+            Ok(check) => check.depth(settings.verify_depth as usize),
+            Err(error) => {
+                self.found.push(Diagnostic::error(place, format!("client certificates cannot be checked: {error}")));
+                return None;
+            }
+        };
+        let Some(file) = &settings.crl else { return Some(ClientDemands { verify, check: Arc::new(check) }) };
+        let bytes = self.read_located(file)?;
+        match Revocations::from_pem(&bytes) {
+            Ok(lists) => Some(ClientDemands { verify, check: Arc::new(check.revocations(lists)) }),
+            Err(found) => {
+                self.found.push(error(file.span, &self.path_of(file), found));
+                None
+            }
+        }
+    }
+
+    /// The bytes of a file that a word names, or an error at that word.
+    pub(super) fn read_located(&mut self, file: &Located<PathBuf>) -> Option<Vec<u8>> {
+        let path = self.path_of(file);
+        match read_file(&path, self.options.read) {
+            Ok(bytes) => Some(bytes),
+            Err(found) => {
+                let message = format!("open() \"{}\" failed ({})", path.display(), errno(&found));
+                self.found.push(Diagnostic::error(file.span, message));
+                None
+            }
+        }
+    }
+
+    fn note_all(&mut self, span: Span, notes: &[String]) {
+        self.found.extend(notes.iter().map(|note| Diagnostic::note(span, note.clone())));
+    }
+}
+
+fn cache_plan(cache: &SessionCache) -> Option<CachePlan> {
+    let builtin = |sessions_max: &Option<u64>| CachePlan {
+        name: None,
+        sessions_max: usize::try_from(sessions_max.unwrap_or(BUILTIN_SESSIONS)).unwrap_or(usize::MAX),
+    };
+    match cache {
+        SessionCache::Off | SessionCache::None => None,
+        SessionCache::Builtin { sessions_max } => Some(builtin(sessions_max)),
+        // One cache serves all workers here, so the workers' own would add nothing.
+        SessionCache::Shared(zone) | SessionCache::Both { zone, .. } => Some(CachePlan {
+            name: Some(zone.name.clone()),
+            sessions_max: usize::try_from(zone.size / SESSION_BYTES).unwrap_or(usize::MAX),
+        }),
+    }
+}
+
+fn warning(span: Span, found: Finding) -> Diagnostic {
+    let message = match found.severity {
+        Severity::Error => format!("{}: clients will refuse it", found.text),
+        Severity::Warning => found.text,
+    };
+    Diagnostic::warning(span, message).with_hint(found.advice)
+}
+
+fn error(span: Span, path: &Path, found: Finding) -> Diagnostic {
+    Diagnostic::error(span, format!("\"{}\": {}", path.display(), found.text)).with_hint(found.advice)
+}
+
+/// Whether a name of a certificate is for a host: a `*` stands for one label (RFC 9525, 6.3).
+fn covers(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        Some(domain) => host.split_once('.').is_some_and(|(_, below)| below.eq_ignore_ascii_case(domain)),
+        None => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_one_label() {
+        assert!(covers("*.example.com", "www.example.com") && covers("Example.com", "example.com"));
+        assert!(!covers("*.example.com", "example.com") && !covers("*.example.com", "a.b.example.com"));
+    }
+}

@@ -1,0 +1,91 @@
+//! What TLS says about a request: whether it came over TLS where it had to, whether it is for the server that the client shook
+//! hands with, and whether the client has shown a certificate where one is asked for.
+
+use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
+use crate::plan::listener::ListenerPlan;
+use crate::plan::tls::{ClientDemands, VerifyPlan};
+use crate::registry::tls_choice::server_named;
+use rules::captures::Captures;
+use std::rc::Rc;
+use tls::{Session, VerifyResult};
+
+/// Misdirected Request (RFC 9110, 15.5.20).
+const MISDIRECTED: u16 = 421;
+/// Too Early (RFC 8470, 5.2).
+const TOO_EARLY: u16 = 425;
+/// nginx's own: the client's certificate fails, there is none, and plain HTTP on a port for TLS. Clients see 400.
+const CERTIFICATE_FAILS: u16 = 495;
+const NO_CERTIFICATE: u16 = 496;
+const PLAIN_HTTP: u16 = 497;
+
+impl Exchange {
+    /// The server of a request that names none: that of the handshake.
+    pub(crate) fn server_of_handshake(&self, listener: &ListenerPlan) -> u32 {
+        let named = |session: &Session| server_named(listener, session.server_name()?, &mut Captures::default());
+        self.down.tls(named).flatten().unwrap_or_else(|| listener.names.default_server())
+    }
+
+    /// Refuses what TLS does not allow.
+    pub(crate) fn check_tls(&mut self) -> Result<(), Reply> {
+        if self.down.is_plain_by_mistake() {
+            self.client_log("client sent plain HTTP request to HTTPS port while reading client request headers");
+            return Err(Reply::error(PLAIN_HTTP));
+        }
+        let Some(is_early) = self.down.tls(Session::is_early_data) else { return Ok(()) };
+        if is_early && !self.request.head.method.is_safe() {
+            self.client_log("client sent a request that is not safe to repeat as early data");
+            return Err(Reply::error(TOO_EARLY));
+        }
+        let generation = Rc::clone(&self.generation);
+        let tls = generation.server(self.routing.target.server).tls.as_deref();
+        let Some(demands) = tls.and_then(|tls| tls.demands.as_ref()) else { return Ok(()) };
+        if self.is_misdirected() {
+            self.client_log("client attempted to request the server name different from the one that was negotiated");
+            return Err(Reply::error(MISDIRECTED));
+        }
+        self.check_certificate(demands)
+    }
+
+    /// The client asked for one server in its handshake, and for another one in its request.
+    fn is_misdirected(&self) -> bool {
+        let Some(listener) = self.generation.listener(self.down.listener()) else { return false };
+        let head = &self.request.head;
+        let host = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        let differs = |session: &Session| {
+            let name = session.server_name()?;
+            server_named(listener, name, &mut Captures::default())?;
+            let name = name.strip_suffix('.').unwrap_or(name);
+            Some(head.host.is_some() && !name.as_bytes().eq_ignore_ascii_case(host))
+        };
+        self.down.tls(differs).flatten().unwrap_or_default()
+    }
+
+    fn check_certificate(&mut self, demands: &ClientDemands) -> Result<(), Reply> {
+        let result = self.down.tls(|session| result_of(session, demands)).unwrap_or(VerifyResult::None);
+        match (result, demands.verify) {
+            (VerifyResult::Success, _)
+            | (VerifyResult::NoAuthority(_), VerifyPlan::OptionalNoAuthority)
+            | (VerifyResult::None, VerifyPlan::Optional | VerifyPlan::OptionalNoAuthority) => Ok(()),
+            (VerifyResult::None, VerifyPlan::Required) => {
+                self.client_log("client sent no required SSL certificate while reading client request headers");
+                Err(Reply::error(NO_CERTIFICATE))
+            }
+            (VerifyResult::Failed(reason) | VerifyResult::NoAuthority(reason), _) => {
+                let message = format!(
+                    "client SSL certificate verify error: ({}:{reason}) while reading client request headers",
+                    tls::verify_error_number(reason)
+                );
+                self.client_log(&message);
+                Err(Reply::error(CERTIFICATE_FAILS))
+            }
+        }
+    }
+}
+
+/// What became of the client's certificate. One that was checked for another server's demands does not count for these.
+fn result_of(session: &Session, demands: &ClientDemands) -> VerifyResult {
+    let asked = session.chosen().is_some_and(|side| side.asks_for(&demands.check));
+    session.client_verification().filter(|_| asked).map_or(VerifyResult::None, |verification| verification.result)
+}

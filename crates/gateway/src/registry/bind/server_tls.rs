@@ -1,0 +1,83 @@
+//! TLS of servers: certificates, ticket keys and session caches are found by their identity, so that a reload keeps sessions.
+
+use crate::plan::tls::{CachePlan, TlsPlan};
+use crate::registry::bind::Binding;
+use crate::registry::certificates::CertificateSlot;
+use crate::registry::tls_choice::{BoundTls, TlsAnswer};
+use conf::diagnostic::Diagnostic;
+use std::sync::Arc;
+use tls::{ServerSide, SessionCache, TicketKeys};
+
+/// Early data that is taken before the handshake is complete: as much as OpenSSL takes for nginx.
+const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
+
+impl Binding<'_> {
+    /// By the index of the server; `None` where a server has no TLS.
+    pub(super) fn tls(&mut self) -> Arc<[Option<BoundTls>]> {
+        self.shared.certificates.forget_unused();
+        let plan = self.plan;
+        plan.servers.iter().map(|server| server.tls.as_deref().and_then(|tls| self.tls_of(tls))).collect()
+    }
+
+    fn tls_of(&mut self, plan: &TlsPlan) -> Option<BoundTls> {
+        if plan.reject {
+            return Some(BoundTls { answer: TlsAnswer::Refuse, slot: None });
+        }
+        let slot = self.shared.certificates.slot(&plan.pairs);
+        match self.server_side(plan, &slot) {
+            Ok(side) => Some(BoundTls { answer: TlsAnswer::Serve(Arc::new(side)), slot: Some(slot) }),
+            Err(error) => {
+                self.found.push(Diagnostic::error(plan.span, format!("TLS cannot be set up: {error}")));
+                None
+            }
+        }
+    }
+
+    fn server_side(&mut self, plan: &TlsPlan, slot: &CertificateSlot) -> Result<ServerSide, tls::SetupError> {
+        let cache = plan.cache.as_ref().map(|cache| self.session_cache(cache, &plan.session_name));
+        let tickets = plan.tickets.then(|| self.ticket_keys(plan));
+        let mut side = ServerSide::new()
+            .pairs(slot.pairs.clone())
+            .protocols(plan.protocols.clone())
+            .ciphers(plan.ciphers.clone())
+            .curves(plan.curves.clone())
+            .prefer_server_ciphers(plan.prefer_server_ciphers)
+            .alpn(["http/1.1", "http/1.0", "http/0.9"])
+            .record_bytes_max(plan.record_bytes_max)
+            .session_name(plan.session_name.clone())
+            .session_cache(cache)
+            .ticket_keys(tickets);
+        if plan.early_data {
+            side = side.early_data(EARLY_DATA_BYTES_MAX);
+        }
+        if plan.keep_offers {
+            side = side.keep_offers();
+        }
+        if let Some(demands) = &plan.demands {
+            side = side.client_check(Arc::clone(&demands.check));
+        }
+        side.build()
+    }
+
+    /// One without a name is the server's own.
+    fn session_cache(&mut self, plan: &CachePlan, server: &str) -> Arc<SessionCache> {
+        let name = plan.name.as_ref().map_or_else(|| format!("server {server}"), |name| format!("shared {name}"));
+        let known = self.known.session_caches.entry((name, plan.sessions_max));
+        Arc::clone(known.or_insert_with(|| Arc::new(SessionCache::new(plan.sessions_max))))
+    }
+
+    /// The same files give the same keys; without files the process has keys of its own, which live as long as it does.
+    fn ticket_keys(&mut self, plan: &TlsPlan) -> Arc<TicketKeys> {
+        let identity = (plan.ticket_keys.clone(), plan.session_seconds);
+        let known = self.known.ticket_keys.entry(identity);
+        let keys = known.or_insert_with(|| {
+            let keys = if plan.ticket_keys.is_empty() {
+                TicketKeys::random()
+            } else {
+                TicketKeys::new(plan.ticket_keys.iter().map(|secret| &**secret))
+            };
+            Arc::new(keys.lifetime_seconds(plan.session_seconds))
+        });
+        Arc::clone(keys)
+    }
+}

@@ -1,0 +1,68 @@
+//! Which server's TLS a client gets: by the name that it asks for in its first message, as its request's host would be looked
+//! up, and otherwise that of the address's default server.
+
+use crate::plan::listener::ListenerPlan;
+use crate::registry::certificates::CertificateSlot;
+use rules::captures::Captures;
+use rules::server_name::Matched;
+use std::fmt;
+use std::sync::Arc;
+use tls::{Choice, ClientHello, Listener, ServerSide};
+
+/// What a server does with a handshake.
+#[derive(Debug, Clone)]
+pub(crate) enum TlsAnswer {
+    Serve(Arc<ServerSide>),
+    /// `ssl_reject_handshake`
+    Refuse,
+}
+
+/// TLS of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct BoundTls {
+    pub(crate) answer: TlsAnswer,
+    /// Held while a configuration uses it.
+    #[expect(dead_code, reason = "holding it keeps the slot among those that are renewed")]
+    pub(crate) slot: Option<Arc<CertificateSlot>>,
+}
+
+/// The servers of an address, for its handshakes.
+pub(crate) struct TlsChoice {
+    pub(crate) listener: Arc<ListenerPlan>,
+    /// By the index of the server.
+    pub(crate) servers: Arc<[Option<BoundTls>]>,
+}
+
+impl TlsChoice {
+    fn of(&self, server: u32) -> Option<&BoundTls> {
+        self.servers.get(server as usize)?.as_ref()
+    }
+}
+
+impl fmt::Debug for TlsChoice {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("TlsChoice").field("address", &self.listener.address).finish_non_exhaustive()
+    }
+}
+
+impl Listener for TlsChoice {
+    fn choose(&self, hello: &ClientHello<'_>) -> Choice {
+        let default = self.listener.names.default_server();
+        let mut captures = Captures::default();
+        let asked = hello.server_name.map_or(Some(default), |name| server_named(&self.listener, name, &mut captures));
+        // As in nginx a server without a certificate borrows the default server's.
+        let answer = asked.and_then(|server| self.of(server)).or_else(|| self.of(default));
+        match answer.map(|tls| &tls.answer) {
+            Some(TlsAnswer::Serve(side)) => Choice::Serve(Arc::clone(side)),
+            Some(TlsAnswer::Refuse) | None => Choice::Refuse,
+        }
+    }
+}
+
+/// The server that a name in SNI leads to; `None` where no server has it.
+pub(crate) fn server_named(listener: &ListenerPlan, name: &str, captures: &mut Captures) -> Option<u32> {
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    // Where an expression cannot be matched, its request is refused later.
+    let Matched { server, is_known, .. } = listener.names.lookup(name.as_bytes(), captures).ok()?;
+    is_known.then_some(server)
+}
