@@ -16,6 +16,8 @@ const HANDSHAKES: usize = 300;
 const REQUESTS: usize = 20_000;
 /// Bodies of 1 MB in a series.
 const BODIES: usize = 200;
+/// Sessions that take turns.
+const CROWD: usize = 1000;
 /// Sessions that are kept.
 const SESSIONS: usize = 5000;
 /// Series, of which the median and the extremes are shown.
@@ -144,6 +146,23 @@ fn requests(protocol: Protocol) -> Outcome<()> {
     Ok(())
 }
 
+/// Requests on one session after the other, more of them than a thread keeps keys in their computing form.
+fn crowd(protocol: Protocol) -> Outcome<()> {
+    let ends = ends(protocol, false, "X25519", false)?;
+    let mut all = (0..CROWD).map(|_| shake(&ends)).collect::<Outcome<Vec<_>>>()?;
+    let (request, response) = ([b'r'; REQUEST_BYTES], [b'p'; RESPONSE_BYTES]);
+    let mut wire = vec![0; 2 << 20];
+    show(&format!("the same on {CROWD} sessions in turn, {}", protocol.name()), || {
+        let mut spent = Duration::ZERO;
+        for turn in 0..REQUESTS {
+            let (client, server, _) = all.get_mut(turn % CROWD).ok_or("a session")?;
+            spent += send(client, server, &request, &mut wire)?.1;
+            spent += send(server, client, &response, &mut wire)?.0;
+        }
+        Ok(spent.as_secs_f64() * 1e6 / REQUESTS as f64)
+    })
+}
+
 /// Resident memory of this process: it counts what the C library holds as well.
 fn resident_bytes() -> Outcome<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
@@ -182,6 +201,9 @@ fn main() -> Outcome<()> {
     }
     let hybrid = ends(Protocol::Tls13, false, "X25519MLKEM768", false)?;
     handshakes("full handshake, P-256, X25519MLKEM768, TLSv1.3", &hybrid, false)?;
-    requests(Protocol::Tls13)?;
-    requests(Protocol::Tls12)
+    for protocol in [Protocol::Tls13, Protocol::Tls12] {
+        requests(protocol)?;
+        crowd(protocol)?;
+    }
+    Ok(())
 }

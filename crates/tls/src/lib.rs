@@ -42,6 +42,7 @@ mod error;
 mod facts;
 mod finding;
 mod hello;
+mod keys;
 mod machine;
 mod names;
 mod pair;

@@ -1,6 +1,7 @@
 //! OpenSSL's words for protocols, ciphers and curves, as nginx.conf has them, and what rustls has of that. What cannot be had is named,
 //! never left out in silence.
 
+use crate::keys;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion, version};
 
@@ -343,7 +344,7 @@ pub fn curve_name(number: u16) -> Option<&'static str> {
 /// The provider with these suites and groups.
 pub(crate) fn provider(ciphers: &Ciphers, curves: &Curves) -> CryptoProvider {
     CryptoProvider {
-        cipher_suites: ciphers.tls13.iter().chain(&ciphers.tls12).copied().collect(),
+        cipher_suites: ciphers.tls13.iter().chain(&ciphers.tls12).copied().map(keys::small).collect(),
         kx_groups: curves.groups.clone(),
         ..provider::default_provider()
     }

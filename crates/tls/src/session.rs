@@ -18,11 +18,16 @@ pub const RECORD_BYTES_MAX: usize = 16 * 1024;
 /// Most that a record is longer than its plaintext (head, nonce or content type, tag: 30 bytes), with room for a message about new
 /// keys in front of it.
 pub const RECORD_OVERHEAD_BYTES: usize = 64;
-/// Most received bytes that may be kept: rustls takes handshake messages up to 64 KB, each in records of up to 18 KB.
+/// Most received bytes that are kept where the peer may show a chain of certificates: rustls takes handshake messages up to 64 KB, each
+/// in records of up to 18 KB.
 const HELD_BYTES_MAX: usize = 96 * 1024;
+/// Most received bytes that are kept of everybody else: a record of TLS 1.2 with its head (RFC 5246 §6.2.3).
+const HELD_RECORD_BYTES_MAX: usize = 5 + RECORD_BYTES_MAX + 2048;
+/// Most received bytes before the client's first message is complete: the longest one, with the heads of two hundred records.
+const HELD_HELLO_BYTES_MAX: usize = hello::HELLO_BYTES_MAX + 1024;
 /// What rustls and the provider hold for a connection with an incomplete handshake, and for an open one. Tests measure both.
-const HANDSHAKE_BYTES: usize = 8 * 1024;
-const IDLE_BYTES: usize = 4 * 1024;
+const HANDSHAKE_BYTES: usize = 3200;
+const IDLE_BYTES: usize = 2800;
 /// `unrecognized_name`, fatal, in a record of TLS 1.2: what nginx sends for `ssl_reject_handshake`.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
@@ -179,7 +184,7 @@ impl Session {
             }
         };
         let rest = incoming.get(taken..).unwrap_or_default();
-        if rest.len() > HELD_BYTES_MAX {
+        if rest.len() > self.held_bytes_max() {
             self.failed = true;
             return Err(TlsError::TooLong);
         }
@@ -291,6 +296,16 @@ impl Session {
         self.extra.as_ref()?.session_id.as_deref()
     }
 
+    /// Who could make ten thousand connections hold bytes that do not come to an end may make each hold one record.
+    fn held_bytes_max(&self) -> usize {
+        let asks = self.server.as_ref().is_some_and(|server| server.client_check().is_some());
+        match &self.side {
+            Side::Client(_) => HELD_BYTES_MAX,
+            Side::Server(_) if self.handshaking && asks => HELD_BYTES_MAX,
+            Side::Hello(_) | Side::Server(_) => HELD_RECORD_BYTES_MAX,
+        }
+    }
+
     fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
@@ -302,7 +317,7 @@ impl Session {
         }
         if let Side::Hello(listener) = &self.side {
             let Found::Whole(body) = hello::find(incoming)? else {
-                return if incoming.len() > hello::HELLO_BYTES_MAX * 2 { Err(TlsError::HelloTooLong) } else { Ok(0) };
+                return if incoming.len() > HELD_HELLO_BYTES_MAX { Err(TlsError::HelloTooLong) } else { Ok(0) };
             };
             let hello = hello::parse(&body)?;
             let choice = listener.choose(&hello);
