@@ -44,4 +44,4 @@ pub use scratch::SCRATCH_BYTES;
 pub use stream::{Peeked, Progress, Read, Stream, TcpState};
 pub use task::TaskId;
 pub use timer::Wheel;
-pub use wait::{Awaited, Interest, Leaving, Woken};
+pub use wait::{Awaited, Interest, Leaving, Waited, Woken};

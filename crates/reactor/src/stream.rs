@@ -5,7 +5,7 @@ use crate::reactor::{Reactor, flag};
 use crate::scratch::{SCRATCH_BYTES, with_scratch};
 use crate::sys;
 use crate::task::TaskId;
-use crate::wait::{Interest, Leaving};
+use crate::wait::{Interest, Leaving, Waited};
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,24 +116,6 @@ impl Stream {
     /// Whether the connection is broken: reset, or an error.
     pub fn is_failed(&self) -> bool {
         self.reactor.flags(self.slot) & flag::FAILED != 0
-    }
-
-    /// Whether something of this interest is there.
-    pub fn is_ready(&self, interest: Interest) -> bool {
-        self.reactor.flags(self.slot) & interest.flags() != 0
-    }
-
-    /// Whether the peer has left. A FIN is a message like others: it counts when everything before it was read, so this asks
-    /// the kernel once it was reported. What a FIN means under TLS is for this function to say, too.
-    pub fn has_left(&self, leaving: Leaving) -> bool {
-        let flags = self.reactor.flags(self.slot);
-        match leaving {
-            Leaving::Ignored => false,
-            Leaving::Reset => flags & flag::FAILED != 0,
-            Leaving::ResetOrFin => {
-                flags & flag::FAILED != 0 || (flags & flag::PEER_CLOSED != 0 && self.peek() == Peeked::Ended)
-            }
-        }
     }
 
     /// Reads up to `max` bytes (at most [`SCRATCH_BYTES`]) into the thread's buffer and hands them to the closure.
@@ -298,6 +280,24 @@ pub(crate) fn leaves_time_wait(socket: BorrowedFd<'_>) -> bool {
     let Some((state, _)) = sys::tcp_state_and_acked(socket) else { return false };
     matches!(state, TCP_ESTABLISHED | TCP_FIN_WAIT1 | TCP_FIN_WAIT2 | TCP_CLOSING)
         && sys::peek(socket).map_or(true, |unread| unread == 0)
+}
+
+impl Waited for Stream {
+    fn is_ready(&self, interest: Interest) -> bool {
+        self.reactor.flags(self.slot) & interest.flags() != 0
+    }
+
+    /// Asks the kernel once a FIN was reported: something may be unread before it.
+    fn has_left(&self, leaving: Leaving) -> bool {
+        let flags = self.reactor.flags(self.slot);
+        match leaving {
+            Leaving::Ignored => false,
+            Leaving::Reset => flags & flag::FAILED != 0,
+            Leaving::ResetOrFin => {
+                flags & flag::FAILED != 0 || (flags & flag::PEER_CLOSED != 0 && self.peek() == Peeked::Ended)
+            }
+        }
+    }
 }
 
 impl Drop for Stream {

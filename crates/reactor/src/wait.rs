@@ -59,13 +59,22 @@ pub enum Leaving {
     ResetOrFin,
 }
 
+/// Something that a task waits for: a socket, or what reads ahead of one.
+pub trait Waited {
+    /// Whether something of this interest is there.
+    fn is_ready(&self, interest: Interest) -> bool;
+
+    /// Whether the peer has left. A FIN is a message like others: it counts when everything before it was read.
+    fn has_left(&self, leaving: Leaving) -> bool;
+}
+
 /// What a task waits for, besides its deadline and calls by others.
-#[derive(Debug, Clone, Copy)]
-pub struct Awaited<'a> {
+#[derive(Debug)]
+pub struct Awaited<'a, S: Waited = Stream> {
     /// Sockets, and what of each.
-    pub sockets: [Option<(&'a Stream, Interest)>; 2],
+    pub sockets: [Option<(&'a S, Interest)>; 2],
     /// A peer whose leaving ends the wait.
-    pub peer: Option<(&'a Stream, Leaving)>,
+    pub peer: Option<(&'a S, Leaving)>,
 }
 
 /// Why a wait ended.
@@ -79,7 +88,7 @@ pub enum Woken {
     Deadline,
 }
 
-impl Awaited<'_> {
+impl<S: Waited> Awaited<'_, S> {
     fn is_ready(&self) -> bool {
         self.sockets.iter().flatten().any(|(stream, interest)| stream.is_ready(*interest))
     }
@@ -92,7 +101,7 @@ impl Awaited<'_> {
 impl Reactor {
     /// Begins a wait: from now on an event, a call or the deadline wakes the task, and so does what is there already. An
     /// earlier deadline of the task is forgotten.
-    pub fn begin_wait(&self, task: TaskId, awaited: &Awaited<'_>, deadline: Millis) {
+    pub fn begin_wait<S: Waited>(&self, task: TaskId, awaited: &Awaited<'_, S>, deadline: Millis) {
         self.take_deadline_fired(task);
         self.set_deadline(task, Some(deadline));
         if awaited.is_ready() || awaited.peer_is_gone() {
@@ -101,7 +110,7 @@ impl Reactor {
     }
 
     /// Ends a wait when the task was woken: what of it happened.
-    pub fn end_wait(&self, task: TaskId, awaited: &Awaited<'_>) -> Woken {
+    pub fn end_wait<S: Waited>(&self, task: TaskId, awaited: &Awaited<'_, S>) -> Woken {
         let deadline = self.take_deadline_fired(task);
         if awaited.peer_is_gone() {
             return Woken::PeerGone;

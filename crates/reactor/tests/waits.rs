@@ -3,7 +3,7 @@
 //! returns.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-use reactor::{Awaited, Interest, Leaving, Reactor, Read, Ready, Stream, TaskId, Woken};
+use reactor::{Awaited, Interest, Leaving, Reactor, Read, Ready, Stream, TaskId, Waited as _, Woken};
 use std::io::Write as _;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;

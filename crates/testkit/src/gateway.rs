@@ -2,7 +2,7 @@
 //! binary does it, but for the file system, which is a text and an empty directory, and the ports, which the kernel picks.
 
 use crate::signal::until;
-use crate::{DEADLINE, Talk};
+use crate::{Authority, DEADLINE, Talk};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::source::SourceMap;
 use gateway::{BoundPlan, ErrorLog, Level, ListenerId, LogSink, LowerOptions, Message, Shared, Totals, records};
@@ -10,12 +10,22 @@ use reactor::{ListenOptions, Listener, PeerAddress};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use tls::{ClientSide, Trust};
 
 /// The name of the only file there is.
 const MAIN: &str = "nginx.conf";
+
+/// Whether clients speak TLS, whatever a test says: a test program whose name begins so runs the tests of another one over TLS.
+fn under_tls() -> bool {
+    static IS: OnceLock<bool> = OnceLock::new();
+    *IS.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        program.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"under_tls"))
+    })
+}
 
 /// A running gateway; dropping it stops it.
 pub struct Gateway {
@@ -87,8 +97,25 @@ impl Gateway {
             }
             text = text.replace(&placeholder, &self.addresses[index].to_string());
         }
+        if under_tls() {
+            text = self.secured(&text);
+        }
         for (index, address) in self.upstreams.iter().enumerate() {
             text = text.replace(&format!("{{upstream:{index}}}"), &address.to_string());
+        }
+        text
+    }
+
+    /// The configuration with TLS on every address of the test.
+    fn secured(&self, text: &str) -> String {
+        let (chain, key) = (self.prefix.path().join("tls.crt"), self.prefix.path().join("tls.key"));
+        if !chain.exists() {
+            Authority::new("Under TLS").issue(&["under-tls.test"]).write(self.prefix.path(), "tls");
+        }
+        let words = format!("ssl_certificate {}; ssl_certificate_key {};", chain.display(), key.display());
+        let mut text = text.replacen("http {", &format!("http {{ {words}"), 1);
+        for address in &self.addresses {
+            text = text.replace(&format!("listen {address}"), &format!("listen {address} ssl"));
         }
         text
     }
@@ -170,7 +197,16 @@ impl Gateway {
 
     /// A new client of the first listening address.
     pub fn client(&self) -> Talk {
-        Talk::connect(self.address())
+        Self::client_of(self.address())
+    }
+
+    /// The same for whoever knows a gateway's address only.
+    pub fn client_of(address: SocketAddr) -> Talk {
+        if !under_tls() {
+            return Talk::connect(address);
+        }
+        let anyone = ClientSide::new(Trust::Anyone).build().unwrap();
+        Talk::connect_secure(address, &anyone, "under-tls.test").unwrap_or_else(|_| Talk::refused())
     }
 
     /// What relative paths of the configuration are relative to.

@@ -11,11 +11,13 @@ use tls::{RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 #[derive(Debug)]
 pub(crate) struct Secured {
     session: Session,
+    /// Of a record of which a part was sent.
+    unsent: Vec<u8>,
 }
 
 impl Secured {
     pub(crate) fn new(session: Session) -> Self {
-        Self { session }
+        Self { session, unsent: Vec::new() }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -56,7 +58,8 @@ impl Secured {
 
     /// The records of these bytes.
     pub(crate) fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
-        let mut sealed = self.output();
+        let mut sealed = std::mem::take(&mut self.unsent);
+        sealed.append(&mut self.output());
         let mut taken = 0;
         while taken < plain.len() {
             let at = sealed.len();
@@ -70,6 +73,11 @@ impl Secured {
             }
         }
         sealed
+    }
+
+    /// The rest of what was sealed goes in front of the next words.
+    pub(crate) fn keep(&mut self, rest: &[u8]) {
+        self.unsent = rest.to_vec();
     }
 
     /// Opens what has come; `false`: it was not what TLS allows.

@@ -62,6 +62,18 @@ impl Talk {
         Ok(talk)
     }
 
+    /// A conversation that the other side has ended before the first word.
+    pub(crate) fn refused() -> Self {
+        Self {
+            stream: None,
+            pending: Vec::new(),
+            ended: Some(End::Fin),
+            serial: 0,
+            record: Record::default(),
+            secured: None,
+        }
+    }
+
     /// Shakes hands on this connection. What comes is understood under TLS from then on.
     pub fn secure(&mut self, session: Session) -> Result<(), TlsError> {
         let mut secured = Box::new(Secured::new(session));
@@ -154,7 +166,9 @@ impl Talk {
 
     /// Says up to `most` bytes, until nothing has gone for so long or the connection has ended.
     fn pour(&mut self, most: usize, patience: Duration) -> (usize, Option<io::ErrorKind>) {
-        assert!(self.secured.is_none(), "a part of a record cannot be counted");
+        if self.secured.is_some() {
+            return self.pour_records(most, patience);
+        }
         let socket = self.socket();
         socket.set_write_timeout(Some(patience)).unwrap();
         let chunk = [b'x'; 16 * 1024];
@@ -169,6 +183,36 @@ impl Talk {
         }
         socket.set_write_timeout(Some(DEADLINE)).unwrap();
         (taken, None)
+    }
+
+    /// The same under TLS. A record of which a part went is counted: the next words bring the rest.
+    fn pour_records(&mut self, most: usize, patience: Duration) -> (usize, Option<io::ErrorKind>) {
+        let chunk = [b'x'; 16 * 1024];
+        let (mut taken, mut ended) = (0, None);
+        self.socket().set_write_timeout(Some(patience)).unwrap();
+        while taken < most && ended.is_none() {
+            let count = chunk.len().min(most - taken);
+            let (Some(secured), Some(mut socket)) = (&mut self.secured, self.stream.as_ref()) else { break };
+            let sealed = secured.seal(&chunk[..count]);
+            taken += count;
+            let mut sent = 0;
+            while sent < sealed.len() {
+                match socket.write(&sealed[sent..]) {
+                    Ok(count) => sent += count,
+                    Err(error) if is_timeout(&error) => break,
+                    Err(error) => {
+                        ended = Some(error.kind());
+                        break;
+                    }
+                }
+            }
+            if sent < sealed.len() {
+                secured.keep(&sealed[sent..]);
+                break;
+            }
+        }
+        self.socket().set_write_timeout(Some(DEADLINE)).unwrap();
+        (taken, ended)
     }
 
     /// Sends FIN and goes on listening.
@@ -212,27 +256,10 @@ impl Talk {
     #[track_caller]
     fn receive_within(&mut self, at_most: Duration) -> bool {
         let begun = Instant::now();
-        let mut buffer = [0; 16 * 1024];
         while self.ended.is_none() {
-            match { self.socket() }.read(&mut buffer) {
-                Ok(0) => self.ended = Some(self.secured.as_ref().map_or(End::Fin, |secured| secured.end())),
-                Ok(count) => {
-                    let mut plain = Vec::new();
-                    let bytes = match &mut self.secured {
-                        None => buffer.get(..count).unwrap_or_default(),
-                        Some(secured) => {
-                            if !secured.open(buffer.get_mut(..count).unwrap_or_default(), &mut plain) {
-                                self.ended = Some(End::Reset);
-                            } else if plain.is_empty() {
-                                continue;
-                            }
-                            plain.as_slice()
-                        }
-                    };
-                    self.pending.extend_from_slice(bytes);
-                    self.record.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-                    return true;
-                }
+            match self.receive_once() {
+                Ok(true) => return true,
+                Ok(false) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => {
                     if self.record.over.load(Ordering::Acquire) {
@@ -248,6 +275,29 @@ impl Talk {
             }
         }
         false
+    }
+
+    /// One read; `false`: nothing was said with it, or the connection has ended.
+    fn receive_once(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 16 * 1024];
+        let count = { self.socket() }.read(&mut buffer)?;
+        if count == 0 {
+            self.ended = Some(self.secured.as_ref().map_or(End::Fin, |secured| secured.end()));
+            return Ok(false);
+        }
+        let mut plain = Vec::new();
+        let bytes = match &mut self.secured {
+            None => buffer.get(..count).unwrap_or_default(),
+            Some(secured) => {
+                if !secured.open(buffer.get_mut(..count).unwrap_or_default(), &mut plain) {
+                    self.ended = Some(End::Reset);
+                }
+                plain.as_slice()
+            }
+        };
+        self.pending.extend_from_slice(bytes);
+        self.record.bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(!bytes.is_empty())
     }
 
     /// What has come, at least a byte; `None` at the end.
@@ -444,11 +494,29 @@ impl Talk {
         if !self.pending.is_empty() || self.ended.is_some() {
             return true;
         }
+        if self.secured.is_some() {
+            return self.hears_records_within(at_most);
+        }
         let socket = self.socket();
         socket.set_read_timeout(Some(at_most)).unwrap();
         let heard = socket.peek(&mut [0]);
         socket.set_read_timeout(Some(SLICE)).unwrap();
         !heard.is_err_and(|error| is_timeout(&error))
+    }
+
+    /// Records of TLS's own are nothing that was said.
+    fn hears_records_within(&mut self, at_most: Duration) -> bool {
+        let begun = Instant::now();
+        while self.ended.is_none() && self.pending.is_empty() {
+            let Some(left) = at_most.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else { return false };
+            self.socket().set_read_timeout(Some(left)).unwrap();
+            let outcome = self.receive_once();
+            self.socket().set_read_timeout(Some(SLICE)).unwrap();
+            if outcome.is_err_and(|error| !is_timeout(&error)) {
+                self.ended = Some(End::Reset);
+            }
+        }
+        true
     }
 }
 

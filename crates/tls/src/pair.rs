@@ -12,6 +12,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use std::sync::Arc;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
+use x509_parser::oid_registry::OID_PKIX_AUTHORITY_INFO_ACCESS;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
@@ -110,6 +111,7 @@ impl Pair {
         }
         if let [alone] = chain.as_slice()
             && alone.issuer() != alone.subject()
+            && names_issuer(alone)
         {
             findings.push(Finding::warning(
                 "chain_alone",
@@ -120,6 +122,11 @@ impl Pair {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
     }
+}
+
+/// Public authorities say where the issuer's certificate is: clients need it. One's own authority may be all that there is.
+fn names_issuer(certificate: &X509Certificate<'_>) -> bool {
+    certificate.iter_extensions().any(|extension| extension.oid == OID_PKIX_AUTHORITY_INFO_ACCESS)
 }
 
 /// All certificates of a PEM text.

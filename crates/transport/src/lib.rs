@@ -6,7 +6,7 @@
 
 mod secure;
 
-use reactor::{Parked, ParkedId, Peeked, Progress, Reactor, Read, Stream, TaskId};
+use reactor::{Interest, Leaving, Parked, ParkedId, Peeked, Progress, Reactor, Read, Stream, TaskId, Waited};
 use secure::Secure;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -210,6 +210,22 @@ impl ParkedTransport {
     pub fn unpark(self, reactor: &Rc<Reactor>, task: TaskId) -> io::Result<Transport> {
         let stream = self.parked.unpark(reactor, task)?;
         Ok(Transport { stream: Some(stream), secure: self.secure })
+    }
+}
+
+impl Waited for Transport {
+    fn is_ready(&self, interest: Interest) -> bool {
+        self.stream().is_ready(interest)
+            || (interest.includes(Interest::READ)
+                && self.secure.as_ref().is_some_and(|secure| secure.borrow().is_readable()))
+    }
+
+    /// Under TLS what the peer said before its FIN is read for that, and kept for who reads next.
+    fn has_left(&self, leaving: Leaving) -> bool {
+        match &self.secure {
+            Some(secure) => secure.borrow_mut().has_left(self.stream(), leaving),
+            None => self.stream().has_left(leaving),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state of TLS of a connection, and what it has sealed that the socket has not taken yet.
 
-use reactor::{Read, Stream, read_into};
+use reactor::{Leaving, Read, Stream, read_into};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -10,6 +10,8 @@ use tls::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 const BATCH_BYTES: usize = 4 * RECORD_BYTES_MAX;
 /// Bytes read at once during a handshake: certificates of three levels with post-quantum keys fit.
 const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
+/// Plaintext that is read ahead of a FIN at most. Behind more than that the FIN counts when somebody has read it.
+const AHEAD_BYTES_MAX: usize = RECORD_BYTES_MAX;
 /// Reads of a handshake in a row: whole ones take three.
 const HANDSHAKE_READS_MAX: usize = 64;
 
@@ -29,7 +31,7 @@ pub(crate) struct Secure {
     unsent: Vec<u8>,
     /// Bytes of plaintext that are sealed in `unsent` and were not counted as written yet.
     promised: usize,
-    /// Plaintext that came along with the end of the handshake.
+    /// Plaintext that was read ahead: behind a handshake, beyond what was asked for, or to see whether the peer has left.
     early: Vec<u8>,
     /// The session holds bytes that it has not looked at: they were read before TLS began.
     unseen: bool,
@@ -127,8 +129,7 @@ impl Secure {
 
     fn read(&mut self, stream: &Stream, max: usize, plain: &mut Vec<u8>) -> io::Result<Read<()>> {
         if !self.early.is_empty() {
-            plain.append(&mut self.early);
-            self.early = Vec::new();
+            self.take_early(max, plain);
             return Ok(Read::Data(()));
         }
         loop {
@@ -139,6 +140,10 @@ impl Secure {
                 Read::Data(Ok(())) => {
                     self.flush(stream)?;
                     if !plain.is_empty() {
+                        // A record's last bytes bring all of it, which may be more than was asked for.
+                        if plain.len() > max {
+                            self.early = plain.split_off(max);
+                        }
                         return Ok(Read::Data(()));
                     }
                 }
@@ -151,6 +156,39 @@ impl Secure {
                 }
             }
         }
+    }
+
+    /// Moves up to `max` bytes of what was read ahead behind `plain`.
+    fn take_early(&mut self, max: usize, plain: &mut Vec<u8>) {
+        if self.early.len() <= max {
+            plain.append(&mut self.early);
+            self.early = Vec::new();
+        } else {
+            plain.extend(self.early.drain(..max));
+        }
+    }
+
+    /// A `close_notify` without a FIN does not count: the peer may still read, and most do not.
+    pub(crate) fn has_left(&mut self, stream: &Stream, leaving: Leaving) -> bool {
+        let ends = match leaving {
+            Leaving::Ignored => return false,
+            Leaving::Reset => false,
+            Leaving::ResetOrFin => stream.is_peer_closed() && self.ends_here(stream),
+        };
+        stream.is_failed() || ends
+    }
+
+    /// Reads on to the end of what the peer has sent. Whether nothing is left to be taken in front of that end.
+    fn ends_here(&mut self, stream: &Stream) -> bool {
+        while self.early.len() < AHEAD_BYTES_MAX && !self.session.is_peer_closed() {
+            match receive(&mut self.session, stream, RECORD_BYTES_MAX, &mut self.early) {
+                Ok(Read::Data(Ok(()))) => {}
+                Ok(Read::NotReady) => return false,
+                // A fault is met again by who reads.
+                Ok(Read::Data(Err(_)) | Read::Closed) | Err(_) => break,
+            }
+        }
+        self.early.is_empty()
     }
 
     pub(crate) fn write(&mut self, stream: &Stream, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {

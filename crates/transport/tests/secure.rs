@@ -1,7 +1,9 @@
 //! A transport of the reactor against a client that owns a blocking socket and a session of its own.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
-use reactor::{ListenOptions, Listener, PeerAddress, Reactor, Read, Ready, SourceId, Stream};
+use reactor::{
+    Interest, Leaving, ListenOptions, Listener, PeerAddress, Reactor, Read, Ready, SourceId, Stream, Waited as _,
+};
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
@@ -189,7 +191,7 @@ fn memory_that_tls_holds_is_told() {
     client.socket.write_all(&rest).unwrap();
     until(&reactor, |_| {
         assert!(!transport.handshake().unwrap());
-        (transport.held_bytes() > 4096).then_some(())
+        (transport.held_bytes() > 3072).then_some(())
     });
     let during = transport.held_bytes();
     shake(&reactor, &mut client, &transport);
@@ -198,4 +200,63 @@ fn memory_that_tls_holds_is_told() {
     client.say(&[b'x'; 10_000]);
     assert_eq!(read_some(&reactor, &transport).len(), 10_000);
     assert_eq!(transport.held_bytes(), open);
+}
+
+#[test]
+fn a_read_gives_no_more_than_was_asked_for_and_the_rest_stays_readable() {
+    let reactor = Rc::new(Reactor::new().unwrap());
+    let (socket, stream) = connect(&reactor);
+    let mut client = Client::new(socket);
+    let transport = Transport::secure(stream, session(ServerSide::new()));
+    let hello = client.hello();
+    client.socket.write_all(&hello).unwrap();
+    shake(&reactor, &mut client, &transport);
+    let words: Vec<u8> = (0..10_000_u32).map(|at| at as u8).collect();
+    let mut record = vec![0; 20_000];
+    let sealed = client.session.seal(&words, RECORD_BYTES_MAX, &mut record).unwrap();
+    client.socket.write_all(&record[..sealed.written]).unwrap();
+    let mut heard = Vec::new();
+    until(&reactor, |_| {
+        while let Read::Data(count) = transport
+            .read_with(300, |bytes| {
+                heard.extend_from_slice(bytes);
+                bytes.len()
+            })
+            .unwrap()
+        {
+            assert!(count <= 300, "{count} bytes");
+            assert_eq!(transport.is_ready(Interest::READ), transport.is_readable());
+        }
+        (heard.len() == words.len()).then_some(())
+    });
+    assert_eq!(heard, words);
+    assert!(!transport.is_readable());
+}
+
+#[test]
+fn a_client_has_left_when_nothing_unread_is_ahead_of_its_end() {
+    for words in [&b""[..], b"unread"] {
+        let reactor = Rc::new(Reactor::new().unwrap());
+        let (socket, stream) = connect(&reactor);
+        let mut client = Client::new(socket);
+        let transport = Transport::secure(stream, session(ServerSide::new()));
+        let hello = client.hello();
+        client.socket.write_all(&hello).unwrap();
+        shake(&reactor, &mut client, &transport);
+        let mut record = vec![0; 200];
+        let sealed = client.session.seal(words, RECORD_BYTES_MAX, &mut record).unwrap();
+        client.socket.write_all(&record[..sealed.written]).unwrap();
+        client.session.close();
+        let goodbye = client.hello();
+        client.socket.write_all(&goodbye).unwrap();
+        assert!(!transport.has_left(Leaving::ResetOrFin), "nothing but words came");
+        client.socket.shutdown(std::net::Shutdown::Write).unwrap();
+        until(&reactor, |_| transport.is_peer_closed().then_some(()));
+        assert_eq!(transport.has_left(Leaving::ResetOrFin), words.is_empty());
+        if !words.is_empty() {
+            assert_eq!(read_some(&reactor, &transport), words);
+            assert!(transport.has_left(Leaving::ResetOrFin));
+        }
+        assert!(!transport.has_left(Leaving::Ignored) && !transport.has_left(Leaving::Reset));
+    }
 }

@@ -8,6 +8,7 @@ use reactor::{Millis, PeerAddress, Stream, TaskId};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tls::Session;
+use transport::Transport;
 
 impl Downstream {
     /// The task whose waits the client's socket ends.
@@ -15,7 +16,12 @@ impl Downstream {
         self.connection.task
     }
 
-    /// The client's socket, for a wait.
+    /// The client's connection, for a wait.
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.connection.stream
+    }
+
+    /// The client's socket.
     pub(crate) fn socket(&self) -> &Stream {
         self.connection.stream.stream()
     }

@@ -62,11 +62,11 @@ impl Exchange {
         }
     }
 
-    fn awaited<'a>(&'a self, wants: &Wants<'a>, paused: bool) -> Awaited<'a> {
-        let client = self.down.socket();
+    fn awaited<'a>(&'a self, wants: &Wants<'a>, paused: bool) -> Awaited<'a, Transport> {
+        let client = self.down.transport();
         let interest = if paused { wants.client.without_write() } else { wants.client };
         Awaited {
-            sockets: [wants.upstream.map(|(stream, interest)| (stream.stream(), interest)), Some((client, interest))],
+            sockets: [wants.upstream, Some((client, interest))],
             peer: Some((client, self.leaving(wants.client))),
         }
     }

@@ -1,5 +1,6 @@
 //! The catalogue of bad input and faults as conversations over real sockets, row by row: a scripted client, the real
-//! gateway, a scripted upstream. One program, so that it is linked once. Test names begin with the row.
+//! gateway, a scripted upstream. One program, so that it is linked once. Test names begin with the row. The folder has a second name,
+//! `under_tls`: under it the same conversations are held over TLS, which the test kit sees by the name of the program.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod client_leaves;

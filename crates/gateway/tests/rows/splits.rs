@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
-use testkit::{Gateway, Message, Peer, Talk};
+use testkit::{Gateway, Message, Peer};
 
 /// Requests of every framing, pipelined; the last one ends the connection.
 const REQUESTS: &str = "GET /one?a=b HTTP/1.1\r\nHost: a.example\r\nX-Long: some value with \u{e9}\r\n\r\n\
@@ -109,7 +109,7 @@ fn any_split_of_the_upstreams_bytes_means_the_same() {
                 let pieces = next.lock().unwrap().clone();
                 for piece in &pieces {
                     talk.send(piece);
-                    let mut other = Talk::connect(*gateway_address.get().unwrap());
+                    let mut other = Gateway::client_of(*gateway_address.get().unwrap());
                     other.send("GET /alive HTTP/1.1\r\nHost: a\r\n\r\n");
                     assert_eq!(other.response().text(), "alive");
                 }
