@@ -110,16 +110,19 @@ fn nginx_takes_each_example_with_its_fix() {
 }
 
 /// A running nginx.
-struct Running(Child);
+struct Running {
+    process: Child,
+    home: PathBuf,
+}
 
 impl Running {
     fn start(program: &Path, home: &Path, text: &str, listen: SocketAddr) -> Self {
         let said = home.join("said");
         let mut command = nginx(program, home, text, listen);
         let child = command.stderr(File::create(&said).expect("made")).spawn().expect("nginx starts");
-        let mut running = Self(child);
+        let mut running = Self { process: child, home: home.to_path_buf() };
         testkit::until("nginx listens", || {
-            let ended = running.0.try_wait().expect("it is ours");
+            let ended = running.process.try_wait().expect("it is ours");
             assert!(ended.is_none(), "{}\n{text}", fs::read_to_string(&said).unwrap_or_default());
             TcpStream::connect(listen).ok()
         });
@@ -128,9 +131,14 @@ impl Running {
 }
 
 impl Drop for Running {
+    #[allow(clippy::print_stdout)] // a test that fails shows what nginx has to say
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if std::thread::panicking() {
+            let said = ["nginx.conf", "said", "error.log"].map(|name| fs::read_to_string(self.home.join(name)));
+            println!("nginx: {:?}, {said:?}", self.process.try_wait());
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
