@@ -114,7 +114,7 @@ fn one_family_is_enough_when_the_other_never_comes() {
 
 /// A group whose peers are the targets of a service.
 const SERVICE: &str = "
-    upstream app { zone app 64k; resolver {dns} ipv6=off; resolver_timeout 3s;
+    upstream app { zone app 64k; resolver {dns} ipv6=off; resolver_timeout 20s;
                    server app.test service=http resolve max_conns=1; }
     server { listen {listen}; location / { proxy_pass http://app; } location /status { status_page; } }";
 

@@ -65,7 +65,8 @@ impl ResolvesServerCert for Pairs {
     fn resolve(&self, hello: rustls::server::ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let pairs = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let fits = pairs.iter().find(|pair| pair.key.choose_scheme(hello.signature_schemes()).is_some());
-        fits.cloned()
+        // Where none fits, rustls says what is missing.
+        fits.or(pairs.first()).cloned()
     }
 }
 

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 /// still being written is not taken: new ones count after at most three periods.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 
+/// A file that has changed within so many seconds before it is seen for the first time may have been read before it changed: reading a
+/// large configuration takes some seconds.
+const FRESH_SECONDS: i64 = 60;
+
 /// What tells one state of a file from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
@@ -53,19 +57,20 @@ impl CertificateWatch {
         if self.next_look.is_some_and(|at| now < at) {
             return false;
         }
-        let is_first = self.next_look.is_none();
         self.next_look = Some(now + LOOK_PERIOD);
-        self.sees(stamps(shared.certificate_files()), is_first)
+        let now_s = i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX);
+        self.sees(stamps(shared.certificate_files()), now_s)
     }
 
-    fn sees(&mut self, found: Stamps, is_first: bool) -> bool {
-        // A file that another configuration has brought was read by it just now.
-        let is_new = |path: &PathBuf| !self.read.contains_key(path);
-        let brought: Stamps =
-            found.iter().filter(|(path, _)| is_new(path)).map(|(p, s)| (p.clone(), s.clone())).collect();
-        self.read.extend(brought);
+    fn sees(&mut self, found: Stamps, now_s: i64) -> bool {
+        // A file that a configuration has brought was read by it, unless it has changed since.
+        for (path, stamp) in found.iter().filter(|(path, _)| !self.read.contains_key(*path)).collect::<Vec<_>>() {
+            let is_fresh =
+                stamp.as_ref().is_some_and(|stamp| stamp.changed_at.0 >= now_s.saturating_sub(FRESH_SECONDS));
+            self.read.insert(path.clone(), stamp.clone().filter(|_| !is_fresh));
+        }
         self.read.retain(|path, _| found.contains_key(path));
-        if is_first || found == self.read {
+        if found == self.read {
             self.read = found;
             self.changing = None;
             return false;
@@ -104,6 +109,16 @@ pub(super) fn renew(shared: &Shared, read: ReadFile<'_>, log: impl Fn(Level, &st
 mod tests {
     use super::*;
 
+    /// Long after the files have changed.
+    const LATER: i64 = 1_000;
+
+    #[test]
+    fn a_file_that_changed_while_the_configuration_was_read_is_read_again() {
+        let mut watch = CertificateWatch::default();
+        assert!(!watch.sees(of(1), 4));
+        assert!(watch.sees(of(1), 6) && !watch.sees(of(1), 8));
+    }
+
     fn of(bytes: u64) -> Stamps {
         let stamp = Stamp { device: 1, inode: 2, bytes, changed_at: (3, 4), written_at: (5, 6) };
         HashMap::from([("/a".into(), Some(stamp)), ("/b".into(), None)])
@@ -112,18 +127,18 @@ mod tests {
     #[test]
     fn files_are_read_when_they_have_changed_and_stay_so() {
         let mut watch = CertificateWatch::default();
-        assert!(!watch.sees(of(1), true) && !watch.sees(of(1), false));
+        assert!(!watch.sees(of(1), LATER) && !watch.sees(of(1), LATER));
         // Still being written.
-        assert!(!watch.sees(of(2), false) && !watch.sees(of(3), false));
-        assert!(watch.sees(of(3), false));
-        assert!(!watch.sees(of(3), false));
+        assert!(!watch.sees(of(2), LATER) && !watch.sees(of(3), LATER));
+        assert!(watch.sees(of(3), LATER));
+        assert!(!watch.sees(of(3), LATER));
     }
 
     #[test]
     fn files_of_a_new_configuration_have_just_been_read() {
         let mut watch = CertificateWatch::default();
-        assert!(!watch.sees(Stamps::new(), true));
-        assert!(!watch.sees(of(1), false) && !watch.sees(of(1), false));
-        assert!(!watch.sees(Stamps::new(), false) && watch.read.is_empty());
+        assert!(!watch.sees(Stamps::new(), LATER));
+        assert!(!watch.sees(of(1), LATER) && !watch.sees(of(1), LATER));
+        assert!(!watch.sees(Stamps::new(), LATER) && watch.read.is_empty());
     }
 }

@@ -1,0 +1,253 @@
+//! TLS as it is installed: keys that only root can read, workers that are somebody else, certificates that change while it serves,
+//! and clients that people have: curl and OpenSSL.
+#![allow(clippy::unwrap_used)] // a failed step is the end of a test
+
+#[allow(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use nix::unistd::User;
+use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+use support::{Instance, children, until};
+use testkit::{Authority, Talk, peer_program};
+
+/// Who workers are where tests run as root.
+const WORKERS: [&str; 2] = ["www-data", "nobody"];
+
+struct Scene {
+    instance: Instance,
+    authority: Authority,
+}
+
+impl Scene {
+    /// An instance with a certificate for `a.test`, whose key is its owner's alone. `top` stands at the top level, `words` in the
+    /// server.
+    fn new(top: &str, words: &str) -> Self {
+        let scene = Self { instance: Instance::new("", ""), authority: Authority::new("Test Authority") };
+        let keys = scene.instance.path("keys");
+        fs::create_dir(&keys).unwrap();
+        fs::set_permissions(&keys, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(scene.instance.path("ca.pem"), scene.authority.pem()).unwrap();
+        scene.renew();
+        scene.configure(top, words);
+        scene
+    }
+
+    fn configure(&self, top: &str, words: &str) {
+        let is_root = nix::unistd::geteuid().is_root();
+        let workers = WORKERS.into_iter().find(|name| User::from_name(name).is_ok_and(|user| user.is_some()));
+        let user = if is_root { format!("user {};", workers.unwrap()) } else { String::new() };
+        let text = format!(
+            "{user}\nerror_log logs/error.log info;\n{top}\nevents {{ worker_connections 256; }}\nhttp {{\n\
+             access_log logs/access.log;\nserver {{ listen 127.0.0.1:{} ssl; server_name a.test;\n\
+             ssl_certificate keys/a.crt;\nssl_certificate_key keys/a.key;\n{words} }} }}\n",
+            self.instance.port
+        );
+        fs::write(self.instance.path("nginx.conf"), text).unwrap();
+    }
+
+    /// Puts a new certificate with a new key in the place of what is there.
+    fn renew(&self) {
+        let (_, key) = self.authority.issue(&["a.test"]).write(&self.instance.path("keys"), "a");
+        fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.instance.port))
+    }
+
+    /// The serial number of the certificate that a new client sees.
+    fn serial(&self) -> String {
+        let talk = Talk::connect_secure(self.address(), &self.authority.client(), "a.test").unwrap();
+        talk.session().peer_certificate().unwrap().serial().unwrap()
+    }
+
+    fn hang_up(&self) {
+        nix::sys::signal::kill(support::pid(self.instance.pid()), nix::sys::signal::Signal::SIGHUP).unwrap();
+    }
+
+    /// What curl gets, which trusts the authority.
+    fn curl(&self, flags: &[&str]) -> (bool, String) {
+        let mut command = Command::new(peer_program("curl"));
+        let resolve = format!("a.test:{}:127.0.0.1", self.instance.port);
+        command.args(["-sS", "--resolve", &resolve, "--cacert"]).arg(self.instance.path("ca.pem")).args(flags);
+        let output = command.arg(format!("https://a.test:{}/", self.instance.port)).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// What `openssl s_client` says.
+    fn s_client(&self, flags: &[&str], typed: &str) -> String {
+        let mut command = Command::new(peer_program("openssl"));
+        let connect = self.address().to_string();
+        command.args(["s_client", "-connect", &connect, "-servername", "a.test", "-CAfile"]);
+        command.arg(self.instance.path("ca.pem")).args(flags);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+}
+
+const HELLO: &str = "location / { return 200 hello; }";
+const MODELS: [&str; 2] = ["", "master_process off;"];
+
+#[test]
+fn certificates_that_change_are_used_without_a_reload_and_broken_ones_are_not() {
+    for top in MODELS {
+        let mut scene = Scene::new(top, HELLO);
+        scene.instance.start();
+        let first = scene.serial();
+        scene.renew();
+        until("the new certificate is used", || scene.serial() != first);
+        scene.instance.wait_for_line("has changed, and the new one is used");
+        let second = scene.serial();
+        scene.authority.issue(&["a.test"]).write(&scene.instance.path("keys"), "other");
+        fs::copy(scene.instance.path("keys/other.key"), scene.instance.path("keys/a.key")).unwrap();
+        scene.instance.wait_for_line("the certificate that was read before stays in use");
+        assert_eq!(scene.serial(), second, "{top}");
+        // A reload that finds it broken changes nothing either; `-s` would read the configuration, too, and refuse.
+        scene.hang_up();
+        scene.instance.wait_for_line("[emerg]");
+        assert_eq!(scene.serial(), second, "{top}");
+        scene.renew();
+        scene.hang_up();
+        until("the mended one is used", || scene.serial() != second);
+    }
+}
+
+#[test]
+fn a_child_that_is_started_anew_has_the_newest_certificate() {
+    let mut scene = Scene::new("", HELLO);
+    scene.instance.start();
+    let first = scene.serial();
+    scene.renew();
+    until("the new certificate is used", || scene.serial() != first);
+    let second = scene.serial();
+    let child = children(scene.instance.pid())[0];
+    nix::sys::signal::kill(support::pid(child), nix::sys::signal::Signal::SIGKILL).unwrap();
+    scene.instance.wait_for_line("the child has died and is started again");
+    until("another child serves", || children(scene.instance.pid()).first().is_some_and(|other| *other != child));
+    assert_eq!(scene.serial(), second);
+}
+
+#[test]
+fn curl_and_openssl_are_served() {
+    let words =
+        "ssl_client_certificate ca.pem; ssl_verify_client optional; location / { return 200 $ssl_client_s_dn; }";
+    let mut scene = Scene::new("", words);
+    scene.authority.issue(&["client"]).write(&scene.instance.path("keys"), "client");
+    scene.instance.start();
+    let (good, text) = scene.curl(&[]);
+    assert!(good && text.is_empty(), "{text}");
+    let (certificate, key) = (scene.instance.path("keys/client.crt"), scene.instance.path("keys/client.key"));
+    let shown = ["--cert", certificate.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    for version in [&["--tlsv1.3"][..], &["--tls-max", "1.2"]] {
+        let (good, text) = scene.curl(&[&shown[..], version].concat());
+        assert!(good && text == "CN=client", "{text}");
+    }
+    let (_, head) = scene.curl(&["-I"]);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let said = scene.s_client(&["-alpn", "h2,http/1.1", "-brief"], "GET / HTTP/1.0\r\n\r\n");
+    assert!(said.contains("Verification: OK") && said.contains("HTTP/1.1 200"), "{said}");
+}
+
+#[test]
+fn what_is_old_or_dangerous_is_refused() {
+    let mut scene = Scene::new("", HELLO);
+    scene.instance.start();
+    // Security level 0 lets OpenSSL ask for what it would not ask for by itself.
+    for version in ["-tls1", "-tls1_1"] {
+        let said = scene.s_client(&[version, "-cipher", "ALL:@SECLEVEL=0"], "");
+        assert!(said.contains("alert protocol version") || said.contains("alert handshake failure"), "{said}");
+    }
+    for cipher in ["AES128-SHA", "ECDHE-ECDSA-AES128-SHA", "NULL-SHA256"] {
+        let said = scene.s_client(&["-tls1_2", "-cipher", &format!("{cipher}:@SECLEVEL=0")], "");
+        assert!(said.contains("alert handshake failure"), "{cipher}: {said}");
+    }
+    let log = scene.instance.text("logs/error.log");
+    assert!(log.contains("no shared cipher"), "{log}");
+    // A second handshake inside the connection.
+    let said = scene.s_client(&["-tls1_2", "-msg"], "GET / HTTP/1.1\r\nHost: a.test\r\n\r\nR\n");
+    assert!(!said.contains("HTTP/1.1 200 OK\r\nHTTP/1.1 200"), "{said}");
+    assert_eq!(scene.serial().is_empty(), false);
+}
+
+#[test]
+fn mistakes_are_named_at_their_place_with_what_to_do() {
+    let scene = Scene::new("", HELLO);
+    let mut command = Command::new(peer_program("openssl"));
+    command.args(["pkcs8", "-topk8", "-passout", "pass:secret", "-in"]).arg(scene.instance.path("keys/a.key"));
+    assert!(command.arg("-out").arg(scene.instance.path("keys/encrypted.key")).status().unwrap().success());
+    scene.authority.issue(&["a.test"]).write(&scene.instance.path("keys"), "other");
+    let expired = scene.authority.issue_with(&["b.test"], |params| {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    });
+    expired.write(&scene.instance.path("keys"), "expired");
+    fs::write(scene.instance.path("short"), "12345").unwrap();
+    for (words, message, hint) in [
+        (
+            "ssl_certificate none.crt; ssl_certificate_key keys/a.key;",
+            "none.crt\": open() failed (2: No such file",
+            "make the file",
+        ),
+        (
+            "ssl_certificate keys/a.crt; ssl_certificate_key none.key;",
+            "none.key\": open() failed (2: No such file",
+            "make the file",
+        ),
+        (
+            "ssl_certificate keys/a.crt; ssl_certificate_key keys/other.key;",
+            "does not belong to the certificate",
+            "name the key",
+        ),
+        ("ssl_certificate keys/a.crt; ssl_certificate_key keys/encrypted.key;", "encrypted.key", "ssl_password_file"),
+        ("ssl_certificate nginx.conf; ssl_certificate_key keys/a.key;", "there is no certificate", "PEM"),
+        ("ssl_ecdh_curve nonsense;", "unknown curve \"nonsense\"", "X25519"),
+        ("ssl_session_ticket_key short;", "must be 48 or 80 bytes", "openssl rand 80"),
+        ("ssl_protocols TLSv1 TLSv1.1;", "leaves no version that is spoken", "TLSv1.3"),
+        (
+            "ssl_crl ca.pem; ssl_client_certificate ca.pem; ssl_verify_client on;",
+            "revocation lists cannot be read",
+            "X509 CRL",
+        ),
+    ] {
+        scene.configure(
+            "",
+            &format!(
+                "}} server {{ listen 127.0.0.1:{} ssl; server_name b.test;\n\
+             ssl_certificate keys/a.crt; ssl_certificate_key keys/a.key; {HELLO}\n{words}",
+                scene.instance.port
+            ),
+        );
+        let text = fs::read_to_string(scene.instance.path("nginx.conf")).unwrap();
+        // The same word twice in a server would be two pairs: the second takes the place of the first.
+        let text = if words.starts_with("ssl_certificate") {
+            text.replacen("ssl_certificate keys/a.crt; ssl_certificate_key keys/a.key; location", "location", 1)
+        } else {
+            text
+        };
+        fs::write(scene.instance.path("nginx.conf"), text).unwrap();
+        let output = scene.instance.run(&["-t"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{words}: {said}");
+        assert!(said.contains(message) && said.contains(hint), "{words}: {said}");
+        assert!(said.contains("nginx.conf:"), "{words}: {said}");
+    }
+    scene.configure(
+        "",
+        &format!(
+            "}} server {{ listen 127.0.0.1:{} ssl; server_name c.test;\n\
+         ssl_certificate keys/expired.crt; ssl_certificate_key keys/expired.key; {HELLO}",
+            scene.instance.port
+        ),
+    );
+    let output = scene.instance.run(&["-t"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "nginx serves it: {said}");
+    assert!(said.contains("has expired") && said.contains("no certificate of this server is for \"c.test\""), "{said}");
+}
