@@ -173,7 +173,7 @@ fn what_is_old_or_dangerous_is_refused() {
     // A second handshake inside the connection.
     let said = scene.s_client(&["-tls1_2", "-msg"], "GET / HTTP/1.1\r\nHost: a.test\r\n\r\nR\n");
     assert!(!said.contains("HTTP/1.1 200 OK\r\nHTTP/1.1 200"), "{said}");
-    assert_eq!(scene.serial().is_empty(), false);
+    assert!(!scene.serial().is_empty());
 }
 
 #[test]

@@ -144,6 +144,9 @@ impl ClientSideBuilder {
         };
         config.alpn_protocols = self.alpn;
         config.enable_sni = self.send_name;
+        // As nginx, which neither sends nor takes compressed certificates upstream.
+        config.cert_compressors.clear();
+        config.cert_decompressors.clear();
         config.resumption =
             if self.resume { Resumption::in_memory_sessions(SERVERS_REMEMBERED) } else { Resumption::disabled() };
         Ok(ClientSide { config: Arc::new(config) })

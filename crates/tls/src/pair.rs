@@ -74,6 +74,15 @@ impl Pair {
         Ok(Self::from_pem(chain.as_bytes(), key.as_bytes(), b"")?)
     }
 
+    /// The same pair with a response of the authority's OCSP responder, in DER: clients that ask get it with the certificate
+    /// (`ssl_stapling_file`). No bytes, no response.
+    #[must_use]
+    pub fn with_ocsp(&self, response: &[u8]) -> Self {
+        let mut pair = CertifiedKey::clone(&self.0);
+        pair.ocsp = (!response.is_empty()).then(|| response.to_vec());
+        Self(Arc::new(pair))
+    }
+
     /// The chain as PEM.
     pub fn chain_pem(&self) -> String {
         self.0.cert.iter().map(|certificate| dn::to_pem(certificate)).collect()

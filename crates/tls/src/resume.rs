@@ -6,9 +6,11 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 use aws_lc_rs::rand;
 use rustls::server::{ProducesTickets, StoresServerSessions};
+use rustls_pki_types::UnixTime;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// Bytes of a ticket key as it is shared.
 pub const TICKET_KEY_BYTES: usize = 80;
@@ -16,8 +18,16 @@ pub const TICKET_KEY_BYTES: usize = 80;
 const OLD_KEYS_MAX: usize = 15;
 /// Bytes in front of a ticket that name its key.
 const KEY_NAME_BYTES: usize = 16;
-/// How long a client may keep a ticket (`ssl_session_timeout`, 5 minutes by default, in seconds).
-const TICKET_SECONDS: u32 = 300;
+/// Bytes in a ticket that say when it was made, in seconds since 1970.
+const ISSUED_BYTES: usize = 8;
+/// How long a session can be resumed (`ssl_session_timeout`, 5 minutes by default).
+const LIFETIME_SECONDS: u32 = 300;
+/// Longest lifetime of a ticket (RFC 8446 §4.6.1): a week.
+const LIFETIME_SECONDS_MAX: u32 = 7 * 24 * 3600;
+/// nginx's manual: one megabyte of `ssl_session_cache` stores about 4000 sessions.
+const SESSIONS_PER_MEGABYTE: usize = 4000;
+/// Bytes of sessions for each that a cache has room for, on average: those with a client's certificates are longer.
+const SESSION_BYTES: usize = 1024;
 
 /// One key, made of shared bytes.
 struct TicketKey {
@@ -63,12 +73,12 @@ impl TicketKeys {
     /// From secrets, such as the contents of `ssl_session_ticket_key` files: the first one seals.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let keys = secrets.into_iter().take(1 + OLD_KEYS_MAX).map(TicketKey::new).collect();
-        Self { keys: RwLock::new(keys), lifetime_seconds: TICKET_SECONDS }
+        Self { keys: RwLock::new(keys), lifetime_seconds: LIFETIME_SECONDS }
     }
 
-    /// `ssl_session_timeout`.
+    /// `ssl_session_timeout`: how long a ticket opens, a week at most.
     pub fn lifetime_seconds(mut self, seconds: u32) -> Self {
-        self.lifetime_seconds = seconds;
+        self.lifetime_seconds = seconds.min(LIFETIME_SECONDS_MAX);
         self
     }
 
@@ -86,14 +96,16 @@ impl TicketKeys {
         keys.truncate(1 + OLD_KEYS_MAX);
     }
 
-    fn seal(&self, context: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+    fn seal(&self, context: &[u8], plain: &[u8], now: u64) -> Option<Vec<u8>> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let key = keys.front()?;
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
-        let mut ticket = Vec::with_capacity(KEY_NAME_BYTES + NONCE_LEN + plain.len() + AES_256_GCM.tag_len());
+        let bytes = KEY_NAME_BYTES + NONCE_LEN + ISSUED_BYTES + plain.len() + AES_256_GCM.tag_len();
+        let mut ticket = Vec::with_capacity(bytes);
         ticket.extend_from_slice(&key.name);
         ticket.extend_from_slice(&nonce);
+        ticket.extend_from_slice(&now.to_be_bytes());
         ticket.extend_from_slice(plain);
         let body = ticket.get_mut(KEY_NAME_BYTES + NONCE_LEN..)?;
         let tag =
@@ -102,7 +114,7 @@ impl TicketKeys {
         Some(ticket)
     }
 
-    fn open(&self, context: &[u8], ticket: &[u8]) -> Option<Vec<u8>> {
+    fn open(&self, context: &[u8], ticket: &[u8], now: u64) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_at_checked(KEY_NAME_BYTES)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_LEN)?;
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -111,8 +123,19 @@ impl TicketKeys {
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let length = key.key.open_in_place(nonce, Aad::from(context), &mut sealed).ok()?.len();
         sealed.truncate(length);
+        let issued = u64::from_be_bytes(*sealed.first_chunk()?);
+        // Clocks of machines that share keys differ: what is from the future is new.
+        if now.saturating_sub(issued) >= u64::from(self.lifetime_seconds) {
+            return None;
+        }
+        sealed.drain(..ISSUED_BYTES);
         Some(sealed)
     }
+}
+
+/// Seconds since 1970.
+fn unix_seconds() -> u64 {
+    UnixTime::now().as_secs()
 }
 
 /// Sessions of clients without tickets, by their id: the oldest goes when there are too many.
@@ -120,19 +143,48 @@ impl TicketKeys {
 pub struct SessionCache {
     sessions: Mutex<Sessions>,
     sessions_max: usize,
+    lifetime: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Sessions {
-    by_key: HashMap<Vec<u8>, Vec<u8>>,
+    by_key: HashMap<Vec<u8>, Kept>,
     /// Keys by age; some may have gone from the map.
     order: VecDeque<Vec<u8>>,
+    /// Bytes of all values.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    value: Vec<u8>,
+    since: Instant,
+}
+
+impl Sessions {
+    fn remove(&mut self, key: &[u8]) -> Option<Kept> {
+        let kept = self.by_key.remove(key)?;
+        self.bytes -= kept.value.len();
+        Some(kept)
+    }
 }
 
 impl SessionCache {
-    /// For so many sessions. nginx counts some 4,000 a megabyte.
+    /// For this number of sessions. They take 1 KB each on average at most.
     pub fn new(sessions_max: usize) -> Self {
-        Self { sessions: Mutex::default(), sessions_max: sessions_max.max(1) }
+        let lifetime = Duration::from_secs(LIFETIME_SECONDS.into());
+        Self { sessions: Mutex::default(), sessions_max: sessions_max.max(1), lifetime }
+    }
+
+    /// `ssl_session_cache shared:NAME:SIZE`: as many sessions as nginx has room for in this number of bytes, 4000 a megabyte.
+    pub fn of_size(bytes: usize) -> Self {
+        Self::new((bytes >> 10).saturating_mul(SESSIONS_PER_MEGABYTE) >> 10)
+    }
+
+    /// `ssl_session_timeout`: how long a session can be resumed.
+    pub fn lifetime_seconds(mut self, seconds: u32) -> Self {
+        self.lifetime = Duration::from_secs(seconds.into());
+        self
     }
 
     /// Sessions that can be resumed.
@@ -149,15 +201,36 @@ impl SessionCache {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, key: Vec<u8>, value: Vec<u8>) {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>, now: Instant) {
         let mut sessions = self.lock();
-        if sessions.by_key.insert(key.clone(), value).is_none() {
-            sessions.order.push_back(key);
+        sessions.bytes += value.len();
+        match sessions.by_key.insert(key.clone(), Kept { value, since: now }) {
+            Some(old) => sessions.bytes -= old.value.len(),
+            None => sessions.order.push_back(key),
         }
-        while sessions.by_key.len() > self.sessions_max || sessions.order.len() > 2 * self.sessions_max {
+        loop {
+            let is_old = |key: &Vec<u8>| sessions.by_key.get(key).is_none_or(|kept| self.is_expired(kept, now));
+            let many = sessions.by_key.len() > self.sessions_max || sessions.order.len() > 2 * self.sessions_max;
+            let large = sessions.bytes > self.sessions_max.saturating_mul(SESSION_BYTES);
+            if !many && !large && !sessions.order.front().is_some_and(is_old) {
+                return;
+            }
             let Some(oldest) = sessions.order.pop_front() else { return };
-            sessions.by_key.remove(&oldest);
+            sessions.remove(&oldest);
         }
+    }
+
+    fn is_expired(&self, kept: &Kept, now: Instant) -> bool {
+        now.saturating_duration_since(kept.since) >= self.lifetime
+    }
+
+    fn get(&self, key: &[u8], now: Instant) -> Option<Vec<u8>> {
+        let sessions = self.lock();
+        sessions.by_key.get(key).filter(|kept| !self.is_expired(kept, now)).map(|kept| kept.value.clone())
+    }
+
+    fn take(&self, key: &[u8], now: Instant) -> Option<Vec<u8>> {
+        self.lock().remove(key).filter(|kept| !self.is_expired(kept, now)).map(|kept| kept.value)
     }
 }
 
@@ -202,11 +275,11 @@ impl ProducesTickets for Resumption<TicketKeys> {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.store.seal(&self.bond, plain)
+        self.store.seal(&self.bond, plain, unix_seconds())
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.store.open(&self.bond, cipher)
+        self.store.open(&self.bond, cipher, unix_seconds())
     }
 }
 
@@ -218,16 +291,16 @@ impl Resumption<SessionCache> {
 
 impl StoresServerSessions for Resumption<SessionCache> {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.store.put(self.bound(&key), value);
+        self.store.put(self.bound(&key), value, Instant::now());
         true
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.store.lock().by_key.get(&self.bound(key)).cloned()
+        self.store.get(&self.bound(key), Instant::now())
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.store.lock().by_key.remove(&self.bound(key))
+        self.store.take(&self.bound(key), Instant::now())
     }
 
     fn can_cache(&self) -> bool {
@@ -261,26 +334,28 @@ impl StoresServerSessions for NoSessions {
 mod tests {
     use super::*;
 
+    const NOW: u64 = 1_800_000_000;
+
     #[test]
     fn rotated_keys_still_open_old_tickets_and_share_with_equals() {
         let (first, second) = (TicketKeys::random_secret(), TicketKeys::random_secret());
         let keys = TicketKeys::new([first.as_slice()]);
-        let old = keys.seal(b"a", b"session").unwrap();
+        let old = keys.seal(b"a", b"session", NOW).unwrap();
         keys.rotate(&second);
-        assert_eq!(keys.open(b"a", &old).unwrap(), b"session");
+        assert_eq!(keys.open(b"a", &old, NOW).unwrap(), b"session");
         let elsewhere = TicketKeys::new([second.as_slice()]);
-        let new = keys.seal(b"a", b"session").unwrap();
-        assert_eq!(elsewhere.open(b"a", &new).unwrap(), b"session");
-        assert!(elsewhere.open(b"a", &old).is_none());
+        let new = keys.seal(b"a", b"session", NOW).unwrap();
+        assert_eq!(elsewhere.open(b"a", &new, NOW).unwrap(), b"session");
+        assert!(elsewhere.open(b"a", &old, NOW).is_none());
     }
 
     #[test]
     fn a_ticket_of_another_server_is_not_opened() {
         let keys = TicketKeys::random();
-        let ticket = keys.seal(b"a", b"session").unwrap();
-        assert!(keys.open(b"b", &ticket).is_none());
+        let ticket = keys.seal(b"a", b"session", NOW).unwrap();
+        assert!(keys.open(b"b", &ticket, NOW).is_none());
         for end in 0..ticket.len() {
-            assert!(keys.open(b"a", &ticket[..end]).is_none());
+            assert!(keys.open(b"a", &ticket[..end], NOW).is_none());
         }
     }
 
@@ -300,5 +375,40 @@ mod tests {
             one.take(&[9, round]);
         }
         assert!(one.store.lock().order.len() <= 4);
+    }
+
+    #[test]
+    fn a_ticket_opens_until_the_timeout_and_no_longer_than_a_week() {
+        for (asked, seconds) in [(60, 60), (u32::MAX, 7 * 86_400)] {
+            let keys = TicketKeys::random().lifetime_seconds(asked);
+            let ticket = keys.seal(b"a", b"session", NOW).unwrap();
+            assert!(keys.open(b"a", &ticket, NOW - 5).is_some(), "the clock of another machine");
+            assert_eq!(keys.open(b"a", &ticket, NOW + seconds - 1).unwrap(), b"session");
+            assert!(keys.open(b"a", &ticket, NOW + seconds).is_none());
+        }
+    }
+
+    #[test]
+    fn cached_sessions_expire_and_make_room() {
+        let (cache, begun) = (SessionCache::new(100).lifetime_seconds(60), Instant::now());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        cache.put(vec![1], vec![1], at(0));
+        cache.put(vec![2], vec![2], at(30));
+        assert_eq!((cache.get(&[1], at(59)), cache.get(&[1], at(60))), (Some(vec![1]), None));
+        assert_eq!((cache.take(&[2], at(90)), cache.len()), (None, 1), "taken, and too old");
+        cache.put(vec![3], vec![3], at(61));
+        assert_eq!((cache.len(), cache.lock().bytes), (1, 1), "the first one has gone");
+    }
+
+    #[test]
+    fn a_cache_has_room_for_as_many_sessions_as_nginx_and_a_limit_of_bytes() {
+        assert_eq!(SessionCache::of_size(1 << 20).sessions_max, 4000);
+        assert_eq!(SessionCache::of_size(10 << 20).sessions_max, 40_000);
+        assert_eq!(SessionCache::of_size(32 << 10).sessions_max, 125);
+        let (cache, now) = (SessionCache::new(10), Instant::now());
+        for id in 0..10 {
+            cache.put(vec![id], vec![0; 3000], now);
+        }
+        assert_eq!((cache.len(), cache.lock().bytes), (3, 9000));
     }
 }

@@ -125,6 +125,7 @@ pub struct ServerSideBuilder {
     check: Option<Arc<ClientCheck>>,
     keep_offers: bool,
     record_bytes_max: usize,
+    compress_certificates: bool,
 }
 
 impl Default for ServerSideBuilder {
@@ -144,6 +145,7 @@ impl Default for ServerSideBuilder {
             check: None,
             keep_offers: false,
             record_bytes_max: RECORD_BYTES_MAX,
+            compress_certificates: false,
         }
     }
 }
@@ -240,6 +242,12 @@ impl ServerSideBuilder {
         self
     }
 
+    /// `ssl_certificate_compression` (RFC 8879): certificates are sent compressed to clients that take zlib or brotli. Off by default.
+    pub fn compress_certificates(mut self, compress: bool) -> Self {
+        self.compress_certificates = compress;
+        self
+    }
+
     /// The settings, if they leave anything to agree on.
     pub fn build(self) -> Result<ServerSide, SetupError> {
         let provider = Arc::new(names::provider(&self.ciphers, &self.curves));
@@ -255,6 +263,11 @@ impl ServerSideBuilder {
         config.ignore_client_order = self.prefer_server_ciphers;
         config.alpn_protocols = self.alpn;
         config.send_tls13_tickets = self.ticket_count;
+        if !self.compress_certificates {
+            config.cert_compressors.clear();
+        }
+        // As nginx: a client's certificate is not taken compressed.
+        config.cert_decompressors.clear();
         let early = self.early_data_bytes_max > 0 && self.cache.is_some() && self.tickets.is_none();
         config.max_early_data_size = if early { self.early_data_bytes_max } else { 0 };
         let context = Resumption::context(&self.name, self.check.as_deref());

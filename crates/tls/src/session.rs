@@ -5,11 +5,14 @@ use crate::client::ClientSide;
 use crate::error::{SetupError, TlsError};
 use crate::hello::{self, Found};
 use crate::machine::{self, Events};
+use crate::names::Protocol;
 use crate::peer::ClientVerification;
 use crate::server::{Choice, Listener, ServerSide};
+use aws_lc_rs::rand;
 use rustls::CommonState;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +28,8 @@ const HELD_BYTES_MAX: usize = 96 * 1024;
 const HELD_RECORD_BYTES_MAX: usize = 5 + RECORD_BYTES_MAX + 2048;
 /// Most received bytes before the client's first message is complete: the longest one, with the heads of two hundred records.
 const HELD_HELLO_BYTES_MAX: usize = hello::HELLO_BYTES_MAX + 1024;
+/// Bytes of a session's id with OpenSSL.
+const SESSION_ID_BYTES: usize = 32;
 /// What rustls and the provider hold for a connection with an incomplete handshake, and for an open one. Tests measure both.
 const HANDSHAKE_BYTES: usize = 3200;
 const IDLE_BYTES: usize = 2800;
@@ -78,8 +83,8 @@ struct Extra {
     verification: Option<ClientVerification>,
     /// The name in SNI.
     server_name: Option<Box<str>>,
-    /// Session id of TLS 1.2.
-    session_id: Option<Box<[u8]>>,
+    /// The session's id, once it is known or was asked for.
+    session_id: OnceCell<Box<[u8]>>,
 }
 
 /// One TLS connection.
@@ -275,8 +280,15 @@ impl Session {
         self.extra.as_ref()?.server_name.as_deref()
     }
 
-    /// The server took data before the handshake was complete: the client may have sent it before (RFC 8446 §8).
+    /// Whether what was received came before the handshake was complete: it may be a copy of what a client sent before (RFC 8446 §8).
+    /// A complete handshake proves that the client is there, and nothing is early data any more. `transport` hands out no data
+    /// before that, so its owners answer no request that may be a copy.
     pub fn is_early_data(&self) -> bool {
+        self.early_data && self.handshaking
+    }
+
+    /// Whether the client's early data was taken.
+    pub fn took_early_data(&self) -> bool {
         self.early_data
     }
 
@@ -291,9 +303,16 @@ impl Session {
         Some((ciphers, groups))
     }
 
-    /// The session id of TLS 1.2, as the server says it; TLS 1.3 has none.
+    /// The session's id (`$ssl_session_id`). With TLS 1.2 the server says it: none for a new session with a ticket. TLS 1.3 has
+    /// none on the wire: as with OpenSSL it is 32 random bytes, others for each connection, resumed or not.
     pub fn session_id(&self) -> Option<&[u8]> {
-        self.extra.as_ref()?.session_id.as_deref()
+        let id = &self.extra.as_ref()?.session_id;
+        if self.protocol() == Some(Protocol::Tls13) && id.get().is_none() {
+            let mut random = [0; SESSION_ID_BYTES];
+            rand::fill(&mut random).ok()?;
+            let _ = id.set(random.into());
+        }
+        id.get().map(|id| &**id)
     }
 
     /// Who could make ten thousand connections hold bytes that do not come to an end may make each hold one record.
@@ -394,7 +413,7 @@ impl Session {
         let id = rest.split_first().and_then(|(length, rest)| rest.get(..usize::from(*length)));
         if let Some(id) = id.filter(|id| !id.is_empty()) {
             let id = id.into();
-            self.extra().session_id = Some(id);
+            let _ = self.extra().session_id.set(id);
         }
     }
 }

@@ -1,103 +1,17 @@
 //! Records under the engine's own form of keys against rustls with its own, in every suite: both ways, with new keys in between, and
 //! with records that were changed on the way.
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, default_provider};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, SupportedCipherSuite, version,
-};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use std::io::{Read, Write};
-use std::sync::Arc;
-use tls::{OneServer, Pair, RECORD_BYTES_MAX, ServerSide, Session, TlsError};
+mod raw;
 
-/// Rounds of a handshake: real ones take three.
-const ROUNDS_MAX: usize = 10;
+use raw::{client, config, of_client, pair, server, shake, to_client, to_server};
+use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
+use rustls::{ClientConnection, Error, SupportedCipherSuite};
+use std::io::Write;
+use std::sync::Arc;
+use tls::{RECORD_BYTES_MAX, ServerSide, Session};
+
 /// Plaintext of a record and around it: nothing but a tag, blocks of the cipher, two records.
 const SIZES: [usize; 9] = [1, 15, 16, 17, 255, 1000, RECORD_BYTES_MAX - 1, RECORD_BYTES_MAX, RECORD_BYTES_MAX + 1];
-
-#[derive(Debug)]
-struct Anyone(CryptoProvider);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// rustls' buffered client with this suite alone, and nothing of ours in it.
-fn client(suite: SupportedCipherSuite) -> ClientConnection {
-    let provider = CryptoProvider { cipher_suites: vec![suite], ..default_provider() };
-    let versions = if suite.tls13().is_some() { [&version::TLS13] } else { [&version::TLS12] };
-    let config = ClientConfig::builder_with_provider(Arc::new(provider.clone())).with_protocol_versions(&versions);
-    let config = config.expect("the suite has its version").dangerous();
-    let config = config.with_custom_certificate_verifier(Arc::new(Anyone(provider))).with_no_client_auth();
-    ClientConnection::new(Arc::new(config), ServerName::try_from("a.test").expect("a name")).expect("a client")
-}
-
-fn pair(rsa: bool) -> Pair {
-    let algorithm = if rsa { &rcgen::PKCS_RSA_SHA256 } else { &rcgen::PKCS_ECDSA_P256_SHA256 };
-    let key = rcgen::KeyPair::generate_for(algorithm).expect("a key");
-    let params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
-    let certificate = params.self_signed(&key).expect("a certificate");
-    Pair::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), b"").expect("a pair")
-}
-
-fn of_client(client: &mut ClientConnection) -> Vec<u8> {
-    let mut wire = Vec::new();
-    while client.wants_write() {
-        client.write_tls(&mut wire).expect("memory takes it");
-    }
-    wire
-}
-
-fn to_client(client: &mut ClientConnection, wire: &[u8]) -> Result<Vec<u8>, Error> {
-    let (mut rest, mut plain) = (wire, Vec::new());
-    while !rest.is_empty() {
-        client.read_tls(&mut rest).expect("memory gives it");
-        let state = client.process_new_packets()?;
-        let mut part = vec![0; state.plaintext_bytes_to_read()];
-        client.reader().read_exact(&mut part).expect("as many as there are");
-        plain.extend(part);
-    }
-    Ok(plain)
-}
-
-fn to_server(server: &mut Session, wire: &mut [u8]) -> Result<Vec<u8>, TlsError> {
-    let mut plain = Vec::new();
-    server.receive(wire, &mut |part| plain.extend_from_slice(part))?;
-    Ok(plain)
-}
 
 fn seal(server: &mut Session, text: &[u8]) -> Vec<u8> {
     let mut wire = Vec::new();
@@ -112,19 +26,11 @@ fn seal(server: &mut Session, text: &[u8]) -> Vec<u8> {
 
 fn connected(suite: SupportedCipherSuite) -> (ClientConnection, Session) {
     let is_rsa = format!("{:?}", suite.suite()).contains("_RSA_");
-    let side = ServerSide::new().pair(pair(is_rsa)).build().expect("a server");
-    let (mut client, mut server) = (client(suite), Session::server(Arc::new(OneServer(Arc::new(side)))));
-    for _ in 0..ROUNDS_MAX {
-        to_server(&mut server, &mut of_client(&mut client)).expect("the server goes on");
-        let mut wire = Vec::new();
-        server.take_output(&mut wire);
-        to_client(&mut client, &wire).expect("the client goes on");
-        if !client.is_handshaking() && !server.is_handshaking() && !client.wants_write() {
-            assert_eq!(client.negotiated_cipher_suite(), Some(suite));
-            return (client, server);
-        }
-    }
-    panic!("the handshake has no end");
+    let mut client = client(&Arc::new(config(vec![suite]).0));
+    let mut server = Session::server(server(ServerSide::new().pair(pair(is_rsa))));
+    shake(&mut client, &mut server);
+    assert_eq!(client.negotiated_cipher_suite(), Some(suite));
+    (client, server)
 }
 
 #[test]
