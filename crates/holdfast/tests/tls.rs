@@ -69,6 +69,15 @@ impl Scene {
         nix::sys::signal::kill(support::pid(self.instance.pid()), nix::sys::signal::Signal::SIGHUP).unwrap();
     }
 
+    /// What `-t` says of a second server; `PAIR` stands for words that are in order.
+    fn test_server(&self, name: &str, words: &str) -> (bool, String) {
+        let words = words.replace("PAIR", "ssl_certificate keys/a.crt; ssl_certificate_key keys/a.key;");
+        let port = self.instance.port;
+        self.configure("", &format!("}} server {{ listen 127.0.0.1:{port} ssl; server_name {name};\n{words}"));
+        let output = self.instance.run(&["-t"]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
     /// What curl gets, which trusts the authority.
     fn curl(&self, flags: &[&str]) -> (bool, String) {
         let mut command = Command::new(peer_program("curl"));
@@ -176,6 +185,35 @@ fn what_is_old_or_dangerous_is_refused() {
     assert!(!scene.serial().is_empty());
 }
 
+/// Words of a server, what is wrong with them, and what to do.
+const MISTAKES: [(&str, &str, &str); 9] = [
+    (
+        "ssl_certificate none.crt; ssl_certificate_key keys/a.key;",
+        "none.crt\": open() failed (2: No such file",
+        "make the file",
+    ),
+    (
+        "ssl_certificate keys/a.crt; ssl_certificate_key none.key;",
+        "none.key\": open() failed (2: No such file",
+        "make the file",
+    ),
+    (
+        "ssl_certificate keys/a.crt; ssl_certificate_key keys/other.key;",
+        "does not belong to the certificate",
+        "name the key",
+    ),
+    ("ssl_certificate keys/a.crt; ssl_certificate_key keys/encrypted.key;", "encrypted.key", "ssl_password_file"),
+    ("ssl_certificate nginx.conf; ssl_certificate_key keys/a.key;", "there is no certificate", "PEM"),
+    ("PAIR ssl_ecdh_curve nonsense;", "unknown curve \"nonsense\"", "X25519"),
+    ("PAIR ssl_session_ticket_key short;", "must be 48 or 80 bytes", "openssl rand 80"),
+    ("PAIR ssl_protocols TLSv1 TLSv1.1;", "leaves no version that is spoken", "TLSv1.3"),
+    (
+        "PAIR ssl_crl ca.pem; ssl_client_certificate ca.pem; ssl_verify_client on;",
+        "revocation lists cannot be read",
+        "X509 CRL",
+    ),
+];
+
 #[test]
 fn mistakes_are_named_at_their_place_with_what_to_do() {
     let scene = Scene::new("", HELLO);
@@ -183,71 +221,24 @@ fn mistakes_are_named_at_their_place_with_what_to_do() {
     command.args(["pkcs8", "-topk8", "-passout", "pass:secret", "-in"]).arg(scene.instance.path("keys/a.key"));
     assert!(command.arg("-out").arg(scene.instance.path("keys/encrypted.key")).status().unwrap().success());
     scene.authority.issue(&["a.test"]).write(&scene.instance.path("keys"), "other");
+    fs::write(scene.instance.path("short"), "12345").unwrap();
+    for (words, message, hint) in MISTAKES {
+        let (good, said) = scene.test_server("b.test", words);
+        assert!(!good, "{words}: {said}");
+        assert!(said.contains(message) && said.contains(hint) && said.contains("nginx.conf:"), "{words}: {said}");
+    }
+}
+
+#[test]
+fn an_expired_certificate_or_one_for_other_names_is_served_with_a_warning() {
+    let scene = Scene::new("", HELLO);
     let expired = scene.authority.issue_with(&["b.test"], |params| {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
     });
     expired.write(&scene.instance.path("keys"), "expired");
-    fs::write(scene.instance.path("short"), "12345").unwrap();
-    for (words, message, hint) in [
-        (
-            "ssl_certificate none.crt; ssl_certificate_key keys/a.key;",
-            "none.crt\": open() failed (2: No such file",
-            "make the file",
-        ),
-        (
-            "ssl_certificate keys/a.crt; ssl_certificate_key none.key;",
-            "none.key\": open() failed (2: No such file",
-            "make the file",
-        ),
-        (
-            "ssl_certificate keys/a.crt; ssl_certificate_key keys/other.key;",
-            "does not belong to the certificate",
-            "name the key",
-        ),
-        ("ssl_certificate keys/a.crt; ssl_certificate_key keys/encrypted.key;", "encrypted.key", "ssl_password_file"),
-        ("ssl_certificate nginx.conf; ssl_certificate_key keys/a.key;", "there is no certificate", "PEM"),
-        ("ssl_ecdh_curve nonsense;", "unknown curve \"nonsense\"", "X25519"),
-        ("ssl_session_ticket_key short;", "must be 48 or 80 bytes", "openssl rand 80"),
-        ("ssl_protocols TLSv1 TLSv1.1;", "leaves no version that is spoken", "TLSv1.3"),
-        (
-            "ssl_crl ca.pem; ssl_client_certificate ca.pem; ssl_verify_client on;",
-            "revocation lists cannot be read",
-            "X509 CRL",
-        ),
-    ] {
-        scene.configure(
-            "",
-            &format!(
-                "}} server {{ listen 127.0.0.1:{} ssl; server_name b.test;\n\
-             ssl_certificate keys/a.crt; ssl_certificate_key keys/a.key; {HELLO}\n{words}",
-                scene.instance.port
-            ),
-        );
-        let text = fs::read_to_string(scene.instance.path("nginx.conf")).unwrap();
-        // The same word twice in a server would be two pairs: the second takes the place of the first.
-        let text = if words.starts_with("ssl_certificate") {
-            text.replacen("ssl_certificate keys/a.crt; ssl_certificate_key keys/a.key; location", "location", 1)
-        } else {
-            text
-        };
-        fs::write(scene.instance.path("nginx.conf"), text).unwrap();
-        let output = scene.instance.run(&["-t"]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{words}: {said}");
-        assert!(said.contains(message) && said.contains(hint), "{words}: {said}");
-        assert!(said.contains("nginx.conf:"), "{words}: {said}");
-    }
-    scene.configure(
-        "",
-        &format!(
-            "}} server {{ listen 127.0.0.1:{} ssl; server_name c.test;\n\
-         ssl_certificate keys/expired.crt; ssl_certificate_key keys/expired.key; {HELLO}",
-            scene.instance.port
-        ),
-    );
-    let output = scene.instance.run(&["-t"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "nginx serves it: {said}");
-    assert!(said.contains("has expired") && said.contains("no certificate of this server is for \"c.test\""), "{said}");
+    let words = "ssl_certificate keys/expired.crt; ssl_certificate_key keys/expired.key;";
+    let (good, said) = scene.test_server("c.test", words);
+    assert!(good && said.contains("has expired"), "{said}");
+    assert!(said.contains("no certificate of this server is for \"c.test\""), "{said}");
 }

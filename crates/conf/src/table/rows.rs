@@ -31,7 +31,7 @@ pub(super) const ENGINE: &str = "cryptography is built in and uses the processor
 pub(super) const OBJECTS: &str = "certificates and keys are read again at each reload, and when their files change";
 pub(super) const DHE: &str = "ciphers with DHE are not spoken, only those with ECDHE";
 pub(super) const OCSP: &str = "clients' certificates are not checked by OCSP: `ssl_crl` takes lists of revoked ones";
-pub(super) const STAPLING: &str = "no OCSP answer is stapled";
+pub(super) const STAPLING: &str = "no OCSP answer is fetched: `ssl_stapling_file` names one that is stapled";
 pub(super) const ECH: &str = "Encrypted Client Hello is not spoken: clients fall back to a hello in clear";
 pub(super) const COMPRESSOR: &str = "the compressor has buffers of its own, of a fixed size";
 

@@ -45,7 +45,7 @@ const CORE: &[&str] = &[
     "ssl_certificate ssl_certificate_key ssl_certificate_cache ssl_certificate_compression ssl_password_file",
     "ssl_ecdh_curve ssl_protocols ssl_ciphers ssl_prefer_server_ciphers ssl_conf_command ssl_buffer_size",
     "ssl_session_cache ssl_session_tickets ssl_session_ticket_key ssl_session_timeout ssl_early_data",
-    "ssl_verify_client ssl_verify_depth ssl_client_certificate ssl_trusted_certificate ssl_crl ssl_reject_handshake",
+    "ssl_verify_client ssl_verify_depth ssl_client_certificate ssl_trusted_certificate ssl_crl ssl_reject_handshake ssl_stapling ssl_stapling_file",
     // ours
     "max_connections keepalive_learn retry_unsent proxy_bind_pool memory_budget tunnel_timeout tunnel_ping status_page",
     "bare_line_feeds health_check client_half_close",

@@ -72,10 +72,11 @@ directives! {
         "OCSP responder for client certificates.";
     "ssl_ocsp_cache" (1) "off | [shared:name:size]" = "off" in Http | Server, Value since "1.19.0", Accepted(OCSP) =>
         "Cache of OCSP answers about client certificates.", "ssl_ocsp_cache off;";
-    "ssl_stapling" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
+    "ssl_stapling" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", With(TLS) =>
         "Whether OCSP answers are stapled.", "ssl_stapling on;";
-    "ssl_stapling_file" (1) "file" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
-        "File of the OCSP answer that is stapled.";
+    "ssl_stapling_file" (1) "file" in Http | Server, Value since "1.3.7", With(TLS) =>
+        "File of the OCSP answer that is stapled.",
+        "ssl_stapling_file ocsp.der;";
     "ssl_stapling_responder" (1) "url" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
         "OCSP responder for stapling.";
     "ssl_stapling_verify" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>

@@ -36,9 +36,14 @@ pub(crate) fn load_pair(source: &PairSource, read: ReadFile<'_>) -> Result<PairP
         Some(path) => read_file(path, read).map_err(|error| fault_of_file(PairWord::Key, path, &error))?,
         None => Vec::new(),
     };
+    let stapled = match &source.stapled {
+        Some(path) => read_file(path, read).map_err(|error| fault_of_file(PairWord::Certificate, path, &error))?,
+        None => Vec::new(),
+    };
     let pair = Pair::from_pem(&certificate, &key, &passwords).map_err(|finding| fault_of_finding(source, finding))?;
+    let pair = pair.with_ocsp(&stapled);
     let mut hasher = DefaultHasher::new();
-    (&certificate, &key).hash(&mut hasher);
+    (&certificate, &key, &stapled).hash(&mut hasher);
     Ok(PairPlan { source: source.clone(), pair, fingerprint: hasher.finish() })
 }
 

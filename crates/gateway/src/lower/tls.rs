@@ -3,7 +3,9 @@
 use crate::base::logs::error::errno;
 use crate::lower::Lowering;
 use crate::lower::pairs::{PairWord, load_pair, read_file};
-use crate::plan::tls::{CachePlan, ClientDemands, MaterialSource, PairPlan, PairSource, TlsPlan, VerifyPlan};
+use crate::plan::tls::{
+    CachePlan, CacheSize, ClientDemands, MaterialSource, PairPlan, PairSource, TlsPlan, VerifyPlan,
+};
 use conf::diagnostic::Diagnostic;
 use conf::model::{NameForm, PemSource, Server, ServerId, SessionCache, TlsSettings, VerifyClient};
 use conf::source::Span;
@@ -13,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tls::{Ciphers, ClientCheck, Curves, Finding, Protocols, RECORD_BYTES_MAX, Revocations, Severity};
 
-/// nginx's memory of a session in a shared cache: about 4,000 fit a megabyte.
-const SESSION_BYTES: u64 = 256;
 /// OpenSSL's own cache, where none is said.
 const BUILTIN_SESSIONS: u64 = 20_480;
 /// A client may keep a ticket for seven days (RFC 8446, 4.6.1).
@@ -38,7 +38,7 @@ impl Lowering<'_> {
             // As in nginx: handshakes for its names are the default server's.
             return None;
         }
-        let pairs = self.pairs(settings);
+        let pairs = self.pairs(settings, server.span);
         self.check_names(server, &pairs);
         let protocols = self.protocols(settings, server.span);
         let (ciphers, curves) = (self.ciphers(settings), self.curves(settings));
@@ -62,19 +62,31 @@ impl Lowering<'_> {
             tickets: settings.session_tickets,
             ticket_keys,
             early_data: self.early_data(settings, server.span),
+            compress: settings.certificate_compression,
             keep_offers: self.plan.wants_tls_offers,
             demands,
         };
         Some(Box::new(plan))
     }
 
-    fn pairs(&mut self, settings: &TlsSettings) -> Vec<PairPlan> {
+    fn pairs(&mut self, settings: &TlsSettings, server: Span) -> Vec<PairPlan> {
         let passwords = settings.password_file.as_ref().map(|file| self.path_of(file));
+        let stapled = settings.stapling_file.as_ref().filter(|_| settings.stapling).map(|file| self.path_of(file));
+        if settings.stapling && stapled.is_none() {
+            let message = "\"ssl_stapling\" has no effect: no OCSP response is fetched";
+            let hint = "name a file that holds one: `ssl_stapling_file`";
+            self.found.push(Diagnostic::note(server, message).with_hint(hint));
+        }
         let mut pairs = Vec::new();
         for (certificate, key) in settings.certificates.iter().zip(&settings.certificate_keys) {
             let sources = (self.material(certificate), self.material(key));
             let (Some(certificate_source), Some(key_source)) = sources else { continue };
-            let source = PairSource { certificate: certificate_source, key: key_source, passwords: passwords.clone() };
+            let source = PairSource {
+                certificate: certificate_source,
+                key: key_source,
+                passwords: passwords.clone(),
+                stapled: stapled.clone(),
+            };
             pairs.extend(self.pair(source, certificate.span, key.span));
         }
         pairs
@@ -312,7 +324,7 @@ impl Lowering<'_> {
 fn cache_plan(cache: &SessionCache) -> Option<CachePlan> {
     let builtin = |sessions_max: &Option<u64>| CachePlan {
         name: None,
-        sessions_max: usize::try_from(sessions_max.unwrap_or(BUILTIN_SESSIONS)).unwrap_or(usize::MAX),
+        size: CacheSize::Sessions(usize::try_from(sessions_max.unwrap_or(BUILTIN_SESSIONS)).unwrap_or(usize::MAX)),
     };
     match cache {
         SessionCache::Off | SessionCache::None => None,
@@ -320,7 +332,7 @@ fn cache_plan(cache: &SessionCache) -> Option<CachePlan> {
         // One cache serves all workers here, so the workers' own would add nothing.
         SessionCache::Shared(zone) | SessionCache::Both { zone, .. } => Some(CachePlan {
             name: Some(zone.name.clone()),
-            sessions_max: usize::try_from(zone.size / SESSION_BYTES).unwrap_or(usize::MAX),
+            size: CacheSize::Bytes(usize::try_from(zone.size).unwrap_or(usize::MAX)),
         }),
     }
 }

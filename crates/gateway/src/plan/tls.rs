@@ -21,6 +21,8 @@ pub(crate) struct PairSource {
     pub(crate) key: MaterialSource,
     /// `ssl_password_file`
     pub(crate) passwords: Option<PathBuf>,
+    /// `ssl_stapling_file`: a response of OCSP that is sent along.
+    pub(crate) stapled: Option<PathBuf>,
 }
 
 /// A certificate with its key, as the configuration was read.
@@ -37,7 +39,15 @@ pub(crate) struct PairPlan {
 pub(crate) struct CachePlan {
     /// `shared:name:…`; one without a name is the server's own.
     pub(crate) name: Option<String>,
-    pub(crate) sessions_max: usize,
+    pub(crate) size: CacheSize,
+}
+
+/// What a cache may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum CacheSize {
+    Sessions(usize),
+    /// As many as nginx has room for in these.
+    Bytes(usize),
 }
 
 /// `ssl_verify_client`
@@ -80,6 +90,8 @@ pub(crate) struct TlsPlan {
     pub(crate) tickets: bool,
     /// `ssl_session_ticket_key`: the first one seals. Without any, the process has keys of its own.
     pub(crate) ticket_keys: Vec<Box<[u8]>>,
+    /// `ssl_certificate_compression`
+    pub(crate) compress: bool,
     /// `ssl_early_data`
     pub(crate) early_data: bool,
     /// A variable asks for what clients offer.

@@ -85,7 +85,7 @@ impl Shared {
                 MaterialSource::File(path) => Some(path.clone()),
                 MaterialSource::Text(_) => None,
             })
-            .chain(slots.keys().flatten().filter_map(|source| source.passwords.clone()))
+            .chain(slots.keys().flatten().flat_map(|source| source.passwords.iter().chain(&source.stapled).cloned()))
             .collect();
         files.sort();
         files.dedup();

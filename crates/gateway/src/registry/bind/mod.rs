@@ -14,6 +14,7 @@ use crate::base::logs::access::{AccessOutput, LogSink};
 use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
 use crate::base::logs::place::LogPlace;
 use crate::plan::Plan;
+use crate::plan::tls::CacheSize;
 use crate::registry::generation::{BoundProxy, BoundTunnel, Generation, ListenerId};
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::shared::Shared;
@@ -47,8 +48,8 @@ struct Known {
     sessions: HashMap<String, (Box<str>, Arc<Sessions>)>,
     request_zones: HashMap<ZoneKey, Arc<RequestZone>>,
     connection_zones: HashMap<ZoneKey, Arc<ConnectionZone>>,
-    /// Sessions that clients resume, by the cache's name and its size.
-    session_caches: HashMap<(String, usize), Arc<SessionCache>>,
+    /// Sessions that clients resume, by the cache's name, its size and the seconds that they last.
+    session_caches: HashMap<(String, CacheSize, u32), Arc<SessionCache>>,
     /// Keys of session tickets.
     ticket_keys: HashMap<TicketIdentity, Arc<TicketKeys>>,
     /// The waiting lines of groups with `queue`, by the group's name.

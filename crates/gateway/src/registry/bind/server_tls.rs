@@ -1,6 +1,6 @@
 //! TLS of servers: certificates, ticket keys and session caches are found by their identity, so that a reload keeps sessions.
 
-use crate::plan::tls::{CachePlan, TlsPlan};
+use crate::plan::tls::{CachePlan, CacheSize, TlsPlan};
 use crate::registry::bind::Binding;
 use crate::registry::certificates::CertificateSlot;
 use crate::registry::tls_choice::{BoundTls, TlsAnswer};
@@ -34,7 +34,7 @@ impl Binding<'_> {
     }
 
     fn server_side(&mut self, plan: &TlsPlan, slot: &CertificateSlot) -> Result<ServerSide, tls::SetupError> {
-        let cache = plan.cache.as_ref().map(|cache| self.session_cache(cache, &plan.session_name));
+        let cache = plan.cache.as_ref().map(|cache| self.session_cache(cache, plan));
         let tickets = plan.tickets.then(|| self.ticket_keys(plan));
         let mut side = ServerSide::new()
             .pairs(slot.pairs.clone())
@@ -47,6 +47,9 @@ impl Binding<'_> {
             .session_name(plan.session_name.clone())
             .session_cache(cache)
             .ticket_keys(tickets);
+        if plan.compress {
+            side = side.compress_certificates(true);
+        }
         if plan.early_data {
             side = side.early_data(EARLY_DATA_BYTES_MAX);
         }
@@ -60,10 +63,18 @@ impl Binding<'_> {
     }
 
     /// One without a name is the server's own.
-    fn session_cache(&mut self, plan: &CachePlan, server: &str) -> Arc<SessionCache> {
-        let name = plan.name.as_ref().map_or_else(|| format!("server {server}"), |name| format!("shared {name}"));
-        let known = self.known.session_caches.entry((name, plan.sessions_max));
-        Arc::clone(known.or_insert_with(|| Arc::new(SessionCache::new(plan.sessions_max))))
+    fn session_cache(&mut self, cache: &CachePlan, plan: &TlsPlan) -> Arc<SessionCache> {
+        let name = cache.name.as_ref();
+        let name = name.map_or_else(|| format!("server {}", plan.session_name), |name| format!("shared {name}"));
+        let known = self.known.session_caches.entry((name, cache.size, plan.session_seconds));
+        let cache = known.or_insert_with(|| {
+            let cache = match cache.size {
+                CacheSize::Sessions(count) => SessionCache::new(count),
+                CacheSize::Bytes(bytes) => SessionCache::of_size(bytes),
+            };
+            Arc::new(cache.lifetime_seconds(plan.session_seconds))
+        });
+        Arc::clone(cache)
     }
 
     /// The same files give the same keys; without files the process has keys of its own, which live as long as it does.
