@@ -64,7 +64,7 @@ fn configure_arguments() -> String {
 
 /// nginx's modules of which a directive takes effect, as nginx names them, without the common beginning.
 fn built_in() -> Vec<&'static str> {
-    let acting = table::all().iter().filter(|row| row.support == Support::Yes);
+    let acting = table::all().iter().filter(|row| takes_effect(row.support));
     let mut modules: Vec<&str> =
         acting.filter_map(|row| row.module.0.strip_prefix("ngx_")?.strip_suffix("_module")).collect();
     modules.sort_unstable();
@@ -74,7 +74,11 @@ fn built_in() -> Vec<&'static str> {
 
 /// Whether directives of a module take effect. A module of which all is only planned is not claimed.
 fn acts(module: &str) -> bool {
-    table::all().iter().any(|row| row.module.0 == module && row.support == Support::Yes)
+    table::all().iter().any(|row| row.module.0 == module && takes_effect(row.support))
+}
+
+fn takes_effect(support: Support) -> bool {
+    matches!(support, Support::Yes | Support::With(_))
 }
 
 /// The help of nginx's command line.
@@ -106,6 +110,7 @@ mod tests {
     fn only_what_takes_effect_is_claimed() {
         let arguments = configure_arguments();
         assert!(arguments.contains("--with-http_stub_status_module"), "{arguments}");
+        assert!(arguments.contains("--with-http_ssl_module"), "{arguments}");
         assert!(!arguments.contains("--with-mail"), "{arguments}");
         let modules = built_in();
         assert!(modules.contains(&"http_proxy") && modules.contains(&"http_limit_req"), "{modules:?}");

@@ -16,6 +16,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, TrustAnchor, UnixTime};
 use sha1::{Digest, Sha1};
 use std::sync::Arc;
+use std::time::Duration;
 use webpki::{CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList};
 use webpki::{RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy, anchor_from_trusted_cert};
 
@@ -319,11 +320,9 @@ impl ClientCertificate<'_> {
         out
     }
 
-    /// `$ssl_client_raw_cert`.
+    /// `$ssl_client_raw_cert`, with the end of its last line.
     pub fn pem(&self) -> String {
-        let mut pem = dn::to_pem(self.0);
-        pem.truncate(pem.trim_end().len());
-        pem
+        dn::to_pem(self.0)
     }
 
     /// `$ssl_client_escaped_cert`: the PEM text for a URI.
@@ -352,7 +351,9 @@ impl ClientCertificate<'_> {
     }
 
     /// `$ssl_client_v_remain`: whole days until it expires.
-    pub fn days_left(&self, now: UnixTime) -> Option<i64> {
-        parse(self.0).map(|certificate| ((validity(&certificate).1 - seconds(now)) / 86_400).max(0))
+    /// `now` counts from 1970.
+    pub fn days_left(&self, now: Duration) -> Option<i64> {
+        let now = seconds(UnixTime::since_unix_epoch(now));
+        parse(self.0).map(|certificate| ((validity(&certificate).1 - now) / 86_400).max(0))
     }
 }

@@ -89,7 +89,8 @@ impl Exchange {
         if location.first() != Some(&b'/') || !plan.absolute {
             return location;
         }
-        let mut absolute = b"http://".to_vec();
+        let scheme = self.down.scheme();
+        let mut absolute = [scheme.name(), b"://"].concat();
         match (self.request.head.host, self.down.local_address()) {
             _ if plan.server_name => {
                 absolute.extend_from_slice(&self.generation.server(self.routing.target.server).name);
@@ -105,7 +106,7 @@ impl Exchange {
             },
             (None, _) => return location,
         }
-        if let Some(port) = self.server_port().filter(|port| plan.port && *port != 80) {
+        if let Some(port) = self.server_port().filter(|port| plan.port && *port != scheme.default_port()) {
             absolute.push(b':');
             absolute.extend_from_slice(port.to_string().as_bytes());
         }

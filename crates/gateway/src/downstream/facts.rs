@@ -10,6 +10,39 @@ use std::path::PathBuf;
 use tls::Session;
 use transport::Transport;
 
+/// `http` or `https`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientScheme {
+    Http,
+    Https,
+}
+
+impl ClientScheme {
+    /// `$scheme`
+    pub(crate) fn name(self) -> &'static [u8] {
+        match self {
+            Self::Http => b"http",
+            Self::Https => b"https",
+        }
+    }
+
+    /// `$https`
+    pub(crate) fn on(self) -> &'static [u8] {
+        match self {
+            Self::Http => b"",
+            Self::Https => b"on",
+        }
+    }
+
+    /// The port that a URL need not name.
+    pub(crate) fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
 impl Downstream {
     /// The task whose waits the client's socket ends.
     pub(crate) fn task(&self) -> TaskId {
@@ -29,6 +62,11 @@ impl Downstream {
     /// The address that the client came to.
     pub(crate) fn listener(&self) -> ListenerId {
         self.connection.listener
+    }
+
+    /// What the client speaks below HTTP.
+    pub(crate) fn scheme(&self) -> ClientScheme {
+        if self.connection.stream.is_secure() { ClientScheme::Https } else { ClientScheme::Http }
     }
 
     /// Who has connected.
@@ -117,5 +155,17 @@ impl Downstream {
         sink: impl FnMut(&[u8]),
     ) -> Result<BodyRead, BodyError> {
         body.read(&mut self.connection, max, sink)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ClientScheme;
+
+    #[test]
+    fn a_scheme_has_a_port_that_urls_leave_out() {
+        let facts = |scheme: ClientScheme| (scheme.name(), scheme.on(), scheme.default_port());
+        assert_eq!(facts(ClientScheme::Http), (&b"http"[..], &b""[..], 80));
+        assert_eq!(facts(ClientScheme::Https), (&b"https"[..], &b"on"[..], 443));
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod routing;
 pub(crate) mod spares;
 pub(crate) mod step;
 pub(crate) mod target;
+pub(crate) mod tls_view;
 pub(crate) mod undecided;
 pub(crate) mod view;
 pub(crate) mod waiting;

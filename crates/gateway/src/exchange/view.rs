@@ -5,6 +5,7 @@ use crate::base::logs::error::{Level, errno, quoted};
 use crate::downstream::reply_head::{Fields, HeadView};
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
+use crate::exchange::tls_view;
 use crate::plan::location::Content;
 use crate::plan::variable_pass::PORT_DEFAULT;
 use crate::registry::limit_zones::{LimitStatus, Limited};
@@ -102,8 +103,8 @@ impl View for ExchangeView<'_> {
             Variable::Hostname => bytes(&exchange.generation.hostname, out),
             Variable::ProxyHost => optional(self.proxy_host(), out),
             Variable::ProxyPort => self.proxy_port().is_some_and(|port| number(u64::from(port), out)),
-            Variable::Scheme => bytes(b"http", out),
-            Variable::Https => true,
+            Variable::Scheme => bytes(exchange.down.scheme().name(), out),
+            Variable::Https => bytes(exchange.down.scheme().on(), out),
             Variable::RequestUri => optional(Some(exchange.request_uri()).filter(|uri| !uri.is_empty()), out),
             Variable::Uri => optional(Some(exchange.uri()).filter(|uri| !uri.is_empty()), out),
             Variable::Args => optional(exchange.args(), out),
@@ -132,6 +133,7 @@ impl View for ExchangeView<'_> {
             Variable::ContentType => self.joined(FieldId::ContentType, b", ", out),
             Variable::Http(name) => self.request_field(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
+            Variable::Tls(variable) => tls_view::of(exchange, *variable, out),
             _ => self.present(variable, out) || self.upstream(variable, out),
         }
     }

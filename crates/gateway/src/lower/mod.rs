@@ -35,7 +35,7 @@ use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Http, Model, ProxySettings, Server, ServerId};
 use conf::source::Span;
 use rules::log_format::LogFormat;
-use rules::variable::{Idle, UserVariables, Variable};
+use rules::variable::{TlsVariable, UserVariables, Variable};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,6 +124,10 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);
     }
+    // A template of any server may ask, and it is known only now.
+    for tls in plan.servers.iter_mut().filter_map(|server| server.tls.as_deref_mut()) {
+        tls.keep_offers = plan.wants_tls_offers;
+    }
     plan.temp_directories = temp_directories(&plan.locations);
     Ok(Lowered { plan, warnings: found })
 }
@@ -174,21 +178,36 @@ impl Lowering<'_> {
     /// Notes what has to be kept, or asked of the kernel, for somebody who asks for it.
     fn note_wanted<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
         for variable in variables {
-            if let Variable::Idle(idle) = variable {
-                self.note_idle_variable(*idle, span);
+            match variable {
+                Variable::Idle(idle) => {
+                    let is_fixed = idle.value().is_some_and(|value| !value.is_empty());
+                    self.note_idle_variable(
+                        idle.name(),
+                        if is_fixed { "always the same" } else { "always empty" },
+                        idle.needs(),
+                        span,
+                    );
+                }
+                Variable::Tls(variable) if !self.has_tls_listener() => {
+                    self.note_idle_variable(variable.name(), "always empty", TlsVariable::NEEDS, span);
+                }
+                Variable::Tls(variable) => self.plan.wants_tls_offers |= variable.is_offer(),
+                _ => {}
             }
             self.plan.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
             self.plan.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
         }
     }
 
+    fn has_tls_listener(&self) -> bool {
+        self.http.listeners.iter().any(|listener| listener.options.ssl)
+    }
+
     /// One note for each variable that has nothing to act on, at its first place.
-    fn note_idle_variable(&mut self, idle: Idle, span: Span) {
-        let value =
-            if idle.value().is_some_and(|value| !value.is_empty()) { "always the same" } else { "always empty" };
-        let message = format!("\"${}\" variable is {value} here", idle.name());
+    fn note_idle_variable(&mut self, name: &str, value: &str, needs: &str, span: Span) {
+        let message = format!("\"${name}\" variable is {value} here");
         if !self.found.iter().any(|known| known.message == message) {
-            self.found.push(Diagnostic::note(span, message).with_hint(format!("it acts only with {}", idle.needs())));
+            self.found.push(Diagnostic::note(span, message).with_hint(format!("it acts only with {needs}")));
         }
     }
 

@@ -63,7 +63,7 @@ impl Lowering<'_> {
             ticket_keys,
             early_data: self.early_data(settings, server.span),
             compress: settings.certificate_compression,
-            keep_offers: self.plan.wants_tls_offers,
+            keep_offers: false,
             demands,
         };
         Some(Box::new(plan))
@@ -233,12 +233,10 @@ impl Lowering<'_> {
         (protocols, ciphers)
     }
 
-    /// As nginx does, a start fails where the file cannot be read; what it says has no effect.
+    /// As nginx does, a start fails where the file cannot be read. The directive's row says that it has no effect.
     fn check_dhparam(&mut self, settings: &TlsSettings) {
-        let Some(file) = &settings.dhparam else { return };
-        if self.read_located(file).is_some() {
-            let message = "\"ssl_dhparam\" has no effect: only ECDHE is spoken";
-            self.found.push(Diagnostic::note(file.span, message));
+        if let Some(file) = &settings.dhparam {
+            self.read_located(file);
         }
     }
 

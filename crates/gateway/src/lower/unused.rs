@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl Lowering<'_> {
     /// Looks at everything that was not lowered for a location.
     pub(super) fn check_unused(&mut self) {
-        let wanted = (self.plan.keeps_sent, self.plan.wants_upstream_local);
+        let wanted = (self.plan.keeps_sent, self.plan.wants_upstream_local, self.plan.wants_tls_offers);
         let found = self.found.len();
         let http = self.http;
         for (format, compiled) in http.log_formats.iter().zip(&self.formats) {
@@ -29,7 +29,7 @@ impl Lowering<'_> {
             self.check_proxy(&proxy);
         }
         // Who would ask for them is not there.
-        (self.plan.keeps_sent, self.plan.wants_upstream_local) = wanted;
+        (self.plan.keeps_sent, self.plan.wants_upstream_local, self.plan.wants_tls_offers) = wanted;
         self.forget_repeated(found);
     }
 

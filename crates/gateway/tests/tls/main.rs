@@ -5,3 +5,4 @@ mod clients;
 mod handshakes;
 mod scene;
 mod sessions;
+mod variables;

@@ -1,4 +1,4 @@
-//! Variables of nginx's modules that have nothing to act on here: TLS, HTTP/2, caches and so on. They stand in half of all
+//! Variables of nginx's modules that have nothing to act on here: HTTP/2, caches and so on. They stand in half of all
 //! log formats, so they are no unknown names: each has the value that nginx gives it on a plain HTTP request without the
 //! module's directives, and the lowering notes its use. `names` asks the table; nobody else does.
 
@@ -16,38 +16,14 @@ struct Group {
 
 const GROUPS: &[Group] = &[
     Group {
-        needs: "a TLS listener (`listen … ssl`)",
+        needs: "Encrypted Client Hello, which is not spoken",
         value: None,
-        names: &[
-            "ssl_alpn_protocol",
-            "ssl_cipher",
-            "ssl_ciphers",
-            "ssl_client_cert",
-            "ssl_client_escaped_cert",
-            "ssl_client_fingerprint",
-            "ssl_client_i_dn",
-            "ssl_client_i_dn_legacy",
-            "ssl_client_raw_cert",
-            "ssl_client_s_dn",
-            "ssl_client_s_dn_legacy",
-            "ssl_client_serial",
-            "ssl_client_sigalg",
-            "ssl_client_v_end",
-            "ssl_client_v_remain",
-            "ssl_client_v_start",
-            "ssl_client_verify",
-            "ssl_curve",
-            "ssl_curves",
-            "ssl_early_data",
-            "ssl_ech_outer_server_name",
-            "ssl_ech_status",
-            "ssl_protocol",
-            "ssl_server_name",
-            "ssl_session_id",
-            "ssl_session_reused",
-            "ssl_sigalg",
-            "ssl_sigalgs",
-        ],
+        names: &["ssl_ech_outer_server_name", "ssl_ech_status"],
+    },
+    Group {
+        needs: "a TLS library that tells how handshakes are signed",
+        value: None,
+        names: &["ssl_client_sigalg", "ssl_sigalg", "ssl_sigalgs"],
     },
     Group { needs: "HTTP/2 (`http2 on`)", value: Some(""), names: &["http2"] },
     Group { needs: "a QUIC listener (`listen … quic`)", value: Some(""), names: &["http3"] },
@@ -143,7 +119,7 @@ mod tests {
 
     #[test]
     fn values_are_nginx_ones_on_plain_http() {
-        assert_eq!(Idle::find("ssl_protocol").unwrap().value(), None);
+        assert_eq!(Idle::find("ssl_ech_status").unwrap().value(), None);
         assert_eq!(Idle::find("http2").unwrap().value(), Some(&b""[..]));
         assert_eq!(Idle::find("ancient_browser").unwrap().value(), Some(&b"1"[..]));
     }

@@ -7,9 +7,11 @@
 mod field;
 mod idle;
 mod names;
+mod tls;
 
 pub use field::{FieldName, arg, cookie, set_cookie};
 pub use idle::Idle;
+pub use tls::TlsVariable;
 
 use names::BUILT_IN;
 use rustc_hash::FxHashMap;
@@ -128,6 +130,8 @@ pub enum Variable {
     UpstreamCookie(Box<[u8]>),
     /// `$proxy_protocol_tlv_name`: by name or `0x..`, without the prefix.
     ProxyProtocolTlv(Box<[u8]>),
+    /// One about TLS towards the client.
+    Tls(TlsVariable),
     /// One of a module that has nothing to act on.
     Idle(Idle),
     /// `$1` to `$9`.
@@ -216,6 +220,7 @@ impl Variable {
         let user = users.slot(&lower).map(Self::User);
         user.or_else(|| names::built_in(&lower))
             .or_else(|| names::family(&lower))
+            .or_else(|| TlsVariable::find(&lower).map(Self::Tls))
             .or_else(|| Idle::find(&lower).map(Self::Idle))
     }
 
@@ -238,6 +243,7 @@ impl Variable {
             Self::UpstreamTrailer(name) => format!("$upstream_trailer_{}", text(name.dashed())),
             Self::UpstreamCookie(name) => format!("$upstream_cookie_{}", text(name)),
             Self::ProxyProtocolTlv(name) => format!("$proxy_protocol_tlv_{}", text(name)),
+            Self::Tls(variable) => format!("${}", variable.name()),
             Self::Idle(idle) => format!("${}", idle.name()),
             Self::Capture(number) => format!("${number}"),
             _ => "$…".to_owned(),
@@ -247,7 +253,7 @@ impl Variable {
     /// What is wrong with a name that does not resolve: nginx's phrase, and the nearest known name if one is near.
     pub fn explain_unknown(name: &str, users: &UserVariables) -> (String, Option<String>) {
         let lower = name.to_ascii_lowercase();
-        let fixed = BUILT_IN.iter().map(|(known, _)| *known).chain(Idle::names());
+        let fixed = BUILT_IN.iter().map(|(known, _)| *known).chain(TlsVariable::names()).chain(Idle::names());
         let known = fixed.chain(users.names.iter().map(|known| &**known));
         let nearest = known.map(|known| (strsim::damerau_levenshtein(known, &lower), known)).min();
         // A third of the letters may be wrong; beyond that a suggestion misleads.
@@ -288,10 +294,21 @@ mod tests {
 
     #[test]
     fn a_variable_of_an_absent_module_is_known_and_may_be_declared() {
-        assert!(matches!(resolve("SSL_Protocol"), Some(Variable::Idle(idle)) if idle.name() == "ssl_protocol"));
+        assert!(matches!(resolve("SSL_ECH_Status"), Some(Variable::Idle(idle)) if idle.name() == "ssl_ech_status"));
         let mut users = UserVariables::default();
         let slot = users.declare("geoip_country_code").unwrap();
         assert_eq!(Variable::resolve("geoip_country_code", &users), Some(Variable::User(slot)));
+    }
+
+    #[test]
+    fn a_variable_about_tls_is_known_and_may_be_declared() {
+        assert_eq!(resolve("SSL_Protocol"), Some(Variable::Tls(TlsVariable::Protocol)));
+        assert_eq!(Variable::Tls(TlsVariable::ClientSubject).shown(), "$ssl_client_s_dn");
+        let mut users = UserVariables::default();
+        let slot = users.declare("ssl_protocol").unwrap();
+        assert_eq!(Variable::resolve("ssl_protocol", &users), Some(Variable::User(slot)));
+        let (_, hint) = Variable::explain_unknown("ssl_protocl", &UserVariables::default());
+        assert_eq!(hint.as_deref(), Some("did you mean `$ssl_protocol`?"));
     }
 
     #[test]
