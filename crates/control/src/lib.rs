@@ -7,6 +7,7 @@ mod checks;
 mod dns;
 mod names;
 mod probe;
+mod wire;
 
 use gateway::Shared;
 use std::io;

@@ -1,20 +1,19 @@
 //! One check of one peer: a connection of its own, a request, and what comes back, all within the check's time. What is a
 //! good answer the gateway's `Answer` says. The connection is never used for anything else.
 
+use crate::wire::Wire;
 use gateway::checks::{Answer, CheckResult, Finding, HttpCheck, Probe};
 use gateway::errno;
 use reactor::{PeerAddress, is_shortage};
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout_at};
 
 const CONNECTING: &str = "connecting to upstream";
+const HANDSHAKING: &str = "SSL handshaking to upstream";
 const SENDING: &str = "sending request to upstream";
-
-/// Bytes that are read at once: a usual answer is one read. It is part of the future, of which there are 128 at most.
-const READ_BYTES: usize = 4096;
 
 /// When a check has to be over.
 #[derive(Debug, Clone, Copy)]
@@ -62,29 +61,40 @@ fn not_connected(error: &io::Error) -> CheckResult {
 }
 
 async fn converse(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     probe: &Probe,
     limit: Limit,
 ) -> Result<CheckResult, CheckResult> {
+    let mut wire = match &probe.plan.tls {
+        None => Wire::plain(stream),
+        Some(tls) => {
+            let peer = probe.address.to_string();
+            match limit.step(HANDSHAKING, Wire::secure(stream, tls, &peer)).await? {
+                Ok(wire) => wire,
+                Err(phrase) => return Ok(CheckResult::new(Finding::Connect, HANDSHAKING, phrase)),
+            }
+        }
+    };
     let Some(http) = &probe.plan.http else { return Ok(CheckResult::new(Finding::Passed, CONNECTING, "")) };
-    let sent = limit.step(SENDING, stream.write_all(&http.request)).await?;
+    let sent = limit.step(SENDING, wire.send(&http.request)).await?;
     // A peer that does not take the request may have answered before it: what it says decides.
-    read_answer(stream, http, sent.err(), limit).await
+    read_answer(wire, http, sent.err(), limit).await
 }
 
 async fn read_answer(
-    mut stream: impl AsyncRead + Unpin,
+    mut wire: Wire<impl AsyncRead + AsyncWrite + Unpin>,
     http: &HttpCheck,
     unsent: Option<io::Error>,
     limit: Limit,
 ) -> Result<CheckResult, CheckResult> {
     let mut answer = Answer::new(http);
-    let mut buffer = [0; READ_BYTES];
+    let mut buffer = Vec::new();
     loop {
-        match limit.step(answer.phase(), stream.read(&mut buffer)).await? {
-            Ok(0) => return Ok(answer.end()),
-            Ok(count) => {
-                if let Some(result) = answer.take(buffer.get(..count).unwrap_or_default()) {
+        buffer.clear();
+        match limit.step(answer.phase(), wire.read(&mut buffer)).await? {
+            Ok(()) if buffer.is_empty() => return Ok(answer.end()),
+            Ok(()) => {
+                if let Some(result) = answer.take(&buffer) {
                     return Ok(result);
                 }
             }

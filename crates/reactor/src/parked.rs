@@ -2,8 +2,10 @@
 //! which reports when something happens on them; any thread may take them over.
 
 use crate::poller::Poller;
-use crate::reactor::Reactor;
-use crate::stream::{Peeked, Stream, leaves_time_wait};
+use crate::reactor::{Reactor, flag};
+use crate::scratch::{SCRATCH_BYTES, with_scratch};
+use crate::stream::{Peeked, Read, Stream, leaves_time_wait};
+use crate::sys;
 use crate::task::TaskId;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -58,6 +60,38 @@ impl Parked {
     /// Asks the kernel, not the flags, what has arrived. One system call.
     pub fn peek(&self) -> Peeked {
         self.socket.as_ref().map_or(Peeked::Ended, |socket| Peeked::of(socket.as_fd()))
+    }
+
+    /// Reads what has arrived without taking the socket away, as [`crate::Stream::read_behind`] does: `front` goes before it. Whoever owns
+    /// a parked socket may have to take in what is no data, such as tickets of TLS. `reactor` is this thread's; where the socket is parked
+    /// there, an empty socket does not count as readable any more.
+    pub fn read_behind<R>(
+        &self,
+        reactor: &Reactor,
+        front: &[u8],
+        max: usize,
+        look: impl FnOnce(&mut [u8]) -> R,
+    ) -> io::Result<Read<R>> {
+        let Some(socket) = &self.socket else { return Ok(Read::Closed) };
+        let end = front.len().saturating_add(max.max(1)).min(SCRATCH_BYTES);
+        if front.len() >= end {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        with_scratch(|scratch| match sys::recv(socket.as_fd(), &mut scratch[front.len()..end]) {
+            Ok(0) => Ok(Read::Closed),
+            Ok(count) => {
+                scratch[..front.len()].copy_from_slice(front);
+                Ok(Read::Data(look(&mut scratch[..front.len() + count])))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if Arc::ptr_eq(&self.home, reactor.home()) {
+                    reactor.clear_flags(self.slot, flag::READABLE);
+                }
+                Ok(Read::NotReady)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Read::NotReady),
+            Err(error) => Err(error),
+        })
     }
 
     /// Whether dropping it now leaves its port in TIME_WAIT. Two system calls.

@@ -2,16 +2,16 @@
 
 use crate::error::SetupError;
 use crate::names::{self, Ciphers, Curves, Protocols};
-use crate::pair::{Pair, read_chain};
-use crate::peer::{Chains, Revocations};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use crate::pair::Pair;
+use crate::peer::Revocations;
+use crate::remembered::Remembered;
+use crate::verifier::verifier;
+use aws_lc_rs::digest::{Context, SHA256};
+use rustls::ClientConfig;
 use rustls::client::{Resumption, UnbufferedClientConnection};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::sign::SingleCertAndKey;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::ServerName;
 use std::sync::Arc;
-use webpki::{EndEntityCert, KeyUsage};
 
 /// Servers whose sessions are remembered; rustls keeps up to eight tickets for each.
 const SERVERS_REMEMBERED: usize = 1024;
@@ -27,10 +27,16 @@ pub enum Trust {
     Anyone,
 }
 
-/// A client's settings. Connections hold them while they live.
+/// What stands for the name of a server that is neither sent nor verified.
+const NAMELESS: &str = "nameless.invalid";
+
+/// A client's settings. Connections hold them while they live; clones share everything, sessions to resume included.
 #[derive(Debug, Clone)]
 pub struct ClientSide {
     config: Arc<ClientConfig>,
+    /// Sessions by peer; `None` where they are not resumed.
+    remembered: Option<Arc<Remembered>>,
+    identity: Arc<[u8]>,
 }
 
 impl ClientSide {
@@ -51,12 +57,41 @@ impl ClientSide {
         }
     }
 
-    pub(crate) fn connect(&self, name: &str) -> Result<UnbufferedClientConnection, SetupError> {
-        let name = name.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
-        let name = ServerName::try_from(name.to_owned()).map_err(|_| SetupError::Name(name.to_owned()))?;
-        UnbufferedClientConnection::new(Arc::clone(&self.config), name)
-            .map_err(|error| SetupError::Refused(error.to_string()))
+    /// A digest of all that was said to the builder. Sides with equal ones trust the same servers, show the same certificate, and
+    /// may use each other's connections to a server of one name.
+    pub fn identity(&self) -> &Arc<[u8]> {
+        &self.identity
     }
+
+    pub(crate) fn connect(&self, name: &str) -> Result<UnbufferedClientConnection, SetupError> {
+        connection(Arc::clone(&self.config), name)
+    }
+
+    /// As [`Self::connect`], to one of several peers that may have the same name: only its own sessions are resumed there. Without a
+    /// name nothing is sent in SNI, and a certificate that is verified belongs to nobody.
+    pub(crate) fn connect_to(&self, peer: &str, name: Option<&str>) -> Result<UnbufferedClientConnection, SetupError> {
+        let mut config = ClientConfig::clone(&self.config);
+        if let Some(remembered) = &self.remembered {
+            config.resumption = Resumption::store(remembered.of(peer, name.unwrap_or_default()));
+        }
+        config.enable_sni &= name.is_some();
+        connection(Arc::new(config), name.unwrap_or(NAMELESS))
+    }
+}
+
+fn connection(config: Arc<ClientConfig>, name: &str) -> Result<UnbufferedClientConnection, SetupError> {
+    let name = ServerName::try_from(bare(name).to_owned()).map_err(|_| SetupError::Name(name.to_owned()))?;
+    UnbufferedClientConnection::new(config, name).map_err(|error| SetupError::Refused(error.to_string()))
+}
+
+/// Whether a name can be asked for, and verified: a host name or an address, in brackets or not.
+pub fn is_server_name(name: &str) -> bool {
+    ServerName::try_from(bare(name)).is_ok()
+}
+
+/// A name without brackets, and without the dot that ends a full one.
+fn bare(name: &str) -> &str {
+    name.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.')
 }
 
 /// Makes a [`ClientSide`].
@@ -131,6 +166,7 @@ impl ClientSideBuilder {
 
     /// The settings.
     pub fn build(self) -> Result<ClientSide, SetupError> {
+        let identity = self.identity();
         let provider = Arc::new(names::provider(&self.ciphers, &self.curves));
         let verifier = verifier(&self.trust, self.depth, self.revocations)?;
         let builder = ClientConfig::builder_with_provider(provider)
@@ -149,96 +185,32 @@ impl ClientSideBuilder {
         config.cert_decompressors.clear();
         config.resumption =
             if self.resume { Resumption::in_memory_sessions(SERVERS_REMEMBERED) } else { Resumption::disabled() };
-        Ok(ClientSide { config: Arc::new(config) })
+        let remembered = self.resume.then(Arc::<Remembered>::default);
+        Ok(ClientSide { config: Arc::new(config), remembered, identity })
     }
-}
 
-fn verifier(trust: &Trust, depth: usize, revocations: Revocations) -> Result<Arc<dyn ServerCertVerifier>, SetupError> {
-    let authorities = match trust {
-        Trust::Anyone => Vec::new(),
-        Trust::Authorities(pem) => read_chain(pem)?,
-        Trust::System => {
-            let loaded = rustls_native_certs::load_native_certs();
-            if loaded.certs.is_empty() {
-                let errors: Vec<String> = loaded.errors.iter().map(ToString::to_string).collect();
-                return Err(SetupError::NoSystemRoots(errors.join("; ")));
+    fn identity(&self) -> Arc<[u8]> {
+        let mut digest = Context::new(&SHA256);
+        let mut add = |part: &[u8]| {
+            digest.update(&(part.len() as u64).to_be_bytes());
+            digest.update(part);
+        };
+        match &self.trust {
+            Trust::System => add(b"system"),
+            Trust::Anyone => add(b"anyone"),
+            Trust::Authorities(pem) => {
+                add(b"authorities");
+                add(pem);
             }
-            loaded.certs
         }
-    };
-    // The system's list has certificates here and there that cannot be read; a file that was named has not.
-    let readable = match trust {
-        Trust::System => authorities.into_iter().filter(|der| webpki::anchor_from_trusted_cert(der).is_ok()).collect(),
-        _ => authorities,
-    };
-    let chains = Chains { revocations, depth, ..Chains::new(&readable)? };
-    Ok(Arc::new(Believing { chains, anyone: matches!(trust, Trust::Anyone) }))
-}
-
-/// Checks chain and name of a server's certificate.
-#[derive(Debug)]
-struct Believing {
-    chains: Chains,
-    anyone: bool,
-}
-
-impl ServerCertVerifier for Believing {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if self.anyone {
-            return Ok(ServerCertVerified::assertion());
+        add(self.revocations.identity());
+        add(&(self.depth as u64).to_be_bytes());
+        add(&[u8::from(self.resume), u8::from(self.send_name)]);
+        let words = (&self.protocols, self.ciphers.names(), &self.curves, &self.alpn);
+        add(format!("{words:?}").as_bytes());
+        for certificate in self.pair.iter().flat_map(|pair| &pair.key().cert) {
+            add(certificate);
         }
-        let bad = |error: webpki::Error| certificate_error(error);
-        let certificate = EndEntityCert::try_from(end_entity).map_err(bad)?;
-        self.chains.verify(&certificate, intermediates, now, KeyUsage::server_auth()).map_err(bad)?;
-        certificate.verify_is_valid_for_subject_name(server_name).map_err(bad)?;
-        Ok(ServerCertVerified::assertion())
+        digest.finish().as_ref().into()
     }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.chains.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.chains.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.algorithms.supported_schemes()
-    }
-}
-
-/// The error of rustls that says the same: it chooses the alert by it.
-fn certificate_error(error: webpki::Error) -> Error {
-    Error::InvalidCertificate(match error {
-        webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity => CertificateError::UnknownIssuer,
-        webpki::Error::CertExpired { time, not_after } => CertificateError::ExpiredContext { time, not_after },
-        webpki::Error::CertNotValidYet { time, not_before } => {
-            CertificateError::NotValidYetContext { time, not_before }
-        }
-        webpki::Error::CertNotValidForName(context) => {
-            CertificateError::NotValidForNameContext { expected: context.expected, presented: context.presented }
-        }
-        webpki::Error::CertRevoked => CertificateError::Revoked,
-        webpki::Error::UnknownRevocationStatus => CertificateError::UnknownRevocationStatus,
-        webpki::Error::InvalidSignatureForPublicKey => CertificateError::BadSignature,
-        webpki::Error::BadDer | webpki::Error::BadDerTime => CertificateError::BadEncoding,
-        other => CertificateError::Other(OtherError(Arc::new(other))),
-    })
 }

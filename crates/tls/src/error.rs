@@ -1,6 +1,7 @@
 //! What goes wrong on a connection, and what goes wrong while sides are set up. Each error has nginx's phrase for the error log, a
 //! short name for counters, and who is at fault.
 
+use crate::verifier::{is_self_signed, verify_words};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 /// Who has to act on a failed connection.
@@ -90,6 +91,21 @@ impl TlsError {
         }
     }
 
+    /// nginx's phrase for the error log of a client that asked an upstream for this name: what fails of the certificate is told there
+    /// in OpenSSL's words. Without the place ("while SSL handshaking to upstream").
+    pub fn upstream_phrase(&self, name: &str) -> String {
+        match self.certificate() {
+            Some(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) => {
+                format!("upstream SSL certificate does not match \"{name}\"")
+            }
+            Some(error) => {
+                let (number, words) = verify_words(error);
+                format!("upstream SSL certificate verify error: ({number}:{words})")
+            }
+            None => self.phrase(),
+        }
+    }
+
     /// Who has to act.
     pub fn blame(&self) -> Blame {
         match self {
@@ -122,7 +138,7 @@ impl TlsError {
             _ => return None,
         };
         Some(match error {
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            Error::InvalidCertificate(error) if is_self_signed(error) || *error == CertificateError::UnknownIssuer => {
                 "name the file of its certificate authority (--ca), or skip verification (--insecure)"
             }
             Error::InvalidCertificate(
@@ -157,6 +173,7 @@ fn key_of(error: &Error) -> &'static str {
         Error::InvalidCertificate(certificate) => match certificate {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate_expired",
             CertificateError::UnknownIssuer => "certificate_unknown_issuer",
+            error if is_self_signed(error) => "certificate_unknown_issuer",
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "certificate_name",
             CertificateError::Revoked => "certificate_revoked",
             _ => "certificate_invalid",

@@ -48,11 +48,13 @@ mod names;
 mod pair;
 mod password;
 mod peer;
+mod remembered;
 mod resume;
 mod server;
 mod session;
+mod verifier;
 
-pub use client::{ClientSide, ClientSideBuilder, Trust};
+pub use client::{ClientSide, ClientSideBuilder, Trust, is_server_name};
 pub use error::{Blame, SetupError, TlsError};
 pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};

@@ -224,6 +224,11 @@ impl Ciphers {
         self
     }
 
+    /// `ssl_conf_command CipherString`: what [`Self::parse`] takes, with the suites of TLS 1.3 as they are.
+    pub fn string_12(self, text: &str) -> Self {
+        Self { tls13: self.tls13, ..Self::parse(text) }
+    }
+
     fn note_level(&mut self, token: &str) {
         if token.starts_with("@SECLEVEL") {
             self.notes.push(format!("{token} has no effect: keys below 112 bits of strength are never used"));

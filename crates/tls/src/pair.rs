@@ -18,6 +18,8 @@ use x509_parser::public_key::PublicKey;
 
 /// Most certificates in a chain: real ones have four.
 const CHAIN_MAX: usize = 32;
+/// Most authorities in a file: a system's list has 150.
+const AUTHORITIES_MAX: usize = 10_000;
 /// RSA keys below are refused by browsers.
 const RSA_BITS_MIN: usize = 2048;
 /// Days before the end at which somebody should know.
@@ -138,9 +140,18 @@ fn names_issuer(certificate: &X509Certificate<'_>) -> bool {
     certificate.iter_extensions().any(|extension| extension.oid == OID_PKIX_AUTHORITY_INFO_ACCESS)
 }
 
-/// All certificates of a PEM text.
+/// The certificates of a chain in PEM.
 pub(crate) fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Finding> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(CHAIN_MAX).collect();
+    read_certificates(pem, CHAIN_MAX)
+}
+
+/// The certificates of authorities in PEM.
+pub(crate) fn read_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Finding> {
+    read_certificates(pem, AUTHORITIES_MAX)
+}
+
+fn read_certificates(pem: &[u8], most: usize) -> Result<Vec<CertificateDer<'static>>, Finding> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(most).collect();
     let chain = read.map_err(|error| {
         let advice = "the file must have PEM blocks CERTIFICATE";
         Finding::error("certificate_unreadable", format!("the certificates cannot be read ({error})"), advice)

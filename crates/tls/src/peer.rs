@@ -4,7 +4,7 @@
 use crate::dn;
 use crate::error::SetupError;
 use crate::finding::Finding;
-use crate::pair::{parse, read_chain, seconds, validity};
+use crate::pair::{parse, read_authorities, seconds, validity};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{
@@ -59,6 +59,11 @@ pub struct Revocations {
 }
 
 impl Revocations {
+    /// A digest of the lists; empty where there are none.
+    pub(crate) fn identity(&self) -> &[u8] {
+        &self.identity
+    }
+
     /// From PEM.
     pub fn from_pem(pem: &[u8]) -> Result<Self, Finding> {
         let unreadable = |error: String| {
@@ -143,7 +148,7 @@ impl ClientCheck {
     /// Authorities in PEM: those that clients are told of (`ssl_client_certificate`), and more that are trusted
     /// (`ssl_trusted_certificate`). Both may be empty, for `optional_no_ca`.
     pub fn new(told: &[u8], trusted: &[u8]) -> Result<Self, SetupError> {
-        let read = |pem: &[u8]| if pem.is_empty() { Ok(Vec::new()) } else { read_chain(pem) };
+        let read = |pem: &[u8]| if pem.is_empty() { Ok(Vec::new()) } else { read_authorities(pem) };
         let mut authorities = read(told)?;
         let told_count = authorities.len();
         authorities.extend(read(trusted)?);

@@ -112,7 +112,16 @@ impl Session {
 
     /// The client's side; its first message is ready to be taken. The name is the one in SNI and in the certificate.
     pub fn client(side: &ClientSide, name: &str) -> Result<Self, SetupError> {
-        let connection = side.connect(name)?;
+        Self::asking(side.connect(name)?)
+    }
+
+    /// The client's side of a connection to one of several peers, which may have the same name: only sessions that this one gave are
+    /// resumed. `peer` tells it from others; without a name nothing is sent in SNI.
+    pub fn client_of_peer(side: &ClientSide, peer: &str, name: Option<&str>) -> Result<Self, SetupError> {
+        Self::asking(side.connect_to(peer, name)?)
+    }
+
+    fn asking(connection: UnbufferedClientConnection) -> Result<Self, SetupError> {
         let mut session = Self::new(Side::Client(Box::new(connection)));
         session.process(&mut [], &mut |_| ()).map_err(|error| SetupError::Refused(error.to_string()))?;
         Ok(session)

@@ -151,6 +151,11 @@ impl Transport {
         self.stream().leaves_time_wait()
     }
 
+    /// Whether something of TLS waits for room in the socket: the handshake goes on when there is some.
+    pub fn has_unsent(&self) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.borrow().has_unsent())
+    }
+
     /// Takes it away from its task, with what TLS keeps for it.
     pub fn park(mut self) -> ParkedTransport {
         let stream = self.stream.take().expect("only consuming methods take it");
@@ -199,6 +204,15 @@ impl ParkedTransport {
     /// Asks the kernel what has arrived. One system call.
     pub fn peek(&self) -> Peeked {
         self.parked.peek()
+    }
+
+    /// What has arrived for its owner. Under TLS it is read: tickets and new keys are taken in, and are nothing; `close_notify` is an
+    /// end. `reactor` is this thread's. One system call in clear; under TLS two for a ticket.
+    pub fn look(&self, reactor: &Reactor) -> Peeked {
+        match &self.secure {
+            Some(secure) => secure.borrow_mut().look(&self.parked, reactor),
+            None => self.parked.peek(),
+        }
     }
 
     /// Whether closing it now leaves the port in TIME_WAIT.

@@ -1,6 +1,6 @@
 //! The state of TLS of a connection, and what it has sealed that the socket has not taken yet.
 
-use reactor::{Leaving, Read, Stream, read_into};
+use reactor::{Leaving, Parked, Peeked, Reactor, Read, Stream, read_into};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -12,6 +12,10 @@ const BATCH_BYTES: usize = 4 * RECORD_BYTES_MAX;
 const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
 /// Plaintext that is read ahead of a FIN at most. Behind more than that the FIN counts when somebody has read it.
 const AHEAD_BYTES_MAX: usize = RECORD_BYTES_MAX;
+/// Bytes read at once of a connection on which no data is due, and reads in a row: servers send two tickets of some 250 bytes, or four
+/// with a client's certificates in them.
+const IDLE_READ_BYTES: usize = 16 * 1024;
+const IDLE_READS_MAX: usize = 8;
 /// Reads of a handshake in a row: whole ones take three.
 const HANDSHAKE_READS_MAX: usize = 64;
 
@@ -48,11 +52,44 @@ impl Secure {
     }
 
     pub(crate) fn is_readable(&self) -> bool {
-        self.unseen || !self.early.is_empty()
+        self.unseen || !self.early.is_empty() || self.session.is_peer_closed()
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
         self.session.held_bytes() + self.unsent.capacity() + self.early.capacity()
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Takes in what came while nobody waits for data. What has to be answered, such as new keys, is answered with the next write.
+    pub(crate) fn look(&mut self, parked: &Parked, reactor: &Reactor) -> Peeked {
+        if !self.early.is_empty() {
+            return Peeked::Data;
+        }
+        for _ in 0..IDLE_READS_MAX {
+            if self.session.is_peer_closed() {
+                return Peeked::Ended;
+            }
+            let held = self.session.take_held();
+            let mut has_data = false;
+            let session = &mut self.session;
+            let read = parked.read_behind(reactor, &held, IDLE_READ_BYTES, |bytes| {
+                session.receive(bytes, &mut |plain| has_data |= !plain.is_empty())
+            });
+            if !matches!(read, Ok(Read::Data(_))) {
+                self.session.put_back(held);
+            }
+            match read {
+                Ok(Read::NotReady) => return Peeked::Nothing,
+                Ok(Read::Data(Ok(()))) if !has_data => {}
+                Ok(Read::Data(Ok(()))) => return Peeked::Data,
+                Ok(Read::Data(Err(_)) | Read::Closed) | Err(_) => return Peeked::Ended,
+            }
+        }
+        // Whoever sends so much to somebody who has asked for nothing means no good.
+        Peeked::Data
     }
 
     pub(crate) fn is_truncated(&self) -> bool {

@@ -90,7 +90,7 @@ fn what_the_table_promises_is_lowered() {
 #[test]
 fn documented_defaults_are_the_models() {
     /// Rows whose default is not the same as writing it, with the reason.
-    const UNWRITTEN: [(&str, &str); 17] = [
+    const UNWRITTEN: [(&str, &str); 18] = [
         ("client_body_buffer_size", "two sizes by platform"),
         ("connection_pool_size", "two sizes by platform"),
         ("env", "kept anyway"),
@@ -102,6 +102,7 @@ fn documented_defaults_are_the_models() {
         ("proxy_buffers", "two sizes by platform"),
         ("proxy_busy_buffers_size", "two sizes by platform"),
         ("proxy_set_header", "Host is added where the list lacks it"),
+        ("proxy_ssl_name", "the name is made where the URL of `proxy_pass` is known"),
         ("proxy_temp_file_write_size", "two sizes by platform"),
         ("server_names_hash_bucket_size", "three sizes by platform"),
         ("ssl_ciphers", "`None` stands for it"),

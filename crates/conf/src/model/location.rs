@@ -14,6 +14,7 @@ use super::response::ResponseSettings;
 use super::rewrite::Program;
 use super::settings::level;
 use super::transport::TransportSettings;
+use super::upstream_tls::UpstreamTlsSettings;
 use crate::source::Span;
 use crate::value::Regex;
 use crate::value::words::MethodSet;
@@ -40,6 +41,8 @@ level! {
         proxy: ProxySettings,
         /// How it moves bytes.
         transport: TransportSettings,
+        /// TLS towards its upstream.
+        upstream_tls: UpstreamTlsSettings,
         /// What has no effect.
         accepted: AcceptedSettings,
     }

@@ -31,6 +31,7 @@ mod tls;
 mod transport;
 mod upstream;
 mod upstream_server;
+mod upstream_tls;
 
 pub use accepted::AcceptedSettings;
 pub use client::{Amount, BodyInFile, ClientSettings, KeepaliveTimeout, LingeringClose, Resolver, TempPath};
@@ -63,6 +64,7 @@ pub use upstream::{
     Balance, ConnectionCap, Keepalive, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamPeer, UpstreamServer,
     UpstreamSettings,
 };
+pub use upstream_tls::UpstreamTlsSettings;
 
 /// A whole configuration.
 #[derive(Debug, Clone)]

@@ -46,20 +46,26 @@ impl Groups {
             }
             return Ok(id);
         }
+        let port_written = port.is_some();
         let port = if matches!(host, Host::Unix(_)) { 0 } else { port.unwrap_or(scheme.default_port()) };
         let address = Address { host, port };
         if let Some(&id) = self.by_address.get(&address) {
             return Ok(id);
         }
         let id = UpstreamId(self.upstreams.len() as u32);
-        self.upstreams.push(implicit(address.clone(), text, span));
+        // `http://a` and `https://a` are different groups, and counters know a group by its name.
+        let name = match (port_written, scheme, &address.host) {
+            (false, Scheme::Https, Host::Name(_) | Host::Ip(_)) => format!("{text}:{}", address.port),
+            _ => text.to_owned(),
+        };
+        self.upstreams.push(implicit(address.clone(), &name, text, span));
         self.by_address.insert(address, id);
         Ok(id)
     }
 }
 
 /// A group of one server, without a pool: what nginx pools by default is written groups only.
-fn implicit(address: Address, text: &str, span: Span) -> Upstream {
+fn implicit(address: Address, name: &str, text: &str, span: Span) -> Upstream {
     let server = UpstreamServer {
         address: UpstreamPeer { address, text: text.to_owned() },
         weight: 1,
@@ -77,7 +83,7 @@ fn implicit(address: Address, text: &str, span: Span) -> Upstream {
     };
     let keepalive = Keepalive { idle: 0, local: false, per_peer: None, floor: 0, span: None };
     let settings = UpstreamSettings { keepalive, ..UpstreamSettings::default() };
-    Upstream { name: text.to_owned(), implicit: true, servers: vec![server], settings, span }
+    Upstream { name: name.to_owned(), implicit: true, servers: vec![server], settings, span }
 }
 
 /// What the place of a `proxy_pass` allows.
@@ -95,7 +101,7 @@ pub(crate) fn parse_proxy_pass(directive: &Directive, place: PassPlace, groups: 
         return Err(Diagnostic::error(directive.name.span, "invalid number of arguments in \"proxy_pass\" directive"));
     };
     let lower = word.value.get(..8).unwrap_or(&word.value).to_ascii_lowercase();
-    if has_variables(&word.value) && lower != b"https://" {
+    if has_variables(&word.value) {
         return Ok(ProxyPass::Template { url: Template::parse("proxy_pass", word)?, span: directive.span });
     }
     let (scheme, rest) = if lower.starts_with(b"http://") {
@@ -107,12 +113,6 @@ pub(crate) fn parse_proxy_pass(directive: &Directive, place: PassPlace, groups: 
             Diagnostic::error(word.span, "invalid URL prefix").with_hint("the URL must start http:// or https://")
         );
     };
-    if scheme == Scheme::Https {
-        return Err(Diagnostic::error(
-            word.span,
-            "\"https://\" in \"proxy_pass\" is known but not supported by holdfast",
-        ));
-    }
     let text = String::from_utf8_lossy(rest).into_owned();
     let url = address::parse_url(rest)
         .map_err(|reason| Diagnostic::error(word.span, format!("{reason} in upstream \"{text}\"")))?;

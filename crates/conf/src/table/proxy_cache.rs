@@ -1,7 +1,7 @@
 //! The parts of the HTTP proxy for TLS, caching and storing.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{CACHE, STORE, UPSTREAM_TLS, directives};
+use super::rows::{CACHE, STORE, directives};
 
 directives! {
     module "ngx_http_proxy_module";
@@ -52,41 +52,45 @@ directives! {
         in Http | Server | Location, Value since "1.11.10", OnlyWith(CACHE) =>
         "Whether stale entries are renewed in the background.", "proxy_cache_background_update on;";
     "proxy_ssl_session_reuse" (flag) "on | off" = "on"
-        in Http | Server | Location, Value since "0.7.11", OnlyWith(UPSTREAM_TLS) =>
+        in Http | Server | Location, Value since "0.7.11", Yes =>
         "Whether TLS sessions are resumed.", "proxy_ssl_session_reuse on;";
     "proxy_ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3"
-        in Http | Server | Location, Value + REPEATABLE since "1.5.6", OnlyWith(UPSTREAM_TLS) =>
+        in Http | Server | Location, Value + REPEATABLE since "1.5.6", Yes =>
         "TLS versions that are allowed.", "proxy_ssl_protocols TLSv1.2 TLSv1.3;";
     "proxy_ssl_ciphers" (1) "ciphers" = "DEFAULT"
-        in Http | Server | Location, Value since "1.5.6", OnlyWith(UPSTREAM_TLS) =>
+        in Http | Server | Location, Value since "1.5.6", Yes =>
         "Cipher suites that are allowed, in OpenSSL's words.", "proxy_ssl_ciphers DEFAULT;";
     "proxy_ssl_name" (1) "name" = "$proxy_host"
-        in Http | Server | Location, Value since "1.7.0", OnlyWith(UPSTREAM_TLS) =>
-        "Name that the certificate of the peer must carry.", "proxy_ssl_name $proxy_host;";
+        in Http | Server | Location, Value since "1.7.0", Yes =>
+        "Name for SNI, and that the certificate of the peer must carry.", "proxy_ssl_name $proxy_host;";
     "proxy_ssl_server_name" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "1.7.0", OnlyWith(UPSTREAM_TLS) =>
+        in Http | Server | Location, Value since "1.7.0", Yes =>
         "Whether the name is sent by SNI.", "proxy_ssl_server_name on;";
     "proxy_ssl_verify" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "1.7.0", OnlyWith(UPSTREAM_TLS) =>
+        in Http | Server | Location, Value since "1.7.0", Yes =>
         "Whether the certificate of the peer is verified.", "proxy_ssl_verify on;";
     "proxy_ssl_verify_depth" (1) "number" = "1"
-        in Http | Server | Location, Value since "1.7.0", OnlyWith(UPSTREAM_TLS) =>
+        in Http | Server | Location, Value since "1.7.0", Yes =>
         "Longest chain of certificates.", "proxy_ssl_verify_depth 1;";
     "proxy_ssl_trusted_certificate" (1) "file"
-        in Http | Server | Location, Value since "1.7.0", OnlyWith(UPSTREAM_TLS) =>
-        "Certificates of trusted authorities.";
-    "proxy_ssl_crl" (1) "file" in Http | Server | Location, Value since "1.7.0", OnlyWith(UPSTREAM_TLS) =>
-        "Revoked certificates.";
-    "proxy_ssl_certificate" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UPSTREAM_TLS) =>
-        "Certificate that is shown to the other side.";
-    "proxy_ssl_certificate_key" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UPSTREAM_TLS) =>
-        "Secret key of the certificate.";
+        in Http | Server | Location, Value since "1.7.0", Yes =>
+        "Certificates of trusted authorities; without it those of the system.",
+        "proxy_ssl_trusted_certificate ca.pem;";
+    "proxy_ssl_crl" (1) "file" in Http | Server | Location, Value since "1.7.0", Yes =>
+        "Lists of revoked certificates, one for each authority of the chain.", "proxy_ssl_crl crl.pem;";
+    "proxy_ssl_certificate" (1) "file" in Http | Server | Location, Value since "1.7.8", Yes =>
+        "Certificate that is shown when the peer asks for one.", "proxy_ssl_certificate client.pem;";
+    "proxy_ssl_certificate_key" (1) "file" in Http | Server | Location, Value since "1.7.8", Yes =>
+        "Secret key of the certificate.", "proxy_ssl_certificate_key client.key;";
     "proxy_ssl_certificate_cache" (1..=3) "off | max=N [inactive=time] [valid=time]" = "off"
-        in Http | Server | Location, Value since "1.27.4", OnlyWith(UPSTREAM_TLS) =>
+        in Http | Server | Location, Value since "1.27.4", Yes =>
         "Cache of certificates and keys named by variables.", "proxy_ssl_certificate_cache off;";
-    "proxy_ssl_password_file" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UPSTREAM_TLS) =>
-        "Passphrases of secret keys.";
+    "proxy_ssl_password_file" (1) "file" in Http | Server | Location, Value since "1.7.8", Yes =>
+        "Passphrases of secret keys.", "proxy_ssl_password_file passwords;";
     "proxy_ssl_conf_command" (2) "name value"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "1.19.4", OnlyWith(UPSTREAM_TLS) =>
-        "Sets an OpenSSL configuration command.";
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.19.4", Yes =>
+        "Sets an OpenSSL configuration command: `Ciphersuites`, `CipherString`, `Curves`, `Groups`, `MinProtocol` and `MaxProtocol`.",
+        "proxy_ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;";
+    "proxy_ssl_key_log" (1) "path" in Http | Server | Location, Value since "1.27.2", No =>
+        "File that gets the secrets of TLS sessions, for captures of the network.";
 }

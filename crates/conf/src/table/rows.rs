@@ -37,7 +37,6 @@ pub(super) const COMPRESSOR: &str = "the compressor has buffers of its own, of a
 
 // What a directive needs in order to have an effect. The checks look for each of these by its text.
 pub(crate) const TLS: &str = "a TLS listener (`listen … ssl`)";
-pub(super) const UPSTREAM_TLS: &str = "an upstream reached over TLS (`proxy_pass https://…`)";
 pub(super) const CACHE: &str = "a response cache (`proxy_cache`)";
 pub(super) const HTTP2: &str = "HTTP/2 (`http2 on`)";
 pub(super) const QUIC: &str = "a QUIC listener (`listen … quic`)";

@@ -34,6 +34,18 @@ pub struct Located<T> {
     pub span: Span,
 }
 
+impl Located<String> {
+    /// The text of a word.
+    pub(crate) fn of(word: &Word) -> Self {
+        Self { value: word.text().into_owned(), span: word.span }
+    }
+
+    /// The same, borrowed.
+    pub fn as_str(&self) -> Located<&str> {
+        Located { value: &self.value, span: self.span }
+    }
+}
+
 /// nginx's answer of the typed slots: `"sendfile_max_chunk" directive invalid value`.
 pub(crate) fn directive_invalid(name: &str, word: &Word, what: &str) -> Diagnostic {
     Diagnostic::error(word.span, format!("\"{name}\" directive invalid {what}"))

@@ -1,6 +1,6 @@
 //! `proxy_pass` and what belongs to it.
 
-use conf::model::{Content, CookiePattern, HttpVersion, Instruction, Redirect, UpstreamId};
+use conf::model::{Content, CookiePattern, HttpVersion, Instruction, ProxyPass, Redirect, UpstreamId};
 
 use super::{fixed, found, http, locations};
 
@@ -55,14 +55,6 @@ fn what_is_wrong_with_a_pass() {
     assert_eq!(
         found("upstream u { server a; } server { location / { proxy_pass http://u:81; } }"),
         ["upstream \"u\" may not have port 81 <- http://u:81"]
-    );
-    assert_eq!(
-        found("server { location / { proxy_pass https://a; } }"),
-        ["\"https://\" in \"proxy_pass\" is known but not supported by holdfast <- https://a"]
-    );
-    assert_eq!(
-        found("server { location / { proxy_pass https://$host; } }"),
-        ["\"https://\" in \"proxy_pass\" is known but not supported by holdfast <- https://$host"]
     );
 }
 
@@ -214,4 +206,37 @@ fn what_cannot_be_meant_about_cookies_and_tunnels_is_refused() {
         assert_eq!(found(&format!("server {{ {text} }}")), [expected], "{text}");
     }
     assert_eq!(http("tunnel_ping 30s; server { tunnel_ping off; }").servers[0].location.client.tunnel_ping, None);
+}
+
+#[test]
+fn https_has_its_own_port_and_groups_of_its_own() {
+    let http = http(
+        "server { location /a { proxy_pass http://b; } location /b { proxy_pass https://b/x; }
+                  location /c { proxy_pass https://b:443; } location /d { proxy_pass https://$host; } }",
+    );
+    let here = &http.servers[0].locations;
+    let [a, b, c] = [0, 1, 2].map(|index| fixed(here[index].content.as_ref()));
+    assert_eq!((a.port, b.port, b.host_header.as_slice()), (Some(80), Some(443), &b"b"[..]));
+    assert_ne!(a.upstream, b.upstream);
+    assert_eq!(b.upstream, c.upstream);
+    let group = &http.upstreams[b.upstream.0 as usize];
+    assert_eq!((group.name.as_str(), group.servers[0].address.address.port), ("b:443", 443));
+    let Some(Content::Proxy(pass)) = &here[3].content else { panic!() };
+    assert!(matches!(**pass, ProxyPass::Template { .. }));
+}
+
+#[test]
+fn words_of_tls_are_inherited_and_checked() {
+    let here = locations(
+        "proxy_ssl_conf_command A b; proxy_ssl_conf_command C d; proxy_ssl_protocols TLSv1.3; proxy_ssl_crl x;
+         location /a { } location /b { proxy_ssl_conf_command E f; proxy_ssl_protocols TLSv1.2; proxy_ssl_crl ''; }",
+    );
+    let [a, b] = [0, 1].map(|index| &here[index].settings.upstream_tls);
+    assert_eq!((a.conf_commands.len(), a.protocols.len(), a.crl.is_some()), (2, 1, true));
+    assert_eq!((b.conf_commands.len(), b.protocols[0].value.as_str(), b.crl.is_some()), (1, "TLSv1.2", false));
+    let wrong = |words: &str| found(&format!("server {{ location / {{ {words} }} }}"));
+    assert_eq!(wrong("proxy_ssl_protocols TLSv1.4;"), ["invalid value \"TLSv1.4\" <- TLSv1.4"]);
+    assert_eq!(wrong("proxy_ssl_verify_depth x;"), ["\"proxy_ssl_verify_depth\" directive invalid number <- x"]);
+    let cache = wrong("proxy_ssl_certificate_cache inactive=5s;");
+    assert!(cache[0].starts_with("\"proxy_ssl_certificate_cache\" must have the \"max\" parameter"), "{cache:?}");
 }

@@ -56,6 +56,7 @@ mod tuples_too_few;
 mod tw_buckets;
 mod tw_reuse_without_timestamps;
 mod unread_bytes;
+mod upstream_not_verified;
 mod upstream_without_keepalive;
 mod version_shown;
 mod weak_tls;
@@ -155,6 +156,7 @@ const RULES: &[&Rule] = &[
     &resolver_outside::RULE,
     &status_page_open::RULE,
     &weak_tls::RULE,
+    &upstream_not_verified::RULE,
     &version_shown::RULE,
     &slow_expression::RULE,
     &suffix_not_anchored::RULE,

@@ -4,13 +4,14 @@ use crate::base::logs::error::{Level, errno, quoted};
 use crate::base::stall_timeout::StallTimeout;
 use crate::connector::lease::Wanted;
 use crate::connector::leased::Leased;
-use crate::connector::opening::{OpenedFor, Pending, open_for_pool};
+use crate::connector::opening::{OpenedFor, open_for_pool};
+use crate::connector::pending::{OpenStep, Pending};
 use crate::connector::{Caller, WaitTimes};
 use crate::plan::proxy::SourcePlan;
 use crate::registry::pool::IdleSocket;
 use crate::registry::ports::PortUse;
 use crate::thread::WorkerThread;
-use reactor::{ConnectOptions, Interest, PeerAddress, TaskId, Woken};
+use reactor::{ConnectOptions, PeerAddress, TaskId, Woken};
 use smallvec::SmallVec;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -45,40 +46,55 @@ pub(crate) async fn connect<C: Caller>(
     let reactor = &caller.thread().reactor;
     let began = reactor.now();
     let (stream, port) = wanted.open_socket(caller)?;
+    let mut pending = Pending::new(stream, port, permit, wanted.handshake());
     let mut stall = StallTimeout::new((), began);
-    let mut end = Ok(());
     let mut taken = None;
-    while end.is_ok() && taken.is_none() && !stream.is_writable() && !stream.is_failed() {
+    let end = loop {
+        let (stepped, step) = pending.step();
+        pending = stepped;
+        let interest = match step {
+            OpenStep::Ready => break Ok(()),
+            OpenStep::Failed(error) => break Err(Some(error)),
+            OpenStep::Wait(interest) => interest,
+        };
+        // As in nginx the handshake has what is left of the time.
         let left = stall.left((), wanted.connect_timeout, reactor.now());
-        match caller.wait_for(Some((&stream, Interest::WRITE)), left).await {
+        match caller.wait_for(Some((&pending.stream, interest)), left).await {
             Woken::Ready => {}
-            Woken::Deadline => end = Err(Failure::ConnectTimeout),
+            Woken::Deadline => break Err(None),
             Woken::PeerGone => return Err(Failure::ClientGone),
         }
         taken = wanted.take_free(caller, &mut seeker);
-    }
+        if taken.is_some() {
+            break Ok(());
+        }
+    };
     // What was given at the last moment is taken all the same: nobody watches it for its end.
     let given = seeker.and_then(Seeker::finish);
     let taken = taken.or_else(|| wanted.take_over(caller, given?));
     if let Some(up) = taken {
-        let pending = Pending { stream, port, permit };
         let (group, address) = (Arc::clone(wanted.group), wanted.peer.address.clone());
         let reason = OpenedFor::Exchange { group, index: wanted.index, address };
-        open_for_pool(caller.thread(), pending, reason, began.after(wanted.connect_timeout));
+        match end {
+            Err(Some(error)) => reason.fail(&error, caller.thread()),
+            _ => open_for_pool(caller.thread(), pending, reason, began.after(wanted.connect_timeout)),
+        }
         return Ok(up);
     }
-    if end.is_err() {
-        caller.say(Level::Error, "upstream timed out (110: Connection timed out) while connecting to upstream");
-        return Err(Failure::ConnectTimeout);
-    }
-    match stream.take_error() {
-        Ok(None) => {}
-        Ok(Some(error)) | Err(error) => {
-            caller.say(Level::Error, &format!("connect() failed ({}) while connecting to upstream", errno(&error)));
+    match end {
+        Ok(()) => {}
+        Err(None) => {
+            let place = pending.place();
+            caller.say(Level::Error, &format!("upstream timed out (110: Connection timed out) while {place}"));
+            return Err(Failure::ConnectTimeout);
+        }
+        Err(Some(error)) => {
+            caller.say(Level::Error, &format!("{error} while {}", pending.place()));
             return Err(Failure::ConnectFailed);
         }
     }
     times.connect_ms = Some(reactor.now().since(began));
+    let Pending { stream, port, permit, .. } = pending;
     Ok(Leased::fresh(permit, stream, port, wanted.is_own(), caller.thread().pool_now()))
 }
 

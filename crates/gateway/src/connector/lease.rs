@@ -4,8 +4,10 @@
 use crate::base::logs::error::{Level, errno};
 use crate::connector::connect::connect;
 use crate::connector::leased::Leased;
+use crate::connector::pending::{Asked, Handshake};
 use crate::connector::{Caller, WaitTimes};
 use crate::plan::proxy::SourcePlan;
+use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::registry::group::BoundPeer;
 use crate::registry::pool::{IdleSocket, UpstreamPool};
 use crate::registry::shared::wake_token;
@@ -30,6 +32,9 @@ const LOOKS_MAX: usize = 2;
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) peer: &'a BoundPeer,
+    pub(crate) asked: &'a Asked,
+    /// TLS that is spoken to it; `None` in clear.
+    pub(crate) tls: Option<&'a UpstreamTlsPlan>,
     /// The peer's group, and its number there.
     pub(crate) group: &'a Arc<Group>,
     pub(crate) index: usize,
@@ -53,14 +58,14 @@ impl Wanted<'_> {
 
     /// Whether the connection is the request's alone.
     pub(crate) fn is_own(&self) -> bool {
-        !self.peer.is_pooled || matches!(self.source, SourcePlan::Template(_))
+        !self.asked.is_pooled || matches!(self.source, SourcePlan::Template(_))
     }
 
     /// The most recently used idle connection that has not been heard of since.
     fn lease_idle(&self, caller: &impl Caller) -> Option<Leased> {
         let thread = caller.thread();
         loop {
-            let checkout = thread.shared.pool.checkout(thread.id(), self.peer.key, thread.pool_now())?;
+            let checkout = thread.shared.pool.checkout(thread.id(), self.asked.key, thread.pool_now())?;
             if let Some(up) = self.take_over(caller, checkout) {
                 return Some(up);
             }
@@ -69,7 +74,13 @@ impl Wanted<'_> {
 
     fn seek(&self, caller: &impl Caller) -> Option<Seeker<'static, IdleSocket>> {
         let thread = caller.thread();
-        thread.shared.pool.seek(thread.id(), self.peer.key, wake_token(thread.index, caller.task()))
+        thread.shared.pool.seek(thread.id(), self.asked.key, wake_token(thread.index, caller.task()))
+    }
+
+    /// The handshake of a new connection.
+    pub(crate) fn handshake(&self) -> Option<Handshake> {
+        let (peer, name) = (self.peer.address.clone(), self.asked.name.clone());
+        self.tls.map(|tls| Handshake { side: tls.side.clone(), peer, name })
     }
 
     /// A connection that has come free since the caller seeks one. Seeking ends with the first, even if that one has been
@@ -96,7 +107,7 @@ impl Wanted<'_> {
         };
         // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
         // the kernel has learned since.
-        if up.stream().is_readable() || (self.must_prove && !up.note_progress()) {
+        if up.has_news() || (self.must_prove && !up.note_progress()) {
             up.note_end(caller.thread());
             up.discard(DiscardReason::PeerClosedIdle);
             return None;
@@ -119,14 +130,14 @@ pub(crate) async fn lease<C: Caller>(caller: &C, wanted: Wanted<'_>, times: &mut
             if let Some(up) = wanted.take_free(caller, &mut seeker) {
                 return Ok(up);
             }
-            if look == LOOKS_MAX || seeker.is_none() || !pool.may_come_free(wanted.peer.key) {
+            if look == LOOKS_MAX || seeker.is_none() || !pool.may_come_free(wanted.asked.key) {
                 break;
             }
             caller.let_others_run().await;
         }
     }
     for _ in 0..LINE_ROUNDS_MAX {
-        let permit = match pool.open(thread.id(), wanted.peer.key) {
+        let permit = match pool.open(thread.id(), wanted.asked.key) {
             Open::Connect { permit, evicted } => {
                 drop(evicted);
                 permit
@@ -162,7 +173,7 @@ async fn wait_in_line<C: Caller>(
 ) -> Result<Grant<'static, IdleSocket>, Failure> {
     let thread = caller.thread();
     let token = wake_token(thread.index, caller.task());
-    let Ok(mut waiter) = thread.shared.pool.wait(thread.id(), wanted.peer.key, token) else {
+    let Ok(mut waiter) = thread.shared.pool.wait(thread.id(), wanted.asked.key, token) else {
         let message = format!("upstream connection limit reached ({limit:?}) while connecting to upstream");
         caller.say(Level::Error, &message);
         return Err(Failure::NotAdmitted);

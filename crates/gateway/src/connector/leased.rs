@@ -10,6 +10,9 @@ use upstream::learn::parse_keep_alive;
 use upstream::shared::{CheckIn, Checkout, Connecting, Lease, Removed, TunnelPermit};
 use upstream::{DiscardReason, Millis};
 
+/// Bytes that are read at once to find out whether what has come under TLS is data.
+const IDLE_READ_BYTES: usize = 16 * 1024;
+
 /// An upstream connection during an exchange: the right to it and its socket. Dropped without a word (the exchange was
 /// cancelled) it is discarded as such.
 pub(crate) struct Leased {
@@ -90,6 +93,13 @@ impl Leased {
         progress.state == TcpState::Established
     }
 
+    /// Whether something has come that nobody has asked for: its end, or data. Tickets of TLS are neither.
+    pub(crate) fn has_news(&self) -> bool {
+        let stream = self.stream();
+        stream.is_readable()
+            && !(stream.is_secure() && matches!(stream.read_with(IDLE_READ_BYTES, |_| ()), Ok(Read::NotReady)))
+    }
+
     /// What [`Self::note_progress`] noted.
     pub(crate) fn acked_before(&self) -> Option<u64> {
         self.acked_before
@@ -118,7 +128,8 @@ impl Leased {
             // Its end, or bytes that nobody asked for, may have come behind the response; or the last read took exactly
             // what was there. Reading, not looking, makes the stream forget that it was readable: whoever leases the
             // connection next takes that for a sign of its end.
-            let reason = match stream.read_with(1, |_| ()) {
+            let most = if stream.is_secure() { IDLE_READ_BYTES } else { 1 };
+            let reason = match stream.read_with(most, |_| ()) {
                 Ok(Read::NotReady) => None,
                 Ok(Read::Data(())) => Some(DiscardReason::DataOnIdle),
                 Ok(Read::Closed) | Err(_) => Some(DiscardReason::PeerClosedIdle),

@@ -6,6 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod lease;
 pub(crate) mod leased;
 pub(crate) mod opening;
+pub(crate) mod pending;
 
 use crate::base::logs::error::Level;
 use crate::thread::WorkerThread;

@@ -4,24 +4,15 @@
 use crate::base::fault::Fault;
 use crate::base::logs::error::{Level, errno};
 use crate::connector::leased::pool_before_use;
-use crate::registry::pool::IdleSocket;
-use crate::registry::ports::PortUse;
+use crate::connector::pending::{OpenError, OpenStep, Pending};
 use crate::thread::WorkerThread;
 use crate::thread::job::Job;
 use reactor::{Millis, PeerAddress, TaskId};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use transport::Transport;
 use upstream::balance::{Group, Outcome, Standing};
-use upstream::shared::{Connecting, KeyId};
-
-/// A socket whose `connect()` is under way, and the right to it.
-pub(crate) struct Pending {
-    pub(crate) stream: Transport,
-    pub(crate) port: Option<PortUse>,
-    pub(crate) permit: Connecting<'static, IdleSocket>,
-}
+use upstream::shared::KeyId;
 
 /// Why a connection is opened for the pool, which says what becomes of a failure.
 pub(crate) enum OpenedFor {
@@ -53,18 +44,16 @@ impl Job for Opening {
 
     fn step(self: Box<Self>, thread: &Rc<WorkerThread>) -> Option<Box<dyn Job>> {
         thread.shared.faults.pass(Fault::Opening);
-        let stream = &self.pending.stream;
         let fired = thread.reactor.take_deadline_fired(self.task);
-        if !stream.is_writable() && !stream.is_failed() && !fired {
-            return Some(self);
-        }
         let Self { task, pending, reason } = *self;
-        let Pending { stream, port, permit } = pending;
-        let failure = match stream.take_error() {
-            Ok(None) if stream.is_writable() => None,
-            Ok(None) => Some(io::ErrorKind::TimedOut.into()),
-            Ok(Some(error)) | Err(error) => Some(error),
+        let (pending, step) = pending.step();
+        let failure = match step {
+            OpenStep::Wait(_) if !fired => return Some(Box::new(Self { task, pending, reason })),
+            OpenStep::Wait(_) => Some(OpenError::Connect(io::ErrorKind::TimedOut.into())),
+            OpenStep::Ready => None,
+            OpenStep::Failed(error) => Some(error),
         };
+        let Pending { stream, port, permit, .. } = pending;
         match failure {
             None => pool_before_use(permit, stream, port, thread),
             Some(error) => {
@@ -78,16 +67,16 @@ impl Job for Opening {
 }
 
 impl OpenedFor {
-    fn fail(&self, error: &io::Error, thread: &WorkerThread) {
+    pub(crate) fn fail(&self, error: &OpenError, thread: &WorkerThread) {
         match self {
             Self::Floor(key) => thread.pauses.refused(*key, thread.reactor.now()),
             Self::Exchange { group, index, address } => {
                 let log = &thread.shared.error_log;
-                let error = errno(error);
-                log.log(
-                    Level::Error,
-                    &format!("connect() to {address} failed ({error}) for a request served otherwise"),
-                );
+                let line = match error {
+                    OpenError::Connect(error) => format!("connect() to {address} failed ({})", errno(error)),
+                    OpenError::Handshake(phrase) => format!("{phrase} while SSL handshaking to {address}"),
+                };
+                log.log(Level::Error, &format!("{line} for a request served otherwise"));
                 if group.report(*index, Outcome::Failed, thread.pool_now()) == Standing::Disabled {
                     log.log(Level::Warn, &format!("upstream server {address} temporarily disabled"));
                 }

@@ -76,6 +76,12 @@ impl AttemptRecord {
         }
     }
 
+    /// Whether it went to its peer over TLS.
+    fn is_secure(&self, generation: &Generation) -> bool {
+        let content = self.location.map(|location| &generation.location(location).content);
+        content.and_then(|content| generation.proxy_of(content, self.place)).is_some_and(|proxy| proxy.tls.is_some())
+    }
+
     /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
     pub(crate) fn peer_name<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
         let proxy = generation.proxy_of(&generation.location(self.location?).content, self.place)?;
@@ -95,6 +101,11 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
+    /// Whether the last attempt went over TLS.
+    pub(crate) fn is_last_secure(&self, generation: &Generation) -> bool {
+        self.all.last().is_some_and(|attempt| attempt.is_secure(generation))
+    }
+
     /// `$upstream_addr` of the last attempt.
     pub(crate) fn last_peer<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
         self.all.last().and_then(|attempt| attempt.peer_name(generation))

@@ -7,7 +7,6 @@ use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
 use crate::exchange::tls_view;
 use crate::plan::location::Content;
-use crate::plan::variable_pass::PORT_DEFAULT;
 use crate::registry::limit_zones::{LimitStatus, Limited};
 use crate::thread::WorkerThread;
 use crate::thread::clock::Clock;
@@ -308,7 +307,7 @@ impl ExchangeView<'_> {
             Content::VariablePass(_) => {
                 let target =
                     self.exchange.upstream.url.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
-                Some(target.port.unwrap_or(PORT_DEFAULT))
+                Some(target.port())
             }
             _ => None,
         }

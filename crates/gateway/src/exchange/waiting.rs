@@ -49,7 +49,8 @@ impl Exchange {
     /// Waits until something happens to this exchange. What is there when the wait begins ends it after the other tasks
     /// that are ready have had their turn.
     pub(crate) async fn wait(&self, wants: Wants<'_>, at_most: Duration) -> Woken {
-        self.account(wants.besides);
+        let secure = wants.upstream.map_or(0, |(stream, _)| stream.held_bytes());
+        self.account(wants.besides + secure);
         let reactor = &self.thread.reactor;
         // While the response is held back it is not the client that makes no progress.
         let pause = self.response.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);

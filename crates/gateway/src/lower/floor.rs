@@ -3,12 +3,12 @@
 use crate::lower::Lowering;
 use crate::plan::group::{AddressSource, FloorPlan, GroupPlan, GroupUseId, WarmingPlan};
 use crate::plan::proxy::SourcePlan;
+use crate::plan::upstream_tls::{NamePlan, UpstreamTlsPlan};
 use conf::diagnostic::Diagnostic;
-use conf::model::UpstreamId;
+use conf::model::{LocationSettings, UpstreamId};
 use reactor::{ConnectOptions, PeerAddress};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 impl Lowering<'_> {
     /// Notes the floor of a group for its peers, connected to as this proxy does it; once for each use of the group.
@@ -17,7 +17,8 @@ impl Lowering<'_> {
         upstream: UpstreamId,
         group: GroupUseId,
         (connect, source): &(ConnectOptions, SourcePlan),
-        connect_timeout: Duration,
+        settings: &LocationSettings,
+        tls: Option<&UpstreamTlsPlan>,
     ) {
         let Some(upstream) = self.http.upstreams.get(upstream.0 as usize) else { return };
         let keepalive = &upstream.settings.keepalive;
@@ -28,7 +29,19 @@ impl Lowering<'_> {
         if self.plan.floors.iter().any(|floor| floor.group == group) {
             return;
         }
-        let warming = WarmingPlan { connect: connect.clone(), connect_timeout, floor: keepalive.floor };
+        if tls.is_some_and(|tls| matches!(tls.name, NamePlan::Made(_))) {
+            let message = "\"floor\" of \"keepalive\" has no effect for a proxy whose name in TLS has variables";
+            let hint =
+                "a connection belongs to the name that it was opened for: write `proxy_ssl_name` without variables";
+            let span = keepalive.span.unwrap_or(upstream.span);
+            return self.found.push(Diagnostic::warning(span, message).with_hint(hint));
+        }
+        let warming = WarmingPlan {
+            connect: connect.clone(),
+            connect_timeout: settings.transport.connect_timeout,
+            tls: tls.cloned(),
+            floor: keepalive.floor,
+        };
         self.plan.floors.push(FloorPlan { group, warming });
         // How many peers a name will have is not known, so that nothing can be held against the pool's size.
         let Some(peers) = fixed_peers(&self.group_of(group)) else { return };

@@ -4,6 +4,7 @@ use crate::lower::Lowering;
 use crate::plan::check::CheckPlan;
 use crate::plan::group::{GroupIndex, GroupPlan, GroupServerPlan, GroupUse, GroupUseId, Sharing};
 use crate::plan::sticky::{CookiePlan, LearnPlan, StickyPlan, is_same_site, zone_of_another};
+use crate::plan::upstream_tls::UpstreamTlsPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{Balance, HealthCheck, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
 use rules::template::Template;
@@ -21,6 +22,31 @@ pub(super) struct Groups {
     uses: HashMap<(GroupIndex, Sharing), GroupUseId>,
     /// The group in which all peers are that only requests name.
     pub(super) guests: Option<GroupIndex>,
+    /// TLS of the first proxy that names a group, and whether it names it without variables; `None` where another one of that kind
+    /// speaks to the group in clear.
+    tls: HashMap<GroupIndex, (bool, Option<UpstreamTlsPlan>)>,
+}
+
+impl Groups {
+    fn note_tls(&mut self, group: GroupIndex, is_fixed: bool, tls: Option<&UpstreamTlsPlan>) {
+        let (was_fixed, noted) = self.tls.entry(group).or_insert_with(|| (is_fixed, tls.cloned()));
+        if is_fixed && !*was_fixed {
+            (*was_fixed, *noted) = (true, tls.cloned());
+        } else if is_fixed == *was_fixed && tls.is_none() {
+            *noted = None;
+        }
+    }
+
+    /// Peers are checked as requests ask them: over TLS, where all proxies of their group speak it.
+    pub(super) fn secure_checks(&mut self, groups: &mut [Arc<GroupPlan>]) {
+        for (index, (_, tls)) in self.tls.drain() {
+            if let (Some(tls), Some(group)) = (tls, groups.get_mut(index.0 as usize).and_then(Arc::get_mut))
+                && let Some(check) = group.check.as_mut().and_then(Arc::get_mut)
+            {
+                check.speak_tls(&tls);
+            }
+        }
+    }
 }
 
 impl Lowering<'_> {
@@ -33,6 +59,13 @@ impl Lowering<'_> {
             made
         });
         Some(self.use_of(group?, sharing))
+    }
+
+    /// Notes how a proxy speaks to the peers of a group: checks follow that. A URL with variables may lead anywhere and says less.
+    pub(super) fn note_tls(&mut self, used: GroupUseId, is_fixed: bool, tls: Option<&UpstreamTlsPlan>) {
+        if let Some(used) = self.plan.group_uses.get(used.0 as usize) {
+            self.groups.note_tls(used.group, is_fixed, tls);
+        }
     }
 
     pub(super) fn add_group(&mut self, plan: GroupPlan) -> GroupIndex {

@@ -11,6 +11,7 @@ pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod location;
 pub(crate) mod logs;
+pub(crate) mod openssl;
 pub(crate) mod pairs;
 pub(crate) mod program;
 pub(crate) mod proxy;
@@ -21,6 +22,7 @@ pub(crate) mod resolver;
 pub(crate) mod tests;
 pub(crate) mod tls;
 pub(crate) mod unused;
+pub(crate) mod upstream_tls;
 pub(crate) mod variable_pass;
 pub(crate) mod variables;
 
@@ -79,6 +81,7 @@ struct Lowering<'a> {
     formats: Vec<Option<Arc<LogFormat>>>,
     groups: Groups,
     types: Vec<KnownTypes>,
+    sides: upstream_tls::Sides,
     /// The `alias` that holds here, where it was written, and what it stands for.
     alias: Option<(Span, Alias)>,
     zone_keys: limits::ZoneKeys,
@@ -107,6 +110,7 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
         formats: vec![None; http.log_formats.len()],
         groups: Groups::default(),
         types: Vec::new(),
+        sides: upstream_tls::Sides::default(),
         alias: None,
         zone_keys: limits::ZoneKeys::default(),
         known_pairs: tls::KnownPairs::default(),
@@ -120,6 +124,7 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
         (0..).zip(&http.servers).map(|(id, server)| lowering.server(ServerId(id), server)).collect();
     lowering.check_unused();
     lowering.plan.listeners = lowering.listeners();
+    lowering.groups.secure_checks(&mut lowering.plan.groups);
     let Lowering { mut plan, found, .. } = lowering;
     if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(found);

@@ -5,6 +5,7 @@ use crate::plan::group::{GroupUseId, Sharing};
 use crate::plan::location::Content;
 use crate::plan::proxy::{FieldNames, PassUriPlan, ProxyId, ProxyPlan, SetField, SourcePlan};
 use crate::plan::tunnel::TunnelPlan;
+use crate::plan::upstream_tls::UpstreamTlsPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
     BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
@@ -54,9 +55,6 @@ impl Lowering<'_> {
             ProxyPass::Fixed(pass) => pass,
             ProxyPass::Template { url, span } => return self.variable_pass(url, *span, settings, name),
         };
-        if pass.scheme == Scheme::Https {
-            self.found.push(Diagnostic::error(pass.span, "https upstreams are not supported yet"));
-        }
         match self.proxy_plan(pass, settings, name) {
             Some(plan) => Content::Proxy(self.add_proxy(plan)),
             None => Content::Nothing,
@@ -66,11 +64,18 @@ impl Lowering<'_> {
     fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
         let binding = self.connect_options(settings, pass.span);
         let location = self.pool_of(Some(pass.upstream), name, &binding.1);
-        let group = self.group_use(pass.upstream, Sharing { source: binding.0.source, location })?;
-        self.note_floors(pass.upstream, group, &binding, settings.transport.connect_timeout);
+        let tls = match pass.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(self.upstream_tls(settings, Some(&pass.host_header), pass.span)?),
+        };
+        let shared = tls.as_ref().map(UpstreamTlsPlan::shared);
+        let group = self.group_use(pass.upstream, Sharing { source: binding.0.source, location, tls: shared })?;
+        self.note_tls(group, true, tls.as_ref());
+        self.note_floors(pass.upstream, group, &binding, settings, tls.as_ref());
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
         let mut plan = self.plan_with(group, binding, uri, pass.port, settings, name);
         plan.host = pass.host_header.as_slice().into();
+        plan.tls = tls;
         plan.redirects = self.redirects(Some(pass), &settings.proxy, name);
         Some(plan)
     }
@@ -111,6 +116,7 @@ impl Lowering<'_> {
             http_1_1,
             connect,
             source,
+            tls: None,
             connect_timeout: transport.connect_timeout,
             send_timeout: transport.send_timeout,
             read_timeout: transport.read_timeout,
@@ -281,7 +287,7 @@ impl Lowering<'_> {
             rules.push(match redirect {
                 Redirect::Default => {
                     let Some(pass) = pass else { continue };
-                    let mut url = b"http://".to_vec();
+                    let mut url = format!("{}://", pass.scheme.as_str()).into_bytes();
                     url.extend_from_slice(&pass.host_header);
                     url.extend_from_slice(pass.uri.as_deref().unwrap_or_default());
                     RedirectRule::for_proxy_pass(&url, pass.uri.is_some(), name)

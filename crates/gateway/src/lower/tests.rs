@@ -163,3 +163,66 @@ fn sessions_belong_to_one_group() {
     );
     assert_eq!(errors(&http), ["the zone \"sessions\" of \"sticky learn\" belongs to another upstream"]);
 }
+
+/// The notes and warnings of what stands in `http`.
+fn notes(http: &str) -> Vec<String> {
+    let found = lowered(http).0.map(|lowered| lowered.warnings).unwrap_or_default();
+    found.into_iter().map(|found| found.message).collect()
+}
+
+/// What is wrong, or worth a note, with these words of TLS towards an upstream.
+fn of_tls(words: &str) -> (Vec<String>, Vec<String>) {
+    let http = format!("server {{ location / {{ proxy_pass https://127.0.0.1; {words} }} }}");
+    (errors(&http), notes(&http))
+}
+
+#[test]
+fn words_of_tls_towards_upstreams_are_refused_as_in_nginx_or_noted() {
+    let begins = |words: &str, text: &str| {
+        let (errors, notes) = of_tls(words);
+        assert!(errors.iter().chain(&notes).any(|found| found.starts_with(text)), "{words}: {errors:?} {notes:?}");
+    };
+    begins("proxy_ssl_certificate c.pem;", "no \"proxy_ssl_certificate_key\" is defined for certificate \"c.pem\"");
+    begins(
+        "proxy_ssl_certificate /no/c; proxy_ssl_certificate_key /no/k;",
+        "cannot load certificate \"/no/c\": open() failed (2: No such",
+    );
+    begins("proxy_ssl_certificate data:x; proxy_ssl_certificate_key data:y;", "cannot load certificate");
+    begins(
+        "proxy_ssl_certificate $host; proxy_ssl_certificate_key k;",
+        "a certificate or key that is named by a variable is known",
+    );
+    begins("proxy_ssl_certificate c; proxy_ssl_certificate_key engine:x:y;", "keys of OpenSSL's engines");
+    begins("proxy_ssl_trusted_certificate /no/ca;", "cannot load certificate \"/no/ca\": open() failed (2: No such");
+    begins("proxy_ssl_crl /no/crl;", "cannot load CRL \"/no/crl\": open() failed (2: No such");
+    begins("proxy_ssl_protocols TLSv1;", "\"proxy_ssl_protocols\" leaves no version that is spoken");
+    begins("proxy_ssl_protocols TLSv1 TLSv1.2;", "TLSv1 has no effect");
+    begins("proxy_ssl_ciphers DES-CBC3-SHA:ECDHE+AESGCM;", "not available, and left out: DES-CBC3-SHA");
+    begins("proxy_ssl_conf_command Made Up;", "SSL_CONF_cmd(\"Made\", \"Up\") failed");
+    begins("proxy_ssl_conf_command Options KTLS;", "\"proxy_ssl_conf_command Options\" has no effect here");
+    begins(
+        "proxy_ssl_conf_command MinProtocol TLSv1.3; proxy_ssl_protocols TLSv1.2;",
+        "\"proxy_ssl_protocols\" leaves no version",
+    );
+    begins("proxy_ssl_verify on; proxy_ssl_name a..b;", "\"a..b\" is no name that TLS can ask for or verify");
+    assert_eq!(of_tls("proxy_ssl_verify off; proxy_ssl_name a..b;"), (Vec::new(), Vec::new()), "it is not asked for");
+    let floor = "upstream u { server 127.0.0.1; keepalive 4 floor=1; }
+        server { proxy_ssl_server_name on; location / { proxy_pass https://u; proxy_ssl_name $host; } }";
+    assert!(notes(floor)[0].starts_with("\"floor\" of \"keepalive\" has no effect"), "{:?}", notes(floor));
+}
+
+#[test]
+fn settings_of_tls_that_say_the_same_have_one_identity() {
+    let plan = plan(
+        "server { proxy_ssl_verify_depth 2;
+            location /a { proxy_pass https://127.0.0.1; }
+            location /b { proxy_pass https://127.0.0.1; proxy_ssl_ciphers DEFAULT; }
+            location /c { proxy_pass https://127.0.0.1; proxy_ssl_session_reuse off; }
+            location /d { proxy_pass https://127.0.0.1; proxy_ssl_protocols TLSv1.3; }
+            location /e { proxy_pass http://127.0.0.1:443; }
+         }",
+    );
+    let uses: Vec<_> = plan.proxies.iter().map(|proxy| proxy.group.0).collect();
+    assert_eq!(uses, [0, 0, 1, 2, 3]);
+    assert!(plan.proxies[0].redirects.0.len() == 1 && plan.proxies[4].tls.is_none());
+}

@@ -2,6 +2,7 @@
 
 use crate::base::logs::error::errno;
 use crate::lower::Lowering;
+use crate::lower::openssl::{Agreeable, OpensslWords};
 use crate::lower::pairs::{PairWord, load_pair, read_file};
 use crate::plan::tls::{
     CachePlan, CacheSize, ClientDemands, MaterialSource, PairPlan, PairSource, TlsPlan, VerifyPlan,
@@ -13,7 +14,7 @@ use conf::value::{Located, Template};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tls::{Ciphers, ClientCheck, Curves, Finding, Protocols, RECORD_BYTES_MAX, Revocations, Severity};
+use tls::{ClientCheck, Finding, RECORD_BYTES_MAX, Revocations, Severity};
 
 /// OpenSSL's own cache, where none is said.
 const BUILTIN_SESSIONS: u64 = 20_480;
@@ -40,13 +41,12 @@ impl Lowering<'_> {
         }
         let pairs = self.pairs(settings, server.span);
         self.check_names(server, &pairs);
-        let protocols = self.protocols(settings, server.span);
-        let (ciphers, curves) = (self.ciphers(settings), self.curves(settings));
+        let agreeable = self.agreeable(&openssl_words(settings, server.span));
         self.check_dhparam(settings);
         let ticket_keys = self.ticket_keys(settings);
         let demands = self.demands(settings, server.span);
         let name = server.names.first().map(|name| String::from_utf8_lossy(&name.text).into_owned());
-        let (protocols, ciphers) = self.apply_commands(settings, protocols, ciphers);
+        let Agreeable { protocols, ciphers, curves } = agreeable?;
         let plan = TlsPlan {
             span: server.span,
             session_name: name.unwrap_or_default(),
@@ -93,7 +93,7 @@ impl Lowering<'_> {
     }
 
     /// Reads a pair once, and says at its place what is wrong with it.
-    fn pair(&mut self, source: PairSource, certificate: Span, key: Span) -> Option<PairPlan> {
+    pub(super) fn pair(&mut self, source: PairSource, certificate: Span, key: Span) -> Option<PairPlan> {
         if let Some(known) = self.known_pairs.0.get(&source) {
             return known.clone();
         }
@@ -118,7 +118,7 @@ impl Lowering<'_> {
         plan
     }
 
-    fn material(&mut self, written: &Template) -> Option<MaterialSource> {
+    pub(super) fn material(&mut self, written: &Template) -> Option<MaterialSource> {
         let Some(text) = written.as_text() else {
             let message = "a certificate or key that is named by a variable is known but not supported by holdfast";
             self.found.push(
@@ -127,6 +127,11 @@ impl Lowering<'_> {
             );
             return None;
         };
+        if text.starts_with(b"engine:") || text.starts_with(b"store:") {
+            let message = "keys of OpenSSL's engines and stores are not supported by holdfast";
+            self.found.push(Diagnostic::error(written.span, message).with_hint("name a file with the key in PEM"));
+            return None;
+        }
         Some(match PemSource::of(text, &self.options.conf_directory) {
             PemSource::Inline(text) => MaterialSource::Text(text.into()),
             PemSource::File(path) => MaterialSource::File(path),
@@ -154,83 +159,6 @@ impl Lowering<'_> {
                 self.found.push(Diagnostic::warning(name.span.unwrap_or(server.span), message).with_hint(hint));
             }
         }
-    }
-
-    fn protocols(&mut self, settings: &TlsSettings, server: Span) -> Protocols {
-        let Some(first) = settings.protocols.first() else { return Protocols::default() };
-        for word in &settings.protocols {
-            let notes = Protocols::parse([word.value]).map(|parsed| parsed.notes).unwrap_or_default();
-            self.found.extend(notes.into_iter().map(|note| Diagnostic::note(word.span, note)));
-        }
-        let parsed = Protocols::parse(settings.protocols.iter().map(|word| word.value)).unwrap_or_default();
-        if parsed.is_empty() {
-            let message = "\"ssl_protocols\" leaves no version that is spoken";
-            let hint = "add TLSv1.2 or TLSv1.3";
-            self.found.push(Diagnostic::error(first.span, message).with_hint(hint).with_related(server, "the server"));
-            return Protocols::default();
-        }
-        parsed
-    }
-
-    fn ciphers(&mut self, settings: &TlsSettings) -> Ciphers {
-        let Some(written) = &settings.ciphers else { return Ciphers::default() };
-        let parsed = Ciphers::parse(&written.value);
-        self.note_all(written.span, &parsed.notes);
-        parsed
-    }
-
-    fn curves(&mut self, settings: &TlsSettings) -> Curves {
-        let Some(written) = &settings.ecdh_curve else { return Curves::default() };
-        match Curves::parse(&written.value) {
-            Ok(parsed) if parsed.is_empty() => {
-                let message = "\"ssl_ecdh_curve\" leaves no curve";
-                let hint = "`auto`, or some of X25519MLKEM768, X25519, prime256v1 and secp384r1";
-                self.found.push(Diagnostic::error(written.span, message).with_hint(hint));
-                Curves::default()
-            }
-            Ok(parsed) => {
-                self.note_all(written.span, &parsed.notes);
-                parsed
-            }
-            Err(name) => {
-                let message = format!("unknown curve \"{name}\" in \"ssl_ecdh_curve\"");
-                let hint = "`auto`, or some of X25519MLKEM768, X25519, prime256v1 and secp384r1";
-                self.found.push(Diagnostic::error(written.span, message).with_hint(hint));
-                Curves::default()
-            }
-        }
-    }
-
-    /// `ssl_conf_command`, as far as rustls has what it sets.
-    fn apply_commands(
-        &mut self,
-        settings: &TlsSettings,
-        mut protocols: Protocols,
-        mut ciphers: Ciphers,
-    ) -> (Protocols, Ciphers) {
-        for command in &settings.conf_commands {
-            let (name, value) = (command.name.value.as_str(), command.value.value.as_str());
-            let before = ciphers.notes.len();
-            match name.to_ascii_lowercase().as_str() {
-                "ciphersuites" => ciphers = ciphers.suites_13(value),
-                "minprotocol" if value.eq_ignore_ascii_case("TLSv1.3") => {
-                    protocols = Protocols::only(tls::Protocol::Tls13);
-                }
-                "maxprotocol" if value.eq_ignore_ascii_case("TLSv1.2") => {
-                    protocols = Protocols::only(tls::Protocol::Tls12);
-                }
-                // What is the state anyway.
-                "minprotocol" | "maxprotocol" => {}
-                _ => {
-                    let message = format!("\"ssl_conf_command {name}\" has no effect");
-                    let hint = "Ciphersuites, MinProtocol and MaxProtocol have one";
-                    self.found.push(Diagnostic::note(command.name.span, message).with_hint(hint));
-                }
-            }
-            let notes = ciphers.notes.get(before..).unwrap_or_default().to_vec();
-            self.note_all(command.value.span, &notes);
-        }
-        (protocols, ciphers)
     }
 
     /// As nginx does, a start fails where the file cannot be read. The directive's row says that it has no effect.
@@ -313,9 +241,20 @@ impl Lowering<'_> {
             }
         }
     }
+}
 
-    fn note_all(&mut self, span: Span, notes: &[String]) {
-        self.found.extend(notes.iter().map(|note| Diagnostic::note(span, note.clone())));
+fn openssl_words(settings: &TlsSettings, span: Span) -> OpensslWords<'_> {
+    OpensslWords {
+        family: "ssl",
+        span,
+        protocols: settings.protocols.iter().map(|word| Located { value: word.value, span: word.span }).collect(),
+        ciphers: settings.ciphers.as_ref().map(Located::as_str),
+        curves: settings.ecdh_curve.as_ref().map(Located::as_str),
+        commands: settings
+            .conf_commands
+            .iter()
+            .map(|command| [command.name.as_str(), command.value.as_str()])
+            .collect(),
     }
 }
 

@@ -304,7 +304,9 @@ impl Exchange {
         let peer = self.upstream.attempts.last_peer(&self.generation)?;
         let separator: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
         let target = self.request.upstream_head.target();
-        Some([b"http://", peer, separator, target].concat())
+        let scheme: &[u8] =
+            if self.upstream.attempts.is_last_secure(&self.generation) { b"https://" } else { b"http://" };
+        Some([scheme, peer, separator, target].concat())
     }
 
     /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.

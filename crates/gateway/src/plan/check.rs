@@ -1,9 +1,12 @@
 //! `health_check`: what is asked, how often, and what is a good answer.
 
+use crate::plan::upstream_tls::{NamePlan, UpstreamTlsPlan, without_port};
 use conf::model::{CheckCondition, CheckKind, HealthCheck, TextTest};
 use http1::Version;
 use http1::outgoing::{FieldLine, FieldToken, HeadWriter, OutgoingHead};
+use std::sync::Arc;
 use std::time::Duration;
+use tls::ClientSide;
 use upstream::check::CheckPolicy;
 
 /// A group's `health_check`.
@@ -15,8 +18,19 @@ pub struct CheckPlan {
     pub timeout: Duration,
     /// What is asked; `None`: connecting is enough.
     pub http: Option<HttpCheck>,
+    /// TLS, with the name that is asked for.
+    pub tls: Option<CheckTls>,
     /// The port that is asked instead of a peer's own.
     pub(crate) port: Option<u16>,
+}
+
+/// TLS of a check.
+#[derive(Debug)]
+pub struct CheckTls {
+    /// The settings.
+    pub side: ClientSide,
+    /// The name for SNI and certificate.
+    pub name: Option<Arc<str>>,
 }
 
 /// A check by a request.
@@ -49,8 +63,21 @@ impl CheckPlan {
             },
             timeout: written.timeout,
             http,
+            tls: None,
             port: written.port,
         }
+    }
+}
+
+impl CheckPlan {
+    /// Asks over TLS. A name that each request has for itself is the group's here.
+    pub(crate) fn speak_tls(&mut self, tls: &UpstreamTlsPlan) {
+        let name = match &tls.name {
+            NamePlan::Nameless => None,
+            NamePlan::Fixed(name) => Some(Arc::clone(name)),
+            NamePlan::Made(_) => without_port(self.group.as_bytes()).map(Into::into),
+        };
+        self.tls = Some(CheckTls { side: tls.side.clone(), name });
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::plan::check::CheckPlan;
 use crate::plan::name::Question;
 use crate::plan::sticky::StickyPlan;
+use crate::plan::upstream_tls::{SharedTls, UpstreamTlsPlan};
 use conf::source::Span;
 use reactor::{ConnectOptions, PeerAddress};
 use rules::template::Template;
@@ -88,6 +89,8 @@ pub(crate) struct Sharing {
     pub(crate) source: Option<IpAddr>,
     /// Identity of the location, where the pool is `local`.
     pub(crate) location: Option<Box<str>>,
+    /// Settings of TLS, and the name that is asked for; `None` in clear.
+    pub(crate) tls: Option<SharedTls>,
 }
 
 /// `keepalive … floor=`: connections to each peer of a group that are kept open ahead of demand.
@@ -101,5 +104,6 @@ pub(crate) struct FloorPlan {
 pub(crate) struct WarmingPlan {
     pub(crate) connect: ConnectOptions,
     pub(crate) connect_timeout: Duration,
+    pub(crate) tls: Option<UpstreamTlsPlan>,
     pub(crate) floor: u32,
 }

@@ -20,6 +20,7 @@ pub(crate) mod server;
 pub(crate) mod sticky;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
+pub(crate) mod upstream_tls;
 pub(crate) mod variable_pass;
 
 use crate::base::logs::error::ErrorTarget;

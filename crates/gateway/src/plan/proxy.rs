@@ -3,6 +3,7 @@
 use crate::plan::filters::SizePlan;
 use crate::plan::group::GroupUseId;
 use crate::plan::tunnel::TunnelPlan;
+use crate::plan::upstream_tls::UpstreamTlsPlan;
 use http1::outgoing::{FieldLine, FieldToken};
 use http1::{FieldId, Limits};
 use reactor::ConnectOptions;
@@ -40,6 +41,8 @@ pub(crate) struct ProxyPlan {
     /// How connections are opened.
     pub(crate) connect: ConnectOptions,
     pub(crate) source: SourcePlan,
+    /// `proxy_pass https://…`
+    pub(crate) tls: Option<UpstreamTlsPlan>,
     pub(crate) connect_timeout: Duration,
     pub(crate) send_timeout: Duration,
     pub(crate) read_timeout: Duration,

@@ -4,6 +4,7 @@ use crate::base::logs::error::quoted;
 use crate::plan::group::GroupUseId;
 use crate::plan::name::ResolverPlan;
 use crate::plan::proxy::ProxyId;
+use conf::model::Scheme;
 use conf::source::Span;
 use conf::value::Host;
 use conf::value::address::parse_url;
@@ -23,10 +24,18 @@ pub(crate) struct GuestsPlan {
 /// `proxy_pass` with variables.
 pub(crate) struct VariablePassPlan {
     pub(crate) url: Template,
+    /// Where URLs of `http` lead; `None` where the template begins with the other scheme.
+    pub(crate) plain: Option<PassTargets>,
+    /// The same for `https`.
+    pub(crate) secure: Option<PassTargets>,
+    pub(crate) resolver: Option<Arc<ResolverPlan>>,
+}
+
+/// Where the URLs of one scheme may lead.
+pub(crate) struct PassTargets {
     /// For what is no group of the configuration; its own group has no peers.
     pub(crate) other: ProxyId,
     pub(crate) known: Vec<KnownGroup>,
-    pub(crate) resolver: Option<Arc<ResolverPlan>>,
     pub(crate) guests: GuestsId,
 }
 
@@ -42,6 +51,7 @@ pub(crate) struct KnownGroup {
 /// What a URL came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PassUrl {
+    pub(crate) scheme: Scheme,
     /// Host and port as they were written: `$proxy_host`.
     pub(crate) host_text: Vec<u8>,
     pub(crate) host: Host,
@@ -50,19 +60,20 @@ pub(crate) struct PassUrl {
     pub(crate) uri: Vec<u8>,
 }
 
-/// Port of http.
-pub(crate) const PORT_DEFAULT: u16 = 80;
+/// The bit of a place that says that the URL's scheme is `https`.
+const SECURE: u16 = 1 << 15;
 
 impl PassUrl {
     /// Takes a URL apart. The error is nginx's phrase.
     pub(crate) fn parse(url: &[u8]) -> Result<Self, String> {
-        let rest = match url.split_at_checked(7) {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"http://") => rest,
-            _ if url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https://")) => {
-                return Err(format!("https upstreams are not supported yet: \"{}\"", quoted(url)));
-            }
-            _ => return Err(format!("invalid URL prefix in \"{}\"", quoted(url))),
+        let begins =
+            |scheme: &str| url.get(..scheme.len()).is_some_and(|text| text.eq_ignore_ascii_case(scheme.as_bytes()));
+        let (scheme, length) = match () {
+            () if begins("http://") => (Scheme::Http, 7),
+            () if begins("https://") => (Scheme::Https, 8),
+            () => return Err(format!("invalid URL prefix in \"{}\"", quoted(url))),
         };
+        let rest = &url[length..];
         let parsed = parse_url(rest).map_err(|reason| format!("{reason} in upstream \"{}\"", quoted(rest)))?;
         let uri = match parsed.uri.first() {
             Some(b'?') => [b"/", parsed.uri].concat(),
@@ -72,21 +83,47 @@ impl PassUrl {
             Host::Unix(_) => b"localhost".to_vec(),
             _ => rest[..rest.len() - parsed.uri.len()].to_vec(),
         };
-        Ok(Self { host_text, host: parsed.host, port: parsed.port, uri })
+        Ok(Self { scheme, host_text, host: parsed.host, port: parsed.port, uri })
+    }
+
+    /// The port, where none was written that of the scheme.
+    pub(crate) fn port(&self) -> u16 {
+        self.port.unwrap_or(self.scheme.default_port())
     }
 }
 
 impl VariablePassPlan {
     /// The proxy of that number: 0 for what is no group of the configuration.
     pub(crate) fn proxy(&self, place: u16) -> Option<ProxyId> {
+        let targets = if place & SECURE == 0 { &self.plain } else { &self.secure };
+        targets.as_ref()?.proxy(place & !SECURE)
+    }
+
+    /// Where URLs of a scheme lead.
+    pub(crate) fn targets(&self, scheme: Scheme) -> Option<&PassTargets> {
+        match scheme {
+            Scheme::Http => self.plain.as_ref(),
+            Scheme::Https => self.secure.as_ref(),
+        }
+    }
+
+    /// The number of the proxy for a target, and whether it is a group of the configuration.
+    pub(crate) fn place(&self, target: &PassUrl) -> (u16, bool) {
+        let place = self.targets(target.scheme).map_or(0, |targets| targets.place(target));
+        let scheme = if target.scheme == Scheme::Https { SECURE } else { 0 };
+        (place | scheme, place > 0)
+    }
+}
+
+impl PassTargets {
+    fn proxy(&self, place: u16) -> Option<ProxyId> {
         match usize::from(place).checked_sub(1) {
             None => Some(self.other),
             Some(known) => self.known.get(known).map(|known| known.proxy),
         }
     }
 
-    /// The number of the proxy for a target.
-    pub(crate) fn place(&self, target: &PassUrl) -> u16 {
+    fn place(&self, target: &PassUrl) -> u16 {
         let Host::Name(name) = &target.host else { return 0 };
         let is = |known: &KnownGroup| *known.name == **name && known.port == target.port;
         self.known.iter().position(is).map_or(0, |place| place as u16 + 1)
@@ -112,6 +149,7 @@ mod tests {
         assert_eq!(parse("example.com").unwrap_err(), "invalid URL prefix in \"example.com\"");
         assert_eq!(parse("http://").unwrap_err(), "no host in upstream \"\"");
         assert_eq!(parse("http://a:0/").unwrap_err(), "invalid port in upstream \"a:0/\"");
-        assert!(parse("https://a/").unwrap_err().starts_with("https upstreams"));
+        let secure = parse("HTTPS://a/").unwrap();
+        assert_eq!((secure.scheme, secure.port(), &secure.host_text[..]), (Scheme::Https, 443, &b"a"[..]));
     }
 }

@@ -11,6 +11,7 @@ use crate::plan::location::{Content, LocationPlan};
 use crate::plan::logs::SinkId;
 use crate::plan::proxy::{ProxyId, ProxyPlan};
 use crate::plan::tunnel::TunnelPlan;
+use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::plan::variable_pass::GuestsId;
 use crate::registry::checks::schedule::GroupChecks;
 use crate::registry::group::BoundGroup;
@@ -94,6 +95,8 @@ impl Deref for BoundListener {
 pub(crate) struct BoundProxy {
     pub(crate) plan: Arc<ProxyPlan>,
     pub(crate) group: Arc<BoundGroup>,
+    /// The plan's, with the registry's side, which has the sessions of earlier generations.
+    pub(crate) tls: Option<UpstreamTlsPlan>,
     /// Shared, so that a tunnel costs a pointer.
     pub(crate) tunnel: Arc<BoundTunnel>,
 }

@@ -4,7 +4,7 @@
 
 use crate::base::cells::{GroupCells, PeerCells};
 use crate::plan::group::GroupPlan;
-use crate::registry::names::keys::KeyHold;
+use crate::registry::names::keys::{KeyHold, NamedKeys};
 use crate::registry::names::moving::MovingGroup;
 use reactor::PeerAddress;
 use std::ops::Deref;
@@ -60,6 +60,8 @@ pub(crate) struct BoundPeer {
     /// Its connections are kept for others. Not so where requests have named more addresses than the pool has numbers for:
     /// these share a key.
     pub(crate) is_pooled: bool,
+    /// Where each request has its own name in TLS: the keys of those names. [`Self::key`] has no connections then.
+    pub(crate) named: Option<NamedKeys>,
     /// What is counted about it.
     pub(crate) cells: Arc<PeerCells>,
 }

@@ -5,7 +5,7 @@ use crate::base::cells::PeerCells;
 use crate::plan::group::Sharing;
 use crate::registry::group::{BoundPeer, PeerSet};
 use crate::registry::names::Found;
-use crate::registry::names::keys::KeyHold;
+use crate::registry::names::keys::{KeyHold, NamedKeys};
 use crate::registry::recipe::pool_key;
 use crate::registry::shared::Shared;
 use reactor::PeerAddress;
@@ -89,6 +89,7 @@ impl Guests {
         let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for address in addresses {
             let hold = KeyHold::take_guest(self.shared, &pool_key(self.id, &address, &self.sharing));
+            let named = hold.as_ref().and_then(|_| NamedKeys::of(self.shared, self.id, &address, &self.sharing));
             let name = address.to_string();
             members.push(Member {
                 spec: PeerSpec { max_fails: 0, ..PeerSpec::default() },
@@ -101,6 +102,7 @@ impl Guests {
                 name: name.into_bytes().into(),
                 key: hold.as_ref().map_or(self.spare.key, |hold| hold.key),
                 is_pooled: hold.is_some(),
+                named,
                 cells: Arc::clone(&self.cells),
             });
             holds.extend(hold);

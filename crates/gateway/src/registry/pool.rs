@@ -2,7 +2,7 @@
 //! and back. Which connection is kept, and how long, is `upstream`'s to decide.
 
 use crate::registry::ports::PortUse;
-use reactor::Peeked;
+use reactor::{Peeked, Reactor};
 use transport::{ParkedTransport, Transport};
 use upstream::shared::{Driver, IdleToken, Pool, Removed};
 
@@ -40,9 +40,10 @@ impl IdleSocket {
         Self { parked: None, port: None }
     }
 
-    /// Looks at the socket, without taking anything. One system call.
-    pub(crate) fn look(&self) -> Look {
-        match self.parked.as_ref().map(ParkedTransport::peek) {
+    /// Looks at the socket without taking data. What TLS has to say is taken in (see [`ParkedTransport::look`]). The reactor is this
+    /// thread's.
+    pub(crate) fn look(&self, reactor: &Reactor) -> Look {
+        match self.parked.as_ref().map(|parked| parked.look(reactor)) {
             Some(Peeked::Nothing) => Look::Silent,
             Some(Peeked::Data) => Look::Data,
             Some(Peeked::Ended) | None => Look::Ended,

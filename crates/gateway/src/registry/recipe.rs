@@ -3,16 +3,17 @@
 
 use crate::plan::group::{AddressSource, GroupPlan, GroupServerPlan, Sharing};
 use crate::plan::sticky::sid;
+use crate::plan::upstream_tls::SharedName;
 use crate::registry::checks::schedule::CheckedPeer;
 use crate::registry::group::{BoundPeer, PeerSet};
 use crate::registry::names::Found;
-use crate::registry::names::keys::KeyHold;
+use crate::registry::names::keys::{KeyHold, NamedKeys};
 use crate::registry::shared::Shared;
 use reactor::PeerAddress;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use upstream::balance::{Group, HealthRegistry, Member, Ordinals, PeerSpec, SeatLine};
-use upstream::shared::{GroupId, PoolKey, TableFull};
+use upstream::shared::{GroupId, PoolKey, TableFull, TlsIdentity};
 
 /// What the peers of a group are made of.
 pub(crate) struct Recipe {
@@ -96,6 +97,7 @@ impl Recipe {
                         name: name.into_bytes().into(),
                         key: hold.key,
                         is_pooled: true,
+                        named: NamedKeys::of(self.shared, self.id, address, sharing),
                         cells,
                     });
                     holds.push(hold);
@@ -122,7 +124,13 @@ pub(crate) fn pool_key(group: GroupId, address: &PeerAddress, sharing: &Sharing)
     PoolKey {
         group,
         peer: pool_address(address),
-        tls: None,
+        tls: sharing.tls.as_ref().map(|tls| TlsIdentity {
+            server_name: match &tls.name {
+                SharedName::Fixed(name) => Some((**name).into()),
+                SharedName::Nameless | SharedName::PerRequest => None,
+            },
+            settings: (*tls.settings).into(),
+        }),
         source: sharing.source,
         proxy_protocol: false,
         location: sharing.location.clone(),

@@ -1,7 +1,10 @@
 //! The head of an upstream's response, with its bytes.
 
 use crate::base::buffer::recycle;
+use crate::base::logs::error::errno;
 use http1::ResponseHead;
+use std::io;
+use transport::tls_error;
 
 /// The response head of an upstream. Apart from the request, because it is there much more briefly: most exchanges settle in
 /// the turn in which it comes, and take the same few, warm ones from their worker then.
@@ -26,4 +29,9 @@ impl Answer {
         recycle(&mut self.bytes);
         self.trailers.clear();
     }
+}
+
+/// nginx's words for a read of the upstream that failed.
+pub(crate) fn read_failure(error: &io::Error) -> String {
+    tls_error(error).map_or_else(|| format!("recv() failed ({})", errno(error)), tls::TlsError::phrase)
 }

@@ -474,10 +474,12 @@ impl Worker {
     fn discard_parked(&self, label: u64) {
         use upstream::DiscardReason::{DataOnIdle, PeerClosedIdle};
         use upstream::shared::Inspection;
-        let removed = self.thread.shared.pool.inspect(self.thread.id(), token(label), |idle| match idle.look() {
-            Look::Silent => Inspection::Keep,
-            Look::Ended => Inspection::Remove(PeerClosedIdle),
-            Look::Data => Inspection::Remove(DataOnIdle),
+        let removed = self.thread.shared.pool.inspect(self.thread.id(), token(label), |idle| {
+            match idle.look(&self.thread.reactor) {
+                Look::Silent => Inspection::Keep,
+                Look::Ended => Inspection::Remove(PeerClosedIdle),
+                Look::Data => Inspection::Remove(DataOnIdle),
+            }
         });
         if let Some(removed) = removed {
             close_ended(removed, &self.thread);

@@ -2,7 +2,8 @@
 //! peer that refuses them. Each worker looks after its share of the peers by the clock; what it opens is `opening`'s.
 
 use crate::connector::connect::dial;
-use crate::connector::opening::{OpenedFor, Pending, open_for_pool};
+use crate::connector::opening::{OpenedFor, open_for_pool};
+use crate::connector::pending::{Handshake, Pending};
 use crate::plan::group::WarmingPlan;
 use crate::registry::group::PeerSet;
 use crate::thread::chores::Chore;
@@ -61,7 +62,8 @@ impl Worker {
             let Ok((stream, port)) = dial(&self.thread, address, &plan.connect, self.thread.chores.task) else {
                 return self.thread.pauses.refused(key, now);
             };
-            let pending = Pending { stream, port, permit };
+            let tls = plan.tls.as_ref().map(|tls| Handshake::without_request(tls, address));
+            let pending = Pending::new(stream, port, permit, tls);
             open_for_pool(&self.thread, pending, OpenedFor::Floor(key), now.after(plan.connect_timeout));
         }
     }

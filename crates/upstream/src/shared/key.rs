@@ -25,13 +25,11 @@ pub enum PeerAddress {
 /// Whom a TLS connection spoke to and as whom. A connection made under one identity is never used under another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TlsIdentity {
-    /// The name sent in the handshake.
+    /// The name that was sent in the handshake, or that the certificate was verified for; `None` where it was neither.
     pub server_name: Option<Box<str>>,
-    /// Identity of the client certificate (a digest, not a path: the file may change under the same name).
-    pub client_certificate: Option<Box<[u8]>>,
-    /// Identity of everything that decided whether to trust the peer: verification on or off, name, trust anchors,
-    /// depth, revocation lists, protocols and ciphers. A digest of them.
-    pub verification: Box<[u8]>,
+    /// A digest of everything else that was agreed on: verification on or off, trust anchors, depth, revocation lists, the client
+    /// certificate (its bytes, not its path: the file may change under the same name), protocols and ciphers.
+    pub settings: Box<[u8]>,
 }
 
 /// Everything that two exchanges must have in common to use the same connection.

@@ -2,11 +2,13 @@
 //! and the response is relayed.
 
 use crate::base::close::CloseReason;
+use crate::base::logs::error::Level;
 use crate::base::memory::FLOOR_BYTES;
 use crate::base::stall_timeout::StallTimeout;
-use crate::connector::WaitTimes;
 use crate::connector::lease::lease;
 use crate::connector::leased::Leased;
+use crate::connector::pending::Asked;
+use crate::connector::{Caller as _, WaitTimes};
 use crate::content::proxy::Tries;
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::forced_range::unsatisfiable;
@@ -69,9 +71,12 @@ impl Exchange {
         record.queue_ms = queue_ms;
         record.pool_wait_ms = queue_ms.unwrap_or(0);
         let mut times = WaitTimes::default();
-        let leased = match tries.wanted(plan, index) {
-            Some(wanted) => lease(&*self, wanted, &mut times).await,
-            None => Err(Failure::NoLivePeer),
+        let leased = match self.ask(plan, index, tries) {
+            Ok(asked) => match tries.wanted(plan, index, &asked) {
+                Some(wanted) => lease(&*self, wanted, &mut times).await,
+                None => Err(Failure::NoLivePeer),
+            },
+            Err(failure) => Err(failure),
         };
         if let Some(record) = self.upstream.attempts.last_mut() {
             record.note_wait(times);
@@ -88,6 +93,15 @@ impl Exchange {
             record.local_address = if local { up.stream().local_address().ok().flatten().map(Box::new) } else { None };
         }
         self.converse(plan, up, body, tries).await
+    }
+
+    /// Under which key, and which name, the peer is asked for a connection.
+    fn ask(&self, plan: &BoundProxy, index: usize, tries: &Tries) -> Result<Asked, Failure> {
+        let peer = tries.peer(plan, index).ok_or(Failure::NoLivePeer)?;
+        Asked::of(peer, plan.tls.as_ref(), |template| self.value(template)).ok_or_else(|| {
+            self.error_log("\"proxy_ssl_name\" is not a name while SSL handshaking to upstream");
+            Failure::ConnectFailed
+        })
     }
 
     /// Sends the request, awaits the head, relays the response.
@@ -226,6 +240,11 @@ impl Exchange {
             answer.trailers = std::mem::take(&mut relay.body.trailers);
         }
         let request_sent = sending.is_delivered();
+        if matches!(end, RelayEnd::Complete) && up.stream().is_truncated() {
+            // As in nginx the end of the connection is the end of such a body; that it was cut cannot be told.
+            let message = "upstream closed the connection without close_notify, and its response has no length";
+            self.log_at(Level::Info, &format!("{message} while reading upstream"));
+        }
         match end {
             RelayEnd::Complete => self.give_back(up, &relay, request_sent),
             RelayEnd::UpstreamBroken(reason) => {

@@ -6,7 +6,7 @@ use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::{ClientLeft, Wants};
-use crate::plan::variable_pass::{PORT_DEFAULT, PassUrl, VariablePassPlan};
+use crate::plan::variable_pass::{PassUrl, VariablePassPlan};
 use crate::registry::generation::BoundProxy;
 use crate::registry::group::{HeldPeers, PeerSet};
 use crate::registry::names::cache::Asked;
@@ -39,15 +39,15 @@ impl Exchange {
                 return Step::Reply(Reply::error(500));
             }
         };
-        let place = plan.place(&target);
-        let held = if place == 0 {
+        let (place, is_known) = plan.place(&target);
+        let held = if is_known {
+            None
+        } else {
             match self.peers_of(plan, &target).await {
                 Ok(set) => Some(set),
                 Err(499) => return self.client_left(),
                 Err(status) => return Step::Reply(Reply::error(status)),
             }
-        } else {
-            None
         };
         let generation = Rc::clone(&self.generation);
         let Some(proxy) = plan.proxy(place).map(|id| generation.proxy(id)) else {
@@ -67,8 +67,9 @@ impl Exchange {
 
     /// The peers of a target that is no group; the error is a status.
     async fn peers_of(&self, plan: &VariablePassPlan, target: &PassUrl) -> Result<Arc<PeerSet>, u16> {
-        let port = target.port.unwrap_or(PORT_DEFAULT);
-        let guests = self.generation.guests(plan.guests);
+        let port = target.port();
+        let Some(targets) = plan.targets(target.scheme) else { return Err(500) };
+        let guests = self.generation.guests(targets.guests);
         let (name, found): (_, Arc<[Found]>) = match &target.host {
             Host::Ip(ip) => {
                 let only = Found { ip: *ip, port: None, priority: 0, weight: 0 };

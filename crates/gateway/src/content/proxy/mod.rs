@@ -18,6 +18,7 @@ use crate::base::cells::Counted;
 use crate::base::logs::error::Level;
 use crate::connector::choose::{Choice, ChoiceInputs, Chosen, ClientNetwork, NoPeer, choose};
 use crate::connector::lease::Wanted;
+use crate::connector::pending::Asked;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::sticky::LearnAt;
 use crate::exchange::Exchange;
@@ -53,10 +54,12 @@ impl Tries {
     }
 
     /// The connection that an attempt with this peer wants.
-    pub(crate) fn wanted<'a>(&'a self, plan: &'a BoundProxy, index: usize) -> Option<Wanted<'a>> {
+    pub(crate) fn wanted<'a>(&'a self, plan: &'a BoundProxy, index: usize, asked: &'a Asked) -> Option<Wanted<'a>> {
         let set = self.set(plan)?;
         Some(Wanted {
             peer: set.peers.get(index)?,
+            asked,
+            tls: plan.tls.as_ref(),
             group: &set.balance,
             index,
             connect: &plan.connect,

@@ -3,7 +3,6 @@
 
 use crate::base::close::CloseReason;
 use crate::base::fault::Fault;
-use crate::base::logs::error::errno;
 use crate::base::memory::FLOOR_BYTES;
 use crate::base::stall_timeout::StallTimeout;
 use crate::connector::leased::Leased;
@@ -13,6 +12,7 @@ use crate::exchange::Exchange;
 use crate::exchange::waiting::Wants;
 use crate::filter::chain::Chain;
 use crate::filter::compress::GZIP_TURN_BYTES;
+use crate::upstream::answer::read_failure;
 use crate::upstream::response_body::{ResponseBody, Source};
 use http1::ChunkError;
 use reactor::{Interest, Millis, Read, SCRATCH_BYTES, Woken};
@@ -213,7 +213,7 @@ fn step(
                     Err(error) => Step::End(broken(error)),
                 };
             }
-            Err(error) => return Step::End(RelayEnd::UpstreamBroken(format!("recv() failed ({})", errno(&error)))),
+            Err(error) => return Step::End(RelayEnd::UpstreamBroken(read_failure(&error))),
         }
     }
     if relay.body.is_done() { Step::End(RelayEnd::Complete) } else { Step::Yield }

@@ -1,6 +1,6 @@
 //! The response head of an upstream: received, judged, and passed on with the beginning of the body in the same write.
 
-use crate::base::logs::error::{Level, errno};
+use crate::base::logs::error::Level;
 use crate::base::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
 use crate::connector::leased::Leased;
 use crate::content::filtered::{Compress, Ranges};
@@ -19,7 +19,7 @@ use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
 use crate::tunnel::heartbeat::is_pingable;
-use crate::upstream::answer::Answer;
+use crate::upstream::answer::{Answer, read_failure};
 use crate::upstream::response_body::Source;
 use http1::chunked::Decoder;
 use http1::{Field, FieldId, Method, Parse, RequestKind, ResponseFraming, ResponseKind, Version};
@@ -84,9 +84,7 @@ impl Exchange {
                     "upstream prematurely closed connection".into(),
                     DiscardReason::PeerClosedIdle,
                 ),
-                Err(error) => {
-                    HeadStep::Failed(self.closed(), format!("recv() failed ({})", errno(&error)), DiscardReason::Error)
-                }
+                Err(error) => HeadStep::Failed(self.closed(), read_failure(&error), DiscardReason::Error),
             };
         }
     }

@@ -1,6 +1,6 @@
 //! Groups: their numbers in the pool, their peers with keys and health, sessions, waiting lines and counters.
 
-use crate::plan::group::{FloorPlan, GroupIndex, GroupPlan, GroupUse};
+use crate::plan::group::{GroupIndex, GroupPlan, GroupUse, GroupUseId, WarmingPlan};
 use crate::plan::sticky::{StickyPlan, zone_of_another};
 use crate::registry::bind::Binding;
 use crate::registry::checks::schedule::{CheckedPeers, GroupChecks};
@@ -57,7 +57,8 @@ impl Binding<'_> {
             }
         }
         for floor in &self.plan.floors {
-            bound.add_floor(floor);
+            let tls = floor.warming.tls.as_ref().map(|tls| self.known.side(tls));
+            bound.add_floor(floor.group, WarmingPlan { tls, ..floor.warming.clone() });
         }
         Some(bound)
     }
@@ -144,8 +145,7 @@ impl Binding<'_> {
 }
 
 impl BoundGroups {
-    fn add_floor(&mut self, plan: &FloorPlan) {
-        let FloorPlan { group, warming } = plan;
+    fn add_floor(&mut self, group: GroupUseId, warming: WarmingPlan) {
         let group = &self.uses[group.0 as usize];
         match &group.members {
             Members::Fixed(set) => self.floors.extend(set.distinct().map(|peer| Floor {
@@ -154,7 +154,7 @@ impl BoundGroups {
                 warming: warming.clone(),
             })),
             Members::Moving(_) => {
-                self.moving_floors.push(MovingFloor { group: Arc::clone(group), warming: warming.clone() });
+                self.moving_floors.push(MovingFloor { group: Arc::clone(group), warming });
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
 use crate::base::logs::place::LogPlace;
 use crate::plan::Plan;
 use crate::plan::tls::CacheSize;
+use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::registry::generation::{BoundProxy, BoundTunnel, Generation, ListenerId};
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::shared::Shared;
@@ -23,7 +24,7 @@ use reactor::{ListenOptions, PeerAddress};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tls::{SessionCache, TicketKeys};
+use tls::{ClientSide, SessionCache, TicketKeys};
 use upstream::balance::{HealthRegistry, SeatLine, Sessions};
 
 /// A zone's identity, as in nginx: its name and its bytes. A reload that keeps both keeps what the zone has counted; the rate
@@ -54,6 +55,8 @@ struct Known {
     ticket_keys: HashMap<TicketIdentity, Arc<TicketKeys>>,
     /// The waiting lines of groups with `queue`, by the group's name.
     lines: HashMap<Box<str>, Arc<SeatLine>>,
+    /// Settings of TLS towards upstreams, by their identity: with them live the sessions that can be resumed.
+    sides: HashMap<Box<[u8]>, ClientSide>,
 }
 
 impl Identities {
@@ -69,6 +72,14 @@ impl Known {
         self.error_logs.retain(|_, log| Arc::strong_count(log) > 1);
         self.request_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
         self.connection_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
+        self.sides.retain(|_, side| Arc::strong_count(side.identity()) > 1);
+    }
+
+    /// The side of that identity that is known already, or this one from now on.
+    fn side(&mut self, tls: &UpstreamTlsPlan) -> UpstreamTlsPlan {
+        let identity: &[u8] = tls.side.identity();
+        let side = self.sides.entry(identity.into()).or_insert_with(|| tls.side.clone());
+        UpstreamTlsPlan { side: side.clone(), name: tls.name.clone() }
     }
 }
 
@@ -151,10 +162,12 @@ impl Shared {
 }
 
 impl Binding<'_> {
-    fn proxies(&self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundProxy> {
-        let proxies = self.plan.proxies.iter().map(|plan| BoundProxy {
+    fn proxies(&mut self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundProxy> {
+        let (plan, known) = (self.plan, &mut *self.known);
+        let proxies = plan.proxies.iter().map(|plan| BoundProxy {
             plan: Arc::clone(plan),
             group: Arc::clone(&groups.uses[plan.group.0 as usize]),
+            tls: plan.tls.as_ref().map(|tls| known.side(tls)),
             tunnel: Arc::new(BoundTunnel {
                 plan: plan.tunnel,
                 error_log: plan.tunnel.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log)),

@@ -6,7 +6,7 @@
 pub(crate) mod answer;
 pub(crate) mod schedule;
 
-pub use crate::plan::check::{CheckPlan, HttpCheck};
+pub use crate::plan::check::{CheckPlan, CheckTls, HttpCheck};
 pub use answer::Answer;
 pub use schedule::{CheckDue, Checks, Probe};
 

@@ -3,16 +3,23 @@
 //! then. Counted under one lock, so that a key is not retired while somebody takes it up again. Keys of addresses that only
 //! requests have named are bounded.
 
+use crate::plan::group::Sharing;
+use crate::plan::upstream_tls::SharedName;
 use crate::registry::pool::UpstreamPool;
+use crate::registry::recipe::pool_key;
 use crate::registry::shared::Shared;
+use reactor::PeerAddress;
 use rustc_hash::FxHashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use upstream::shared::{KeyId, PeerId, PeerLimits, PoolKey, TableFull};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upstream::shared::{GroupId, KeyId, PeerId, PeerLimits, PoolKey, TableFull};
 
 /// Holds on keys of addresses that requests have named: half of the pool's numbers, so that no request keeps a written
 /// group from finding one.
 const GUESTS_MAX: usize = 32_768;
+
+/// Names of TLS for which one peer has keys; beyond it the one that was used least recently goes, with its idle connections.
+const NAMES_MAX: usize = 64;
 
 /// Keys in use.
 #[derive(Default)]
@@ -51,18 +58,85 @@ impl KeyHold {
         Ok(Self { shared, is_guest: false, key, peer })
     }
 
+    /// A key of a written peer under a name that a request has brought; `None` where there are as many of those as there may be.
+    fn take_named(shared: &'static Shared, key: &PoolKey) -> Option<Self> {
+        Self::take_counted(shared, key, |pool| pool.intern_peer(key.group, &key.peer, &PeerLimits::default()))
+    }
+
     /// The key of an address that a request has named; `None` where there are as many of them as there may be.
     pub(crate) fn take_guest(shared: &'static Shared, key: &PoolKey) -> Option<Self> {
+        Self::take_counted(shared, key, |pool| pool.intern_guest(key.group, &key.peer))
+    }
+
+    fn take_counted(
+        shared: &'static Shared,
+        key: &PoolKey,
+        intern: impl FnOnce(&UpstreamPool) -> Result<PeerId, TableFull>,
+    ) -> Option<Self> {
         let pool: &UpstreamPool = &shared.pool;
         let mut book = shared.keys.lock();
         if book.guests >= GUESTS_MAX {
             return None;
         }
-        let peer = pool.intern_guest(key.group, &key.peer).ok()?;
+        let peer = intern(pool).ok()?;
         let key = pool.intern_key(key).ok()?;
         book.guests += 1;
         *book.users.entry(key).or_default() += 1;
         Some(Self { shared, is_guest: true, key, peer })
+    }
+}
+
+/// The keys of one peer for the names that requests ask for in TLS.
+#[derive(Debug)]
+pub(crate) struct NamedKeys {
+    shared: KeyMaker,
+    /// The one that was used last comes last.
+    known: Mutex<Vec<(Box<str>, Arc<KeyHold>)>>,
+}
+
+/// What a key is made of but for the name.
+struct KeyMaker {
+    shared: &'static Shared,
+    key: PoolKey,
+}
+
+impl fmt::Debug for KeyMaker {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key.fmt(out)
+    }
+}
+
+impl NamedKeys {
+    /// For a peer whose users bring their names; `None` for one without such users.
+    pub(crate) fn of(
+        shared: &'static Shared,
+        group: GroupId,
+        address: &PeerAddress,
+        sharing: &Sharing,
+    ) -> Option<Self> {
+        let tls = sharing.tls.as_ref()?;
+        let key = (tls.name == SharedName::PerRequest).then(|| pool_key(group, address, sharing))?;
+        Some(Self { shared: KeyMaker { shared, key }, known: Mutex::default() })
+    }
+
+    /// The key of a name; `None` where the pool has none left, so that connections are not kept.
+    pub(crate) fn key(&self, name: &str) -> Option<Arc<KeyHold>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = known.iter().rposition(|(of, _)| **of == *name) {
+            let found = known.remove(place);
+            let hold = Arc::clone(&found.1);
+            known.push(found);
+            return Some(hold);
+        }
+        let mut key = self.shared.key.clone();
+        key.tls.as_mut()?.server_name = Some(name.into());
+        let forgotten = if known.len() >= NAMES_MAX { Some(known.remove(0)) } else { None };
+        let hold = KeyHold::take_named(self.shared.shared, &key).map(Arc::new);
+        known.extend(hold.as_ref().map(|hold| (name.into(), Arc::clone(hold))));
+        drop(known);
+        // Without the lock: its connections are closed.
+        drop(forgotten);
+        hold
     }
 }
 

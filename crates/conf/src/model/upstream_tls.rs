@@ -1,0 +1,99 @@
+//! The words of TLS towards upstreams (`proxy_ssl_…`), each with its place. What a cipher, a file or a command means is for
+//! the gateway to say, which has TLS; here is checked what can be checked without it.
+
+use super::settings::{At, settings};
+use crate::diagnostic::Diagnostic;
+use crate::source::{FileId, Span};
+use crate::tree::Word;
+use crate::value::plain::{parse_choice, parse_flag, parse_u32};
+use crate::value::size::number;
+use crate::value::time::milliseconds;
+use crate::value::{Located, Parsed, Template, invalid_parameter, parameter};
+
+settings! {
+    /// TLS between a location's proxy and its upstream.
+    pub struct UpstreamTlsSettings {
+        /// Whether the name is sent in SNI.
+        server_name: bool = false, "proxy_ssl_server_name" => value(parse_flag);
+        /// Name for SNI and for the certificate; `None` is `$proxy_host`.
+        name: Option<Template> = None, "proxy_ssl_name" => option(Template::parse);
+        /// Whether the upstream's certificate is verified.
+        verify: bool = false, "proxy_ssl_verify" => value(parse_flag);
+        /// Certificates between the upstream's and the authority's, at most.
+        verify_depth: u32 = 1, "proxy_ssl_verify_depth" => value(parse_u32);
+        /// Authorities; `None`: those of the system.
+        trusted_certificate: Option<Located<String>> = None, "proxy_ssl_trusted_certificate" => value(parse_file);
+        /// Revocation lists.
+        crl: Option<Located<String>> = None, "proxy_ssl_crl" => value(parse_file);
+        /// The certificate that is shown when the upstream asks for one.
+        certificate: Option<Template> = None, "proxy_ssl_certificate" => value(parse_file_template);
+        /// Its key.
+        certificate_key: Option<Template> = None, "proxy_ssl_certificate_key" => value(parse_file_template);
+        /// Passphrases of the key.
+        password_file: Option<Located<String>> = None, "proxy_ssl_password_file" => value(parse_file);
+        /// A cache of certificates that variables name; checked, since there are none.
+        certificate_cache: () = (), "proxy_ssl_certificate_cache" => whole(check_certificate_cache);
+        /// Protocol versions.
+        protocols: Vec<Located<String>> = default_protocols(), "proxy_ssl_protocols" => each(parse_protocol);
+        /// Ciphers of TLS 1.2, in OpenSSL's words.
+        ciphers: Located<String> = unwritten("DEFAULT"), "proxy_ssl_ciphers" => value(|_, word| Ok(Located::of(word)));
+        /// OpenSSL's configuration commands, name and value.
+        conf_commands: Vec<(Located<String>, Located<String>)> = Vec::new(), "proxy_ssl_conf_command" => item(parse_command);
+        /// Whether sessions are resumed.
+        session_reuse: bool = true, "proxy_ssl_session_reuse" => value(parse_flag);
+    }
+}
+
+const PROTOCOLS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+
+/// A default, which has no place.
+fn unwritten(text: &str) -> Located<String> {
+    Located { value: text.to_owned(), span: Span { file: FileId(0), start: 0, end: 0 } }
+}
+
+fn default_protocols() -> Vec<Located<String>> {
+    vec![unwritten("TLSv1.2"), unwritten("TLSv1.3")]
+}
+
+fn parse_protocol(_name: &str, word: &Word) -> Parsed<Located<String>> {
+    parse_choice(word, &PROTOCOLS.map(|known| (known, ())))?;
+    Ok(Located::of(word))
+}
+
+/// A file; an empty name takes an outer one back.
+#[expect(clippy::unnecessary_wraps, reason = "a parser of the table")]
+fn parse_file(_name: &str, word: &Word) -> Parsed<Option<Located<String>>> {
+    Ok((!word.value.is_empty()).then(|| Located::of(word)))
+}
+
+fn parse_file_template(name: &str, word: &Word) -> Parsed<Option<Template>> {
+    if word.value.is_empty() { Ok(None) } else { Template::parse(name, word).map(Some) }
+}
+
+fn parse_command(at: &mut At<'_>) -> Parsed<(Located<String>, Located<String>)> {
+    Ok((Located::of(at.word(0)?), Located::of(at.word(1)?)))
+}
+
+fn check_certificate_cache(at: &mut At<'_>) -> Parsed<()> {
+    let mut max = false;
+    for word in at.words() {
+        let good = if let Some(value) = parameter(word, "max") {
+            max = true;
+            number(&value.value).is_some_and(|count| count > 0)
+        } else if let Some(value) = parameter(word, "inactive").or_else(|| parameter(word, "valid")) {
+            milliseconds(&value.value, true).is_some()
+        } else if word.value == b"off" && at.words().len() == 1 {
+            return Ok(());
+        } else {
+            false
+        };
+        if !good {
+            return Err(invalid_parameter(word));
+        }
+    }
+    if max {
+        return Ok(());
+    }
+    let message = format!("\"{}\" must have the \"max\" parameter", at.name);
+    Err(Diagnostic::error(at.directive.span, message))
+}

@@ -1,0 +1,152 @@
+//! Words of OpenSSL for protocols, ciphers, curves and commands, towards clients (`ssl_…`) and towards upstreams (`proxy_ssl_…`). What
+//! rustls has not is named at its place.
+
+use crate::lower::Lowering;
+use conf::diagnostic::Diagnostic;
+use conf::source::Span;
+use conf::value::Located;
+use tls::{Ciphers, Curves, Protocols};
+
+/// The words of one side.
+pub(super) struct OpensslWords<'a> {
+    /// What the names of the directives begin with.
+    pub(super) family: &'static str,
+    /// Where they hold, for what was not written.
+    pub(super) span: Span,
+    /// None for the default.
+    pub(super) protocols: Vec<Located<&'a str>>,
+    pub(super) ciphers: Option<Located<&'a str>>,
+    pub(super) curves: Option<Located<&'a str>>,
+    /// Each with its value.
+    pub(super) commands: Vec<[Located<&'a str>; 2]>,
+}
+
+/// What may be agreed on.
+pub(super) struct Agreeable {
+    pub(super) protocols: Protocols,
+    pub(super) ciphers: Ciphers,
+    pub(super) curves: Curves,
+}
+
+/// Protocols in their order, as the commands name them.
+const PROTOCOLS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+
+/// Those that are spoken.
+const SPOKEN: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
+
+/// Commands that need nothing here: what they switch is not there, or is always so.
+const IDLE_COMMANDS: [&str; 10] = [
+    "Options",
+    "SignatureAlgorithms",
+    "ClientSignatureAlgorithms",
+    "ECDHParameters",
+    "NumTickets",
+    "RecordPadding",
+    "VerifyMode",
+    "TxCertificateCompression",
+    "RxCertificateCompression",
+    "DHParameters",
+];
+
+/// The words in progress.
+struct Work<'a> {
+    family: &'static str,
+    protocols: Vec<&'a str>,
+    ciphers: Ciphers,
+    curves: Curves,
+}
+
+impl Lowering<'_> {
+    /// What the words leave to agree on; `None` after an error.
+    pub(super) fn agreeable(&mut self, words: &OpensslWords<'_>) -> Option<Agreeable> {
+        let mut work = Work {
+            family: words.family,
+            protocols: words.protocols.iter().map(|word| word.value).collect(),
+            ciphers: Ciphers::default(),
+            curves: Curves::default(),
+        };
+        if work.protocols.is_empty() {
+            work.protocols.extend(SPOKEN);
+        }
+        for word in &words.protocols {
+            let notes = Protocols::parse([word.value]).map(|parsed| parsed.notes).unwrap_or_default();
+            self.note_all(word.span, notes);
+        }
+        if let Some(written) = &words.ciphers {
+            work.ciphers = Ciphers::parse(written.value);
+            self.note_all(written.span, std::mem::take(&mut work.ciphers.notes));
+        }
+        if let Some(written) = &words.curves {
+            work.curves = self.parse_curves(written, &format!("\"{}_ecdh_curve\"", words.family))?;
+        }
+        for [name, value] in &words.commands {
+            self.command(&mut work, name, value)?;
+        }
+        let protocols = Protocols::parse(work.protocols).unwrap_or_default();
+        if protocols.is_empty() {
+            let span = words.protocols.first().map_or(words.span, |word| word.span);
+            let family = words.family;
+            let message = format!("\"{family}_protocols\" leaves no version that is spoken");
+            let hint = format!("only TLSv1.2 and TLSv1.3 are: `{family}_protocols TLSv1.2 TLSv1.3;`");
+            self.found.push(Diagnostic::error(span, message).with_hint(hint));
+            return None;
+        }
+        Some(Agreeable { protocols, ciphers: work.ciphers, curves: work.curves })
+    }
+
+    fn parse_curves(&mut self, written: &Located<&str>, place: &str) -> Option<Curves> {
+        let problem = match Curves::parse(written.value) {
+            Ok(mut curves) if !curves.is_empty() => {
+                self.note_all(written.span, std::mem::take(&mut curves.notes));
+                return Some(curves);
+            }
+            Ok(_) => format!("no curve is left in {place}"),
+            Err(name) => format!("unknown curve \"{name}\" in {place}"),
+        };
+        let hint = "`auto`, or some of X25519MLKEM768, X25519, prime256v1 and secp384r1";
+        self.found.push(Diagnostic::error(written.span, problem).with_hint(hint));
+        None
+    }
+
+    fn command<'a>(&mut self, work: &mut Work<'a>, name: &Located<&'a str>, value: &Located<&'a str>) -> Option<()> {
+        let is = |known: &str| name.value.eq_ignore_ascii_case(known);
+        if is("Ciphersuites") {
+            work.ciphers = work.ciphers.clone().suites_13(value.value);
+            self.note_all(value.span, std::mem::take(&mut work.ciphers.notes));
+        } else if is("CipherString") {
+            work.ciphers = work.ciphers.clone().string_12(value.value);
+            self.note_all(value.span, std::mem::take(&mut work.ciphers.notes));
+        } else if is("Curves") || is("Groups") {
+            work.curves = self.parse_curves(value, &format!("\"{}_conf_command {}\"", work.family, name.value))?;
+        } else if is("MinProtocol") || is("MaxProtocol") {
+            let is_min = is("MinProtocol");
+            let place = match PROTOCOLS.iter().position(|known| *known == value.value) {
+                Some(place) => place,
+                None if value.value == "None" && is_min => 0,
+                None if value.value == "None" => PROTOCOLS.len(),
+                None => return self.refuse_command(work.family, name, value),
+            };
+            let rank = |word: &str| PROTOCOLS.iter().position(|known| *known == word).unwrap_or_default();
+            work.protocols.retain(|word| if is_min { rank(word) >= place } else { rank(word) <= place });
+        } else if IDLE_COMMANDS.iter().any(|known| is(known)) {
+            let message = format!("\"{}_conf_command {}\" has no effect here", work.family, name.value);
+            self.found.push(Diagnostic::note(name.span, message));
+        } else {
+            return self.refuse_command(work.family, name, value);
+        }
+        Some(())
+    }
+
+    fn refuse_command(&mut self, family: &str, name: &Located<&str>, value: &Located<&str>) -> Option<()> {
+        let message = format!("SSL_CONF_cmd(\"{}\", \"{}\") failed", name.value, value.value);
+        let hint = format!(
+            "in `{family}_conf_command` Ciphersuites, CipherString, Curves, Groups, MinProtocol and MaxProtocol have an effect"
+        );
+        self.found.push(Diagnostic::error(name.span, message).with_hint(hint));
+        None
+    }
+
+    fn note_all(&mut self, span: Span, notes: Vec<String>) {
+        self.found.extend(notes.into_iter().map(|note| Diagnostic::note(span, note)));
+    }
+}

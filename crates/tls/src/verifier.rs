@@ -1,0 +1,206 @@
+//! Which servers a client believes: the chain of the certificate, its name, and OpenSSL's words for what is wrong with them.
+//! `client` makes one verifier for its settings.
+
+use crate::client::Trust;
+use crate::error::SetupError;
+use crate::pair::{parse, read_authorities, seconds, validity};
+use crate::peer::{Chains, Revocations};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::sync::Arc;
+use webpki::{EndEntityCert, KeyUsage};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+
+/// The verifier of a client's settings.
+pub(crate) fn verifier(
+    trust: &Trust,
+    depth: usize,
+    revocations: Revocations,
+) -> Result<Arc<dyn ServerCertVerifier>, SetupError> {
+    let authorities = match trust {
+        Trust::Anyone => Vec::new(),
+        Trust::Authorities(pem) => read_authorities(pem)?,
+        Trust::System => {
+            let loaded = rustls_native_certs::load_native_certs();
+            if loaded.certs.is_empty() {
+                let errors: Vec<String> = loaded.errors.iter().map(ToString::to_string).collect();
+                return Err(SetupError::NoSystemRoots(errors.join("; ")));
+            }
+            loaded.certs
+        }
+    };
+    // The system's list has certificates here and there that cannot be read; a file that was named has not.
+    let readable = match trust {
+        Trust::System => authorities.into_iter().filter(|der| webpki::anchor_from_trusted_cert(der).is_ok()).collect(),
+        _ => authorities,
+    };
+    let chains = Chains { revocations, depth, ..Chains::new(&readable)? };
+    let named = if matches!(trust, Trust::Authorities(_)) { readable } else { Vec::new() };
+    Ok(Arc::new(Believing { chains, named, anyone: matches!(trust, Trust::Anyone) }))
+}
+
+/// Checks chain and name of a server's certificate.
+#[derive(Debug)]
+struct Believing {
+    chains: Chains,
+    /// Certificates of authorities that were named.
+    named: Vec<CertificateDer<'static>>,
+    anyone: bool,
+}
+
+/// A certificate that nobody else has issued.
+#[derive(Debug, thiserror::Error)]
+#[error("the certificate is self-signed")]
+pub(crate) struct SelfSigned;
+
+impl Believing {
+    /// Whether the chain leads to an authority. As with OpenSSL a self-signed certificate that is itself among those that were named
+    /// needs no other: most are marked as an authority's, and `webpki` takes such a one from no server.
+    fn verify_chain(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let parsed = parse(end_entity).ok_or(CertificateError::BadEncoding)?;
+        let is_self_signed = parsed.issuer() == parsed.subject();
+        if is_self_signed && self.named.contains(end_entity) {
+            return verify_dates(&parsed, now);
+        }
+        let certificate = EndEntityCert::try_from(end_entity).map_err(certificate_error)?;
+        let verified = self.chains.verify(&certificate, intermediates, now, KeyUsage::server_auth());
+        verified.map_err(|error| match error {
+            webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity if is_self_signed => {
+                Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(SelfSigned))))
+            }
+            error => certificate_error(error),
+        })
+    }
+}
+
+fn verify_dates(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), Error> {
+    let ((not_before, not_after), now) = (validity(certificate), seconds(now));
+    match now {
+        _ if now > not_after => Err(CertificateError::Expired.into()),
+        _ if now < not_before => Err(CertificateError::NotValidYet.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the certificate is for the name. As with OpenSSL the common name counts where no host name is listed: authorities inside
+/// of companies still issue such certificates.
+fn verify_name(end_entity: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
+    let certificate = EndEntityCert::try_from(end_entity).map_err(certificate_error)?;
+    let error = match certificate.verify_is_valid_for_subject_name(name) {
+        Ok(()) => return Ok(()),
+        Err(error) => error,
+    };
+    let (Some(parsed), ServerName::DnsName(name)) = (parse(end_entity), name) else {
+        return Err(certificate_error(error));
+    };
+    let listed = parsed.subject_alternative_name().ok().flatten();
+    let has_names = listed
+        .is_some_and(|listed| listed.value.general_names.iter().any(|name| matches!(name, GeneralName::DNSName(_))));
+    let common = parsed.subject().iter_common_name().filter_map(|common| common.as_str().ok());
+    if !has_names && common.into_iter().any(|common| is_for(common, name.as_ref())) {
+        return Ok(());
+    }
+    Err(certificate_error(error))
+}
+
+/// Whether a name of a certificate, of which the first label may be `*`, is this host's.
+fn is_for(pattern: &str, host: &str) -> bool {
+    match (pattern.strip_prefix("*."), host.split_once('.')) {
+        (Some(rest), Some((_, domain))) => rest.contains('.') && rest.eq_ignore_ascii_case(domain),
+        (Some(_), None) => false,
+        (None, _) => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
+impl ServerCertVerifier for Believing {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if !self.anyone {
+            self.verify_chain(end_entity, intermediates, now)?;
+            verify_name(end_entity, server_name)?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.chains.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.chains.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.algorithms.supported_schemes()
+    }
+}
+
+/// The error of rustls that says the same: it chooses the alert by it.
+fn certificate_error(error: webpki::Error) -> Error {
+    Error::InvalidCertificate(match error {
+        webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity => CertificateError::UnknownIssuer,
+        webpki::Error::CertExpired { time, not_after } => CertificateError::ExpiredContext { time, not_after },
+        webpki::Error::CertNotValidYet { time, not_before } => {
+            CertificateError::NotValidYetContext { time, not_before }
+        }
+        webpki::Error::CertNotValidForName(context) => {
+            CertificateError::NotValidForNameContext { expected: context.expected, presented: context.presented }
+        }
+        webpki::Error::CertRevoked => CertificateError::Revoked,
+        webpki::Error::UnknownRevocationStatus => CertificateError::UnknownRevocationStatus,
+        webpki::Error::InvalidSignatureForPublicKey => CertificateError::BadSignature,
+        webpki::Error::BadDer | webpki::Error::BadDerTime => CertificateError::BadEncoding,
+        other => CertificateError::Other(OtherError(Arc::new(other))),
+    })
+}
+
+/// OpenSSL's number and words (`X509_verify_cert_error_string`) for what is wrong with a server's chain.
+pub(crate) fn verify_words(error: &CertificateError) -> (u16, &'static str) {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => (10, "certificate has expired"),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            (9, "certificate is not yet valid")
+        }
+        CertificateError::Revoked => (23, "certificate revoked"),
+        CertificateError::UnknownRevocationStatus => (3, "unable to get certificate CRL"),
+        CertificateError::BadSignature => (7, "certificate signature failure"),
+        CertificateError::UnknownIssuer => (20, "unable to get local issuer certificate"),
+        error if is_self_signed(error) => (18, "self-signed certificate"),
+        CertificateError::Other(OtherError(other)) => match other.downcast_ref::<webpki::Error>() {
+            Some(webpki::Error::MaximumPathDepthExceeded) => (22, "certificate chain too long"),
+            Some(webpki::Error::RequiredEkuNotFoundContext(_)) => (26, "unsuitable certificate purpose"),
+            Some(webpki::Error::CrlExpired { .. }) => (12, "CRL has expired"),
+            _ => (1, "unspecified certificate verification error"),
+        },
+        _ => (1, "unspecified certificate verification error"),
+    }
+}
+
+/// Whether that is what is wrong with a certificate.
+pub(crate) fn is_self_signed(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(OtherError(other)) if other.is::<SelfSigned>())
+}
