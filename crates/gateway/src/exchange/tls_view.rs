@@ -121,13 +121,14 @@ mod tests {
             ("ssl_alpn_protocol", "http/1.1"),
             ("ssl_session_reused", "."),
             ("ssl_early_data", "-"),
-            ("ssl_session_id", "-"),
             ("ssl_client_verify", "NONE"),
             ("ssl_client_s_dn", "-"),
             ("ssl_client_cert", "-"),
         ] {
             assert_eq!(value(&first, name), expected, "{name}");
         }
+        let id = value(&first, "ssl_session_id");
+        assert!(id.len() == 64 && id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{id}");
         assert!(value(&first, "ssl_curves").starts_with("X25519MLKEM768:X25519:prime256v1"));
         assert!(value(&first, "ssl_ciphers").contains(":ECDHE-RSA-AES128-GCM-SHA256"));
         assert_eq!(value(&session(&client, &side), "ssl_session_reused"), "r");
