@@ -53,7 +53,7 @@ mod server;
 mod session;
 
 pub use client::{ClientSide, ClientSideBuilder, Trust};
-pub use error::{Blame, SetupError, TlsError};
+pub use error::{Blame, Level, SetupError, TlsError};
 pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};
 pub use names::{Ciphers, Curves, Protocol, Protocols, cipher_name, curve_name};
