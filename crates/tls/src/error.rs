@@ -13,6 +13,17 @@ pub enum Blame {
     Us,
 }
 
+/// At which level of the error log nginx writes a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// `info`: what a client does to itself.
+    Info,
+    /// `error`: what an upstream does.
+    Error,
+    /// `crit`: somebody on this side has to act.
+    Critical,
+}
+
 /// Why a connection failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TlsError {
@@ -22,6 +33,18 @@ pub enum TlsError {
         /// It looks like a request in clear text.
         is_http: bool,
     },
+    /// The first bytes are those of `SSLv2`.
+    #[error("the client speaks SSLv2")]
+    OldHello,
+    /// The client speaks nothing newer than TLS 1.1.
+    #[error("the client speaks TLS 1.1 or older only")]
+    OldProtocol,
+    /// The first record has a version that is no version of TLS.
+    #[error("the client's first record has an unknown version")]
+    WrongVersion,
+    /// The first message is not that of a client.
+    #[error("the client's first message is not a ClientHello")]
+    NotHello,
     /// The first message is longer than [`crate::HELLO_BYTES_MAX`].
     #[error("the client's first message is longer than {} bytes", crate::HELLO_BYTES_MAX)]
     HelloTooLong,
@@ -31,6 +54,9 @@ pub enum TlsError {
     /// No server wants this name, and the settings say to refuse it.
     #[error("the server refuses handshakes for this name")]
     NameRefused,
+    /// The peer has closed before it sent anything.
+    #[error("the peer closed the connection before it sent anything")]
+    ClosedUnused,
     /// The peer has closed before the handshake was complete.
     #[error("the peer closed the connection during the handshake")]
     ClosedInHandshake,
@@ -57,8 +83,10 @@ impl TlsError {
         match self {
             Self::NotTls { is_http: true } => "plain_http",
             Self::NotTls { is_http: false } => "not_tls",
-            Self::HelloTooLong | Self::BadHello => "bad_hello",
+            Self::OldHello | Self::OldProtocol | Self::WrongVersion => "unsupported_version",
+            Self::NotHello | Self::HelloTooLong | Self::BadHello => "bad_hello",
             Self::NameRefused => "name_refused",
+            Self::ClosedUnused => "closed_unused",
             Self::ClosedInHandshake => "closed_in_handshake",
             Self::Handshake(error) | Self::Broken(error) => key_of(error),
             Self::TooLong => "too_long",
@@ -67,17 +95,22 @@ impl TlsError {
         }
     }
 
-    /// nginx's phrase for the error log, which people and tools search for. The numbers are those of OpenSSL 3.
+    /// nginx's phrase for the error log, which people and tools search for; `while SSL handshaking` follows it there. The numbers are
+    /// those of OpenSSL 3.6.
     pub fn phrase(&self) -> String {
         match self {
+            Self::ClosedUnused => "client closed connection".to_owned(),
             Self::ClosedInHandshake => "peer closed connection in SSL handshake".to_owned(),
             Self::NotTls { is_http: true } => {
                 "client sent plain HTTP request to HTTPS port while reading client request headers".to_owned()
             }
-            Self::NotTls { .. } => handshake_phrase("0A00010B", "wrong version number"),
+            Self::NotTls { .. } => "client sent invalid method while reading client request line".to_owned(),
+            Self::OldHello | Self::OldProtocol => handshake_phrase("0A000102", "unsupported protocol"),
+            Self::WrongVersion => handshake_phrase("0A00010B", "wrong version number"),
+            Self::NotHello => handshake_phrase("0A0000F4", "unexpected message"),
             Self::HelloTooLong => handshake_phrase("0A000098", "excessive message size"),
             Self::BadHello => handshake_phrase("0A00009F", "length mismatch"),
-            Self::NameRefused => handshake_phrase("0A0000EA", "callback failed"),
+            Self::NameRefused => "handshake rejected".to_owned(),
             Self::Handshake(error) => {
                 let (number, text) = openssl_words(error);
                 handshake_phrase(number, text)
@@ -104,6 +137,21 @@ impl TlsError {
             }
             None => self.phrase(),
         }
+    }
+
+    /// nginx's level for a client's connection: nearly everything is the client's doing.
+    pub fn level(&self) -> Level {
+        match self {
+            // It is what the settings ask for.
+            Self::NameRefused => Level::Info,
+            _ if self.blame() == Blame::Peer => Level::Info,
+            _ => Level::Critical,
+        }
+    }
+
+    /// nginx's level for a connection to an upstream.
+    pub fn level_upstream(&self) -> Level {
+        self.level().max(Level::Error)
     }
 
     /// Who has to act.
@@ -196,7 +244,6 @@ fn openssl_words(error: &Error) -> (&'static str, &'static str) {
     match error {
         Error::AlertReceived(alert) => alert_words(*alert),
         Error::PeerIncompatible(incompatible) => match incompatible {
-            PeerIncompatible::NoCipherSuitesInCommon => ("0A0000C1", "no shared cipher"),
             PeerIncompatible::NoKxGroupsInCommon => ("0A000065", "no suitable key share"),
             PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon
             | PeerIncompatible::NoSignatureSchemesInCommon => ("0A000076", "no suitable signature algorithm"),
@@ -206,12 +253,16 @@ fn openssl_words(error: &Error) -> (&'static str, &'static str) {
             // A client of TLS 1.2 names the signatures that it knows.
             | PeerIncompatible::SignatureAlgorithmsExtensionRequired
             | PeerIncompatible::SupportedVersionsExtensionRequired => ("0A000102", "unsupported protocol"),
-            _ => ("0A000067", "no shared parameters"),
+            _ => ("0A0000C1", "no shared cipher"),
         },
         Error::InvalidCertificate(_) => ("0A000086", "certificate verify failed"),
         Error::NoApplicationProtocol => ("0A0000EB", "no application protocol"),
-        Error::DecryptError => ("0A000119", "decryption failed or bad record mac"),
-        Error::PeerSentOversizedRecord => ("0A0000C6", "packet length too long"),
+        Error::DecryptError => {
+            ("0A000119", "decryption failed or bad record mac error:0A000139:SSL routines::record layer failure")
+        }
+        Error::PeerSentOversizedRecord => {
+            ("0A000092", "data length too long error:0A000139:SSL routines::record layer failure")
+        }
         Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
             ("0A00010B", "wrong version number")
         }

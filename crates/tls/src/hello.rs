@@ -2,6 +2,7 @@
 //! itself, and refuses what can be read in two ways, such as an extension that comes twice. Pure.
 
 use crate::error::TlsError;
+use rustls::Error;
 
 /// Longest `ClientHello`. Those with post-quantum keys and long session tickets take 2 to 4 KB.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;
@@ -10,6 +11,9 @@ const RECORD_HEAD_BYTES: usize = 5;
 const HANDSHAKE_HEAD_BYTES: usize = 4;
 const RECORD_HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
+const TLS12: u16 = 0x0303;
+/// A first byte with this bit is that of `SSLv2`, as nginx and OpenSSL see it.
+const SSL2_BIT: u8 = 0x80;
 
 /// What a client asks for in its first message (RFC 8446 §4.1.2).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,10 @@ pub struct ClientHello<'a> {
     alpn: &'a [u8],
     /// The session id; the client echoes that of a session which it wants to resume in TLS 1.2.
     pub session_id: &'a [u8],
+    /// The newest version that a client before TLS 1.3 speaks.
+    version: u16,
+    /// Newer clients list their versions in an extension.
+    lists_versions: bool,
 }
 
 /// A list of two-byte numbers that a client offers.
@@ -43,6 +51,11 @@ impl<'a> Offer<'a> {
 }
 
 impl<'a> ClientHello<'a> {
+    /// Whether the client speaks TLS 1.1 or older only.
+    pub(crate) fn is_before_tls12(&self) -> bool {
+        self.version < TLS12 && !self.lists_versions
+    }
+
     /// The protocols of ALPN, in the client's order.
     pub fn alpn(&self) -> impl Iterator<Item = &'a [u8]> {
         let mut reader = Reader(self.alpn);
@@ -63,17 +76,25 @@ pub(crate) enum Found {
 pub(crate) fn find(bytes: &[u8]) -> Result<Found, TlsError> {
     let mut message = Vec::new();
     let mut rest = bytes;
+    match bytes {
+        [kind, ..] if kind & SSL2_BIT != 0 => return Err(TlsError::OldHello),
+        [kind, ..] if *kind != RECORD_HANDSHAKE => return Err(TlsError::NotTls { is_http: is_http(bytes) }),
+        _ => {}
+    }
     loop {
         match rest {
             [] => return Ok(Found::Partial),
-            [kind, ..] if *kind != RECORD_HANDSHAKE => return Err(TlsError::NotTls { is_http: is_http(bytes) }),
-            [_, major, ..] if *major != 3 => return Err(TlsError::NotTls { is_http: false }),
+            [kind, ..] if *kind != RECORD_HANDSHAKE => return Err(TlsError::NotHello),
+            [_, major, ..] if *major != 3 => return Err(TlsError::WrongVersion),
             _ => {}
         }
         let Some((head, body)) = rest.split_at_checked(RECORD_HEAD_BYTES) else { return Ok(Found::Partial) };
         let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
-        if length == 0 || length > HELLO_BYTES_MAX {
-            return Err(TlsError::HelloTooLong);
+        if length == 0 {
+            return Err(TlsError::BadHello);
+        }
+        if length > HELLO_BYTES_MAX {
+            return Err(TlsError::Handshake(Error::PeerSentOversizedRecord));
         }
         let part = body.get(..length.min(body.len())).unwrap_or_default();
         message.extend_from_slice(part);
@@ -90,7 +111,7 @@ pub(crate) fn find(bytes: &[u8]) -> Result<Found, TlsError> {
 /// The body of the handshake message that `bytes` begin with, when it is all there.
 fn whole_message(bytes: &[u8]) -> Result<Option<Vec<u8>>, TlsError> {
     match bytes {
-        [kind, ..] if *kind != CLIENT_HELLO => Err(TlsError::BadHello),
+        [kind, ..] if *kind != CLIENT_HELLO => Err(TlsError::NotHello),
         [_, a, b, c, ..] => {
             let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
             if length > HELLO_BYTES_MAX {
@@ -114,11 +135,12 @@ pub(crate) fn parse(body: &[u8]) -> Result<ClientHello<'_>, TlsError> {
 
 fn read(body: &[u8]) -> Option<ClientHello<'_>> {
     let mut reader = Reader(body);
-    let _version_and_random = reader.take(2 + 32)?;
+    let version = reader.number16()?;
+    let _random = reader.take(32)?;
     let session_id = reader.vector8()?;
     let ciphers = Offer(reader.vector16()?);
     let _compression = reader.vector8()?;
-    let mut hello = ClientHello { ciphers, session_id, ..ClientHello::default() };
+    let mut hello = ClientHello { ciphers, session_id, version, ..ClientHello::default() };
     if reader.0.is_empty() {
         return Some(hello);
     }
@@ -130,6 +152,7 @@ fn read(body: &[u8]) -> Option<ClientHello<'_>> {
             0 => hello.server_name = Some(server_name(content.vector16()?)?).filter(|name| !name.is_empty()),
             10 => hello.groups = Offer(content.vector16()?),
             16 => hello.alpn = content.vector16()?,
+            43 => hello.lists_versions = true,
             _ => {}
         }
     }
@@ -239,9 +262,12 @@ mod tests {
     #[test]
     fn tells_clear_text_from_tls() {
         assert!(matches!(find(b"GET / HTTP/1.1\r\n"), Err(TlsError::NotTls { is_http: true })));
-        assert!(matches!(find(&[0x80, 0x2e, 1]), Err(TlsError::NotTls { is_http: false })));
-        assert!(matches!(find(&[22, 3, 1, 0x7f, 0xff]), Err(TlsError::HelloTooLong)));
+        assert!(matches!(find(&[0, 1, 2]), Err(TlsError::NotTls { is_http: false })));
+        assert!(matches!(find(&[0x80, 0x2e, 1]), Err(TlsError::OldHello)));
+        assert!(matches!(find(&[22, 4, 1]), Err(TlsError::WrongVersion)));
+        assert!(matches!(find(&[22, 3, 1, 0x7f, 0xff]), Err(TlsError::Handshake(Error::PeerSentOversizedRecord))));
         assert!(matches!(find(&[22, 3, 1, 0, 4, 1, 1, 0, 0]), Err(TlsError::HelloTooLong)));
-        assert!(matches!(find(&[22, 3, 1, 0, 4, 2, 0, 0, 0]), Err(TlsError::BadHello)));
+        assert!(matches!(find(&[22, 3, 1, 0, 4, 2, 0, 0, 0]), Err(TlsError::NotHello)));
+        assert!(matches!(find(&[22, 3, 1, 0, 1, 1, 23, 3, 1]), Err(TlsError::NotHello)));
     }
 }

@@ -55,7 +55,7 @@ mod session;
 mod verifier;
 
 pub use client::{ClientSide, ClientSideBuilder, Trust, is_server_name};
-pub use error::{Blame, SetupError, TlsError};
+pub use error::{Blame, Level, SetupError, TlsError};
 pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};
 pub use names::{Ciphers, Curves, Protocol, Protocols, cipher_name, curve_name};

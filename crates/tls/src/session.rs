@@ -30,6 +30,8 @@ const HELD_RECORD_BYTES_MAX: usize = 5 + RECORD_BYTES_MAX + 2048;
 const HELD_HELLO_BYTES_MAX: usize = hello::HELLO_BYTES_MAX + 1024;
 /// Bytes of a session's id with OpenSSL.
 const SESSION_ID_BYTES: usize = 32;
+/// `protocol_version`, fatal, in a record that old clients read.
+const PROTOCOL_VERSION: [u8; 7] = [21, 3, 1, 0, 2, 2, 70];
 /// What rustls and the provider hold for a connection with an incomplete handshake, and for an open one. Tests measure both.
 const HANDSHAKE_BYTES: usize = 3200;
 const IDLE_BYTES: usize = 2800;
@@ -156,9 +158,15 @@ impl Session {
     pub fn end(&self) -> Result<End, TlsError> {
         match (self.peer_closed, self.handshaking) {
             (true, _) => Ok(End::Closed),
+            (false, true) if self.is_unused() => Err(TlsError::ClosedUnused),
             (false, true) => Err(TlsError::ClosedInHandshake),
             (false, false) => Ok(End::Truncated),
         }
+    }
+
+    /// Whether a server's session has not heard a byte.
+    fn is_unused(&self) -> bool {
+        matches!(self.side, Side::Hello(_)) && self.held.is_empty()
     }
 
     /// Takes the bytes out that wait for the rest of their record. With the next bytes behind them they go to [`Self::receive`]: so a
@@ -348,6 +356,10 @@ impl Session {
                 return if incoming.len() > HELD_HELLO_BYTES_MAX { Err(TlsError::HelloTooLong) } else { Ok(0) };
             };
             let hello = hello::parse(&body)?;
+            if hello.is_before_tls12() {
+                self.output.extend_from_slice(&PROTOCOL_VERSION);
+                return Err(TlsError::OldProtocol);
+            }
             let choice = listener.choose(&hello);
             // A refusal is logged with the name, too.
             if let Some(name) = hello.server_name {

@@ -115,7 +115,10 @@ impl Secure {
                 Read::Data(Ok(())) => {}
                 Read::Data(Err(error)) => return Err(self.fail(stream, error)),
                 Read::NotReady => return Ok(false),
-                Read::Closed => return Err(io::Error::other(TlsError::ClosedInHandshake)),
+                Read::Closed => {
+                    let error = self.session.end().err().unwrap_or(TlsError::ClosedInHandshake);
+                    return Err(io::Error::other(error));
+                }
             }
         }
         Err(io::Error::other(TlsError::TooLong))

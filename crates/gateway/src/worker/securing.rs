@@ -12,7 +12,7 @@ use reactor::Read;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use tls::{Blame, Session, TlsError};
+use tls::{Session, TlsError};
 use transport::tls_error;
 
 /// The first byte of a handshake's first record.
@@ -121,9 +121,10 @@ impl Worker {
             self.count_failure("connection");
             return self.close(connection, CloseReason::ClientAborted);
         };
-        let level = match failed.blame() {
-            Blame::Us if !matches!(failed, TlsError::NameRefused) => Level::Crit,
-            _ => Level::Info,
+        let level = match failed.level() {
+            tls::Level::Info => Level::Info,
+            tls::Level::Error => Level::Error,
+            tls::Level::Critical => Level::Crit,
         };
         self.log_handshake(&connection, level, &failed.phrase());
         self.count_failure(failed.key());
