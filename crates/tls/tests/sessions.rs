@@ -205,7 +205,8 @@ fn a_failed_handshake_tells_the_peer_why() {
     let error = shake(&mut client, &mut server, usize::MAX).unwrap_err();
     assert_eq!(error.key(), "certificate_unknown_issuer");
     let error = carry(&mut client, &mut server, usize::MAX).unwrap_err();
-    assert!(error.phrase().contains("unknown ca:SSL alert number 48"), "{}", error.phrase());
+    // rustls has `unknown_ca` for its own error alone, and that does not tell a self-signed certificate from others.
+    assert!(error.phrase().contains("certificate unknown:SSL alert number 46"), "{}", error.phrase());
 }
 
 #[test]

@@ -12,10 +12,14 @@ pub(super) const RULE: Rule = Rule {
     needs: Needs::NOTHING,
     why: "Without verification TLS keeps out who only listens. Whoever can answer at the upstream's address, by ARP, DNS or a stolen \
         address, reads and changes everything, and nothing shows it. nginx and Holdfast verify nothing by default.",
-    example: "server { location / { proxy_pass https://api.example:8443; } }",
-    instead: "server {
+    example: "upstream api.example { server 10.0.0.1:8443; keepalive 8; }
+server { proxy_http_version 1.1; proxy_set_header Connection \"\"; location / { proxy_pass https://api.example; } }",
+    instead: "upstream api.example { server 10.0.0.1:8443; keepalive 8; }
+server {
+    proxy_http_version 1.1;
+    proxy_set_header Connection \"\";
     location / {
-        proxy_pass https://api.example:8443;
+        proxy_pass https://api.example;
         proxy_ssl_server_name on;
         proxy_ssl_verify on;
         proxy_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;

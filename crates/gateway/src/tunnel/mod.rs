@@ -156,7 +156,8 @@ impl Tunnel {
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         let spills = self.directions.iter().map(|direction| direction.spill.held_bytes());
-        self.upstream.held_bytes()
+        self.downstream.held_bytes()
+            + self.upstream.held_bytes()
             + spills.sum::<usize>()
             + self.heartbeat.as_ref().map_or(0, |_| size_of::<Heartbeat>())
     }
