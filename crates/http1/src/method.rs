@@ -35,11 +35,6 @@ methods! {
 }
 
 impl Method {
-    /// Whether a request only reads (RFC 9110 §9.2.1). Nothing promises that of an unknown method.
-    pub fn is_safe(self) -> bool {
-        matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
-    }
-
     /// Whether a request may be sent again after a failure that leaves open whether it was executed (RFC 9110 §9.2.2).
     /// POST, PATCH and LOCK are not, as in nginx; an unknown method is not either, since nothing promises it.
     pub fn is_idempotent(self) -> bool {

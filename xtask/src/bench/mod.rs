@@ -28,6 +28,8 @@ enum Experiment {
     Proxy(proxy::Args),
     /// What a pool of upstream connections is worth (F0, F1, F4): nginx, Holdfast and `HAProxy`, unpooled and pooled.
     Pool(experiments::Options),
+    /// CPU per request and per handshake over TLS: Holdfast, nginx and `HAProxy`.
+    Tls(experiments::Options),
     /// CPU per response and responses/s of load generators: Holdfast, wrk, ab, siege, h2load, hey.
     Load(experiments::Options),
     /// Requests that fail or are executed twice before peers that end their connections: Holdfast, nginx, `HAProxy`.
@@ -53,6 +55,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
         Experiment::Pool(args) => experiments::run(workspace, "pool", args),
+        Experiment::Tls(args) => experiments::run(workspace, "tls", args),
         Experiment::Load(args) => experiments::run(workspace, "load", args),
         Experiment::Soak(args) => soak::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),

@@ -12,8 +12,6 @@ use tls::{Session, VerifyResult};
 
 /// Misdirected Request (RFC 9110, 15.5.20).
 const MISDIRECTED: u16 = 421;
-/// Too Early (RFC 8470, 5.2).
-const TOO_EARLY: u16 = 425;
 /// nginx's own: the client's certificate fails, there is none, and plain HTTP on a port for TLS. Clients see 400.
 const CERTIFICATE_FAILS: u16 = 495;
 const NO_CERTIFICATE: u16 = 496;
@@ -32,10 +30,8 @@ impl Exchange {
             self.client_log("client sent plain HTTP request to HTTPS port while reading client request headers");
             return Err(Reply::error(PLAIN_HTTP));
         }
-        let Some(is_early) = self.down.tls(Session::is_early_data) else { return Ok(()) };
-        if is_early && !self.request.head.method.is_safe() {
-            self.client_log("client sent a request that is not safe to repeat as early data");
-            return Err(Reply::error(TOO_EARLY));
+        if self.down.tls(|_| ()).is_none() {
+            return Ok(());
         }
         let generation = Rc::clone(&self.generation);
         let tls = generation.server(self.routing.target.server).tls.as_deref();
