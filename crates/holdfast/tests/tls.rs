@@ -1,13 +1,13 @@
 //! TLS as it is installed: keys that only root can read, workers that are somebody else, certificates that change while it serves,
 //! and clients that people have: curl and OpenSSL.
-#![allow(clippy::unwrap_used)] // a failed step is the end of a test
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a failed step is the end of a test, and says what it left out
 
 #[allow(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
 use nix::unistd::User;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
@@ -183,6 +183,59 @@ fn what_is_old_or_dangerous_is_refused() {
     let said = scene.s_client(&["-tls1_2", "-msg"], "GET / HTTP/1.1\r\nHost: a.test\r\n\r\nR\n");
     assert!(!said.contains("HTTP/1.1 200 OK\r\nHTTP/1.1 200"), "{said}");
     assert!(!scene.serial().is_empty());
+}
+
+/// Half-open handshakes at once.
+const HALF_OPEN: usize = 10_000;
+/// What one of them may hold: the struct of a waiting connection, its slots, and the first bytes of a message (ADR 46).
+const HALF_OPEN_BYTES_MAX: usize = 3 * 1024;
+
+#[test]
+fn ten_thousand_half_open_handshakes_hold_little_and_end() {
+    let (_, hard) = reactor::descriptor_limit().unwrap();
+    reactor::raise_descriptor_limit(hard).unwrap();
+    let count = HALF_OPEN.min(usize::try_from(hard).unwrap().saturating_sub(500));
+    if count < HALF_OPEN {
+        println!("{count} in place of {HALF_OPEN}: this process may have {hard} descriptors");
+    }
+    let mut scene =
+        Scene::new("worker_processes 1; worker_rlimit_nofile 12000;", "client_header_timeout 8s; return 200 hello;");
+    let text = scene.instance.text("nginx.conf").replace("worker_connections 256", "worker_connections 11000");
+    fs::write(scene.instance.path("nginx.conf"), text).unwrap();
+    scene.instance.start();
+    let worker = children(scene.instance.pid())[0];
+    assert!(!scene.serial().is_empty());
+    let before = resident_bytes(worker);
+    let mut hello = Vec::new();
+    tls::Session::client(&scene.authority.client(), "a.test").unwrap().take_output(&mut hello);
+    let mut held = Vec::new();
+    for _ in 0..count {
+        let mut stream = std::net::TcpStream::connect(scene.address()).unwrap();
+        stream.write_all(&hello[..100]).unwrap();
+        held.push(stream);
+    }
+    // Whoever completes a handshake is served beside them.
+    assert!(!scene.serial().is_empty());
+    let grown = resident_bytes(worker).saturating_sub(before);
+    assert!(grown < count * HALF_OPEN_BYTES_MAX, "{grown} bytes for {count}");
+    // A handshake has the time of a head.
+    scene.instance.wait_for_line("client timed out (110: Connection timed out) while SSL handshaking");
+    for stream in &mut held {
+        stream.set_read_timeout(Some(support::DEADLINE)).unwrap();
+        let mut rest = [0; 16];
+        while matches!(stream.read(&mut rest), Ok(1..)) {}
+    }
+    until("all are closed", || descriptors(worker) < 100);
+    assert!(!scene.serial().is_empty());
+}
+
+fn resident_bytes(process: u32) -> usize {
+    let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+fn descriptors(process: u32) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
 /// Words of a server, what is wrong with them, and what to do.
