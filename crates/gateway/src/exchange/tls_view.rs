@@ -1,6 +1,7 @@
 //! The values of `$ssl_…`, read from the client's session. Called by the view of an exchange where TLS is spoken; nothing is kept.
 
 use crate::exchange::Exchange;
+use crate::plan::tls::ClientDemands;
 use rules::variable::TlsVariable;
 use std::time::Duration;
 use tls::Session;
@@ -8,7 +9,20 @@ use tls::Session;
 /// Appends a value of the client's connection; in clear there is none.
 pub(crate) fn of(exchange: &Exchange, variable: TlsVariable, out: &mut Vec<u8>) -> bool {
     let now = exchange.thread.clock.now();
-    exchange.down.tls(|session| write(variable, session, now, out)).unwrap_or_default()
+    let server = exchange.generation.server(exchange.routing.target.server);
+    let demands = server.tls.as_deref().and_then(|tls| tls.demands.as_ref());
+    let value = |session: &Session| {
+        if variable.is_of_client() && !counts(session, demands) {
+            return variable == TlsVariable::ClientVerify && append(Some("NONE"), out);
+        }
+        write(variable, session, now, out)
+    };
+    exchange.down.tls(value).unwrap_or_default()
+}
+
+/// Whether the client's certificate was checked as these demands say: it may have been for another server's.
+pub(crate) fn counts(session: &Session, demands: Option<&ClientDemands>) -> bool {
+    demands.is_none_or(|demands| session.chosen().is_some_and(|side| side.asks_for(&demands.check)))
 }
 
 /// Appends a value, if there is one. As in nginx an empty value is none. `now` counts from 1970.

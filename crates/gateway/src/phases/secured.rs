@@ -1,8 +1,8 @@
 //! What TLS says about a request: whether it came over TLS where it had to, whether it is for the server that the client shook
 //! hands with, and whether the client has shown a certificate where one is asked for.
 
-use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
+use crate::exchange::{Exchange, tls_view};
 use crate::plan::listener::ListenerPlan;
 use crate::plan::tls::{ClientDemands, VerifyPlan};
 use crate::registry::tls_choice::server_named;
@@ -82,6 +82,8 @@ impl Exchange {
 
 /// What became of the client's certificate. One that was checked for another server's demands does not count for these.
 fn result_of(session: &Session, demands: &ClientDemands) -> VerifyResult {
-    let asked = session.chosen().is_some_and(|side| side.asks_for(&demands.check));
-    session.client_verification().filter(|_| asked).map_or(VerifyResult::None, |verification| verification.result)
+    session
+        .client_verification()
+        .filter(|_| tls_view::counts(session, Some(demands)))
+        .map_or(VerifyResult::None, |verification| verification.result)
 }

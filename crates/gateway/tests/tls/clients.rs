@@ -61,6 +61,19 @@ fn a_server_that_asks_for_certificates_is_reached_by_its_own_handshake_only() {
     assert!(nameless.0 == 400 && nameless.1.contains("No required SSL certificate"), "{nameless:?}");
 }
 
+#[test]
+fn a_certificate_that_another_servers_authority_vouches_for_counts_for_that_server_only() {
+    let two = "server { listen {listen} ssl; server_name b.test; {b} ssl_client_certificate {at}/b.crt; \
+                   ssl_verify_client optional_no_ca; return 200 b; } \
+               server { listen {listen} ssl; server_name a.test; {a} ssl_client_certificate {ca}; \
+                   ssl_verify_client optional; return 200 [$ssl_client_verify,$ssl_client_s_dn]; }";
+    let scene = Scene::new(two, &[]);
+    let shown = scene.authority.issue(&["client"]);
+    assert_eq!(ask(&scene, &with(&scene, Some(&shown)), "a.test", "a.test").1, "[SUCCESS,CN=client]");
+    // Without a name the default server asks, whose authority is another one.
+    assert_eq!(ask(&scene, &nameless(&shown), "127.0.0.1", "a.test").1, "[NONE,]");
+}
+
 /// A client that sends no name, since it asks for an address.
 fn nameless(shown: &Issued) -> ClientSide {
     let pair = Pair::from_pem(shown.chain.as_bytes(), shown.key.as_bytes(), b"").unwrap();

@@ -77,6 +77,11 @@ impl TlsVariable {
         NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
+    /// Whether it tells of the client's certificate.
+    pub fn is_of_client(self) -> bool {
+        self.name().starts_with("ssl_client_")
+    }
+
     /// Whether it tells what the client offered in its hello, which is forgotten otherwise.
     pub fn is_offer(self) -> bool {
         matches!(self, Self::Ciphers | Self::Curves)
