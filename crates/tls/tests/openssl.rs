@@ -42,9 +42,9 @@ fn serve(listener: &TcpListener, side: &Arc<OneServer>) -> Served {
         let mut heard = Vec::new();
         session.receive(&mut room[..count], &mut |part| heard.extend_from_slice(part)).unwrap();
         if session.is_handshaking() {
-            early.extend(heard)
+            early.extend(heard);
         } else {
-            plain.extend(heard)
+            plain.extend(heard);
         }
         flush(session, &mut stream);
         let text = String::from_utf8_lossy(plain).into_owned();
