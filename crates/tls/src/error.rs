@@ -250,8 +250,6 @@ fn openssl_words(error: &Error) -> (&'static str, &'static str) {
             PeerIncompatible::Tls12NotOffered
             | PeerIncompatible::Tls12NotOfferedOrEnabled
             | PeerIncompatible::ServerDoesNotSupportTls12Or13
-            // A client of TLS 1.2 names the signatures that it knows.
-            | PeerIncompatible::SignatureAlgorithmsExtensionRequired
             | PeerIncompatible::SupportedVersionsExtensionRequired => ("0A000102", "unsupported protocol"),
             _ => ("0A0000C1", "no shared cipher"),
         },

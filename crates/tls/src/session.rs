@@ -376,6 +376,8 @@ impl Session {
 
     fn begin(&mut self, server: Arc<ServerSide>, hello: &hello::ClientHello<'_>) -> Result<(), TlsError> {
         self.side = Side::Server(Box::new(server.accept().map_err(TlsError::Handshake)?));
+        // Every server's session has a place for its id.
+        let _ = self.extra();
         if server.keeps_offers() {
             self.extra().offered = Some((hello.ciphers.as_bytes().into(), hello.groups.as_bytes().into()));
         }

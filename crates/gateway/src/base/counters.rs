@@ -30,16 +30,18 @@ pub(crate) struct Counters {
 }
 
 /// Why handshakes fail: the names of `tls`, and ours for what no peer has said. The first one stands for what is not listed.
-pub(crate) const HANDSHAKE_FAILURES: [&str; 20] = [
+pub(crate) const HANDSHAKE_FAILURES: [&str; 22] = [
     "protocol",
     "timed_out",
     "connection",
     "closed_in_handshake",
+    "closed_unused",
     "not_tls",
     "plain_http",
     "bad_hello",
     "name_refused",
     "nothing_in_common",
+    "unsupported_version",
     "no_certificate",
     "alert",
     "certificate_expired",

@@ -129,7 +129,7 @@ impl Worker {
         self.log_handshake(&connection, level, &failed.phrase());
         self.count_failure(failed.key());
         let reason = match failed {
-            TlsError::ClosedInHandshake => CloseReason::ClientAborted,
+            TlsError::ClosedInHandshake | TlsError::ClosedUnused => CloseReason::ClientAborted,
             _ => CloseReason::HandshakeFailed,
         };
         self.close_after_lines(connection, reason, None);

@@ -54,7 +54,7 @@ fn a_server_can_refuse_handshakes() {
     assert_eq!(scene.ask("a.test", "a.test").0, 200);
     let refused = scene.try_client(&scene.authority.client(), "b.test").err().unwrap();
     assert!(refused.to_string().contains("UnrecognisedName"), "{refused}");
-    let line = scene.gateway.logged("callback failed");
+    let line = scene.gateway.logged("handshake rejected");
     assert!(line.contains(" [info] ") && line.contains("host: \"b.test\""), "{line}");
     until("it is counted", || (scene.gateway.shared().closed(CloseReason::HandshakeFailed) == 1).then_some(()));
 }
