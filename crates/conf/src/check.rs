@@ -483,6 +483,7 @@ fn context_inside(name: &str, outer: Context) -> Option<Context> {
         ("server", Context::Stream) => Context::StreamServer,
         ("server", Context::Mail) => Context::MailServer,
         ("upstream", Context::Http) => Context::Upstream,
+        ("acme_issuer", Context::Http) => Context::AcmeIssuer,
         ("upstream", Context::Stream) => Context::StreamUpstream,
         ("location", Context::Server | Context::Location) => Context::Location,
         ("if", Context::Server | Context::IfInServer) => Context::IfInServer,

@@ -39,6 +39,8 @@ fn found(body: &str) -> Vec<String> {
     found.iter().map(line).collect()
 }
 
+#[path = "model/acme.rs"]
+mod acme;
 #[path = "model/arbitrary.rs"]
 mod arbitrary;
 #[path = "model/founding.rs"]

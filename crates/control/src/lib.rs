@@ -1,7 +1,8 @@
 //! The control plane: what happens seldom and may wait, on one tokio runtime in a thread of its own beside the workers.
-//! It looks names up and checks peers. It serves no request; what it finds out it tells the gateway's registry, and the workers find
+//! It looks names up, checks peers, and gets certificates. It serves no request; what it finds out it tells the gateway's registry, and the workers find
 //! it there. The binary starts it in the process that has the workers, and stops it with them.
 
+mod acme;
 mod ask;
 mod checks;
 mod dns;
@@ -32,14 +33,18 @@ impl Control {
         // Before the thread has begun a worker may need a name.
         let bell = names::attach(shared);
         let check_bell = checks::attach(shared);
+        let acme_bell = acme::attach(shared);
         let work = move || {
             runtime.block_on(async {
                 tokio::select! {
                     () = names::run(shared, bell) => {}
                     () = checks::run(shared, check_bell) => {}
+                    () = acme::run(shared, acme_bell) => {}
                     () = ended.notified() => {}
                 }
             });
+            // A lookup by the system's resolver cannot be broken off, and nobody waits for it any more.
+            runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("control".into()).spawn(work)?;
         Ok(Self { end, thread: Some(thread) })

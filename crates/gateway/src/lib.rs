@@ -30,7 +30,7 @@ pub use registry::bind::{BoundPlan, ListenerSpec};
 pub use registry::certificates::{CertificateInUse, Renewal};
 pub use registry::generation::{Generation, ListenerId};
 pub use registry::shared::{AcceptDrops, Message, Overload, Shared, Totals};
-pub use registry::{checks, names};
+pub use registry::{acme, checks, names};
 pub use worker::run;
 
 /// The nginx whose dialect we speak: `$nginx_version`, and what `-V` tells tools that look for it.

@@ -3,7 +3,7 @@
 
 use crate::instance::Instance;
 use crate::process::{self, Process};
-use crate::serve::{LogFiles, make_temp_directories};
+use crate::serve::{LogFiles, make_directories};
 use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
@@ -186,7 +186,7 @@ pub(crate) fn test(instance: &Instance, output: Output) -> u8 {
         report::diagnostics(&prepared);
     }
     // As nginx does, and as a start will: a log that cannot be opened, or a directory that cannot be made, is found now.
-    let opened = || LogFiles::open(&prepared).and_then(|_| make_temp_directories(&prepared));
+    let opened = || LogFiles::open(&prepared).and_then(|_| make_directories(&prepared));
     let files = if prepared.is_ok() { opened() } else { Ok(()) };
     if let Err(message) = &files {
         report::complain(&format!("[emerg] {message}"));

@@ -57,6 +57,11 @@ impl ClientSide {
         }
     }
 
+    /// The settings in rustls' form, for a client that brings its own sockets.
+    pub fn to_rustls(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
     /// A digest of all that was said to the builder. Sides with equal ones trust the same servers, show the same certificate, and
     /// may use each other's connections to a server of one name.
     pub fn identity(&self) -> &Arc<[u8]> {

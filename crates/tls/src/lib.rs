@@ -34,8 +34,9 @@
 //!
 //! Parts: `session` is the connection, `hello` reads a client's first message before a server is chosen, `server` and `client` are
 //! the two sides' settings, `names` maps OpenSSL's words to what rustls has, `pair` loads certificates and keys and `finding` says
-//! what is wrong with them, `peer` checks and describes client certificates, `resume` holds ticket keys and sessions.
+//! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `peer` checks and describes client certificates, `resume` holds ticket keys and sessions.
 
+mod acme;
 mod client;
 mod dn;
 mod error;
@@ -54,6 +55,7 @@ mod server;
 mod session;
 mod verifier;
 
+pub use acme::{ACME_PROTOCOL, CertificateRequest, KeyKind, account_key, challenge_side};
 pub use client::{ClientSide, ClientSideBuilder, Trust, is_server_name};
 pub use error::{Blame, Level, SetupError, TlsError};
 pub use finding::{Finding, Severity};

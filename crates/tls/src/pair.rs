@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, UnixTime};
 use std::sync::Arc;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
@@ -88,6 +88,20 @@ impl Pair {
     /// The chain as PEM.
     pub fn chain_pem(&self) -> String {
         self.0.cert.iter().map(|certificate| dn::to_pem(certificate)).collect()
+    }
+
+    /// A certificate that is not looked at: webpki refuses what has a critical extension which it does not know, and that of a challenge
+    /// by ACME is one.
+    pub(crate) fn unread(certificate: CertificateDer<'static>, key: Vec<u8>) -> Result<Self, SetupError> {
+        let key = PrivatePkcs8KeyDer::from(key).into();
+        let signing = default_provider().key_provider.load_private_key(key);
+        let signing = signing.map_err(|error| SetupError::Refused(error.to_string()))?;
+        Ok(Self(Arc::new(CertifiedKey::new(vec![certificate], signing))))
+    }
+
+    /// The server's own certificate in DER.
+    pub fn certificate_der(&self) -> Option<&[u8]> {
+        self.0.cert.first().map(AsRef::as_ref)
     }
 
     pub(crate) fn key(&self) -> &Arc<CertifiedKey> {

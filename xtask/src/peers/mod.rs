@@ -1,11 +1,13 @@
 //! `cargo xtask peers`: the foreign servers and clients that tests and benches compare us with.
 //!
-//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers`; nothing
+//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Pebble, which Debian
+//! does not have, is built there); nothing
 //! is installed, no service is started and no right is needed. `nginx` and `haproxy` are this system's; `nginx-stable` and
 //! `nginx-new` (the same for `haproxy`) are those of Debian's stable and newest suites, always unpacked, with their own libraries. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
 //! `target/peers/bin/NAME` in the workspace root. Called by `test`, `bench` and people.
 
 mod debian;
+mod pebble;
 mod wrapper;
 
 use crate::workspace::{Workspace, find_program, heading};
@@ -24,7 +26,7 @@ pub(crate) struct Args {
 }
 
 /// Changes whenever the wrappers or the layout change, so that an older folder is built anew.
-const LAYOUT: &str = "holdfast-peers 4";
+const LAYOUT: &str = "holdfast-peers 5";
 
 /// A program that tests or benches run beside ours.
 pub(crate) struct Peer {
@@ -80,8 +82,14 @@ const PEERS: [Peer; 19] = [
         file: "usr/sbin/dnsmasq",
         version: &["--version"],
     },
-    // The compiler, for the gateway in Go of the lab's `two-limit-pool`.
-    Peer { name: "go", package: "golang-go", suite: Suite::System, file: "usr/lib/go/bin/go", version: &["version"] },
+    // The compiler, for the gateway in Go of the lab's `two-limit-pool`, and for Pebble, which wants 1.24.
+    Peer {
+        name: "go",
+        package: "golang-go",
+        suite: Suite::Stable,
+        file: "usr/lib/go-1.24/bin/go",
+        version: &["version"],
+    },
     Peer {
         name: "chromium",
         package: "chromium-headless-shell",
@@ -106,6 +114,9 @@ const fn haproxy_of(name: &'static str, suite: Suite) -> Peer {
 impl Peer {
     /// The program as the user has installed it; a newer one is never taken from the system.
     fn installed(&self) -> Option<PathBuf> {
+        if self.name == "go" {
+            return find_program("go").filter(|go| pebble::builds_with(go));
+        }
         if self.suite == Suite::System { find_program(self.name) } else { None }
     }
 
@@ -139,6 +150,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     let bin = bin(workspace);
     if fs::read_to_string(home.join("stamp")).is_ok_and(|stamp| stamp.starts_with(LAYOUT))
         && PEERS.iter().all(|peer| bin.join(peer.name).is_file())
+        && bin.join(pebble::NAME).is_file()
     {
         return Ok(bin);
     }
@@ -162,6 +174,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
         }
         version(&file, peer).with_context(|| format!("{} does not run", peer.name))?;
     }
+    pebble::build(&home, &bin)?;
     fs::write(home.join("stamp"), format!("{LAYOUT}\n{}\n", unpacked.join("\n")))?;
     Ok(bin)
 }
@@ -199,8 +212,12 @@ fn list(workspace: &Workspace) -> Result<()> {
         let (origin, path) = fs::read_link(&file).map_or(("unpacked", file), |installed| ("installed", installed));
         println!("{:<14} {version:<44} {origin:<10} {}", peer.name, path.display());
     }
+    let pebble = bin.join(pebble::NAME);
+    let origin = if pebble.is_file() { "built" } else { "absent" };
+    absent += usize::from(!pebble.is_file());
+    println!("{:<14} {:<44} {origin:<10} {}", pebble::NAME, pebble::VERSION, pebble.display());
     if absent > 0 {
-        bail!("{absent} of {} tools are absent", PEERS.len());
+        bail!("{absent} of {} tools are absent", PEERS.len() + 1);
     }
     Ok(())
 }

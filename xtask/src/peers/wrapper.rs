@@ -32,12 +32,17 @@ fn text(peer: &Peer) -> String {
     let (root, arch) = (peer.suite.root(), std::env::consts::ARCH);
     if peer.suite != Suite::System {
         // The program and its libraries are newer than the system's loader.
+        // Started by the loader, the compiler does not find what stands beside it.
+        let extra = match peer.name {
+            "go" => "GOROOT=$(cd \"$root\"/usr/lib/go-1.24 && pwd) GOTOOLCHAIN=local\nexport GOROOT GOTOOLCHAIN\n",
+            _ => "",
+        };
         return format!(
             "#!/bin/sh\n\
              # Written by `cargo xtask peers`: starts the unpacked {name} with its own loader and libraries.\n\
              home=$(cd \"${{0%/*}}/..\" && pwd)\n\
              root=$home/{root}\n\
-             loader=$(echo \"$root\"/usr/lib*/ld-linux-*.so.*)\n\
+             {extra}loader=$(echo \"$root\"/usr/lib*/ld-linux-*.so.*)\n\
              exec \"$loader\" --library-path \"$root/usr/lib/{arch}-linux-gnu\" \"$root/{file}\"{defaults} \"$@\"\n",
             name = peer.name,
             file = peer.file,

@@ -9,7 +9,9 @@ use proc_macro2::TokenTree;
 const WORDS: [&str; 6] = ["SystemTime", "wall_clock", "OffsetDateTime", "now_utc", "now_local", "CLOCK_REALTIME"];
 
 /// Files that show the time to somebody or hold certificates against it, and the one that reads it for them.
-const ALLOWED: [&str; 12] = [
+const ALLOWED: [&str; 14] = [
+    "crates/control/src/acme/mod.rs",
+    "crates/control/src/acme/renewal.rs",
     "crates/reactor/src/clock.rs",
     "crates/reactor/src/lib.rs",
     "crates/gateway/src/thread/clock.rs",

@@ -5,7 +5,7 @@ use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::tree::Word;
 use crate::value::plain::{parse_choice, parse_flag, parse_number};
-use crate::value::size::{number, parse_size};
+use crate::value::size::{bytes, number, parse_size};
 use crate::value::time::{milliseconds, parse_seconds};
 use crate::value::{Parsed, invalid_parameter, parameter};
 use std::ops::RangeInclusive;
@@ -37,6 +37,8 @@ settings! {
         gzip_hash: () = (), "gzip_hash" => value(check_gzip_hash);
         /// Bytes that the compressor waits for.
         postpone_gzipping: () = (), "postpone_gzipping" => value(check_size);
+        /// Memory that nginx's processes share for certificates of ACME.
+        acme_zone: () = (), "acme_shared_zone" => value(check_acme_zone);
         /// Whether the compressor sends at once.
         gzip_no_buffer: () = (), "gzip_no_buffer" => value(check_flag);
     }
@@ -52,6 +54,18 @@ fn check_number(name: &str, word: &Word) -> Parsed<()> {
 
 fn check_size(name: &str, word: &Word) -> Parsed<()> {
     parse_size(name, word).map(drop)
+}
+
+fn check_acme_zone(name: &str, word: &Word) -> Parsed<()> {
+    let zone = parameter(word, "zone")
+        .ok_or_else(|| Diagnostic::error(word.span, format!("\"{name}\" must have \"zone\" parameter")))?;
+    let text = zone.text();
+    let size =
+        text.split_once(':').filter(|(name, _)| !name.is_empty()).and_then(|(_, size)| bytes(size.as_bytes(), false));
+    match size {
+        Some(_) => Ok(()),
+        None => Err(Diagnostic::error(word.span, format!("invalid zone size \"{text}\"")).with_hint("`zone=NAME:1M`")),
+    }
 }
 
 /// Sizes of the compressor's window, which are powers of two: the least and the most.

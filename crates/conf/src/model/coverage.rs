@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::acme::AcmeIssuerLevel;
 use super::env::Env;
 use super::settings::Touched;
 use super::upstream::UpstreamLevel;
@@ -15,7 +16,9 @@ use crate::table::{self, Context, Support};
 use crate::tree::Directive;
 
 /// Directives that the walk handles itself, because they are no settings.
-const WALKED: [&str; 27] = [
+const WALKED: [&str; 29] = [
+    "acme_certificate",
+    "acme_issuer",
     "break",
     "empty_gif",
     "events",
@@ -77,6 +80,7 @@ fn what_the_table_promises_is_lowered() {
         let known = WALKED.contains(&row.name)
             || (in_any(&[Context::Main]) && Main::knows(name))
             || (in_any(&[Context::Events]) && Events::knows(name))
+            || (in_any(&[Context::AcmeIssuer]) && AcmeIssuerLevel::knows(name))
             || (in_any(&[Context::Upstream]) && UpstreamLevel::knows(name))
             || (in_any(&[Context::Http, Context::Server]) && ServerSettings::knows(name))
             || (in_any(&[Context::Http, Context::Server, Context::Location]) && LocationSettings::knows(name));
@@ -144,6 +148,8 @@ fn difference(contexts: table::Contexts, directive: &Directive) -> Option<String
         compare!(Main)
     } else if contexts.contains(Context::Events) {
         compare!(Events)
+    } else if contexts.contains(Context::AcmeIssuer) {
+        compare!(AcmeIssuerLevel)
     } else if contexts.contains(Context::Upstream) && UpstreamLevel::knows(name) {
         compare!(UpstreamLevel)
     } else if ServerSettings::knows(name) {

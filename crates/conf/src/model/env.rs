@@ -23,6 +23,8 @@ pub(crate) struct Env {
     pub(crate) formats: FxHashMap<Vec<u8>, (LogFormatId, usize)>,
     /// Zones of `limit_req_zone` and `limit_conn_zone` by name.
     pub(crate) zones: FxHashMap<Vec<u8>, (ZoneKind, super::limit::ZoneId, Span)>,
+    /// Authorities of certificates by name, with the place of each.
+    pub(crate) acme_issuers: FxHashMap<String, (super::acme::AcmeIssuerId, Span)>,
     /// Index of the directive in `http` that is being lowered.
     pub(crate) position: usize,
     /// `http` has a `resolver`.

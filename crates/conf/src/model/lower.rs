@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::acme::{self, AcmeCertificate, AcmeIssuerId};
 use super::env::{Env, ZoneKind};
 use super::files;
 use super::limit::{self, ZoneId};
@@ -101,6 +102,7 @@ impl Walk {
             splits: Vec::new(),
             request_zones: Vec::new(),
             connection_zones: Vec::new(),
+            acme_issuers: Vec::new(),
             location: Arc::default(),
             span: directive.name.span,
         };
@@ -200,6 +202,7 @@ impl Walk {
                         http.connection_zones.push(zone);
                     }
                 }
+                b"acme_issuer" => self.acme_issuer(http, directive),
                 _ => {}
             }
         }
@@ -256,6 +259,7 @@ impl Walk {
         if names.is_empty() {
             names.push(ServerName { form: NameForm::Exact(Vec::new()), text: Vec::new(), span: None });
         }
+        let acme = self.acme_certificate(block, &names);
         let location = self.settings(block, location);
         let inside = self.inside_server(block, &location);
         Server {
@@ -266,6 +270,7 @@ impl Walk {
             try_files: inside.try_files,
             content: inside.content,
             program: inside.program,
+            acme,
             locations: inside.locations,
             span,
         }
@@ -276,6 +281,25 @@ impl Walk {
             let parsed = server::parse_server_name(word, &self.env, &mut self.out);
             names.extend(self.report(parsed));
         }
+    }
+
+    fn acme_certificate(&mut self, block: &Block, names: &[ServerName]) -> Option<AcmeCertificate> {
+        let directive = block.directives.iter().find(|directive| directive.name.value == b"acme_certificate")?;
+        let find = |name: &str| self.env.acme_issuers.get(name).map(|(id, _)| *id);
+        acme::lower_certificate(directive, find, names, &mut self.out)
+    }
+
+    fn acme_issuer(&mut self, http: &mut Http, directive: &Directive) {
+        let Some(issuer) = acme::lower_issuer(directive, &self.env, &mut self.out) else { return };
+        if let Some((_, first)) = self.env.acme_issuers.get(&issuer.name) {
+            let message = format!("duplicate \"acme_issuer\" name \"{}\"", issuer.name);
+            self.out
+                .push(Diagnostic::error(directive.args[0].span, message).with_related(*first, "first defined here"));
+            return;
+        }
+        let id = AcmeIssuerId(http.acme_issuers.len() as u32);
+        self.env.acme_issuers.insert(issuer.name.clone(), (id, issuer.span));
+        http.acme_issuers.push(issuer);
     }
 
     fn implied_listen(&self) -> Listen {

@@ -4,6 +4,7 @@
 //! One module per subject holds both the types and the way in which directives become them; `lower` walks the tree.
 
 mod accepted;
+mod acme;
 mod client;
 #[cfg(test)]
 mod coverage;
@@ -34,6 +35,10 @@ mod upstream_server;
 mod upstream_tls;
 
 pub use accepted::AcceptedSettings;
+pub use acme::{
+    AccountKey, AcmeCertificate, AcmeChallenge, AcmeIdentifier, AcmeIssuer, AcmeIssuerId, AcmeIssuerSettings,
+    AcmeProfile, CertificateKey, ExternalAccountKey, ExternalKeySource, NamedFile, StatePath,
+};
 pub use client::{Amount, BodyInFile, ClientSettings, KeepaliveTimeout, LingeringClose, Resolver, TempPath};
 pub use files::{FileSettings, IfModifiedSince, Root, TryFallback, TryFile, TryFiles, Types};
 pub use gzip::{GzipDisable, GzipSettings, HttpVersion, MediaTypes};

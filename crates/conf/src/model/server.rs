@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acme::{AcmeCertificate, AcmeIssuer};
 use super::env::Env;
 use super::files::{TryFiles, parse_buffers};
 use super::limit::{ConnectionZone, RequestZone};
@@ -47,6 +48,8 @@ pub struct Http {
     pub request_zones: Vec<RequestZone>,
     /// Zones of `limit_conn`.
     pub connection_zones: Vec<ConnectionZone>,
+    /// Authorities of certificates.
+    pub acme_issuers: Vec<AcmeIssuer>,
     /// What holds where no server is known yet.
     pub location: Arc<LocationSettings>,
     /// Where it was written.
@@ -110,6 +113,8 @@ pub struct Server {
     pub content: Option<Content>,
     /// The rewrite program that runs before a location is sought.
     pub program: Program,
+    /// The certificate that it gets for itself.
+    pub acme: Option<AcmeCertificate>,
     /// Its locations in the order of the text.
     pub locations: Vec<Location>,
     /// Where it was written.

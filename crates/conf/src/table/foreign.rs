@@ -45,7 +45,7 @@ pub const FOREIGN: &[Foreign] = &[
     },
     Foreign {
         owner: PLUS,
-        names: &["mgmt", "license_token", "usage_report", "state_path", "enforce_initial_report", "deployment_context"],
+        names: &["mgmt", "license_token", "usage_report", "enforce_initial_report", "deployment_context"],
         instead: "holdfast needs no licence: take it out",
     },
     Foreign {
@@ -188,6 +188,11 @@ pub const FOREIGN: &[Foreign] = &[
         instead: "run the application by itself, and pass requests on to it by `proxy_pass`",
     },
     Foreign {
+        owner: "Angie's ACME module",
+        names: &["acme", "acme_client", "acme_client_path", "acme_dns_port", "acme_hook", "acme_http_port"],
+        instead: "`acme_issuer` and `acme_certificate` do its work, as in nginx",
+    },
+    Foreign {
         owner: "further third-party modules",
         names: &[
             "proxy_connect",
@@ -201,7 +206,6 @@ pub const FOREIGN: &[Foreign] = &[
             "dynamic_limit_req*",
             "sysguard*",
             "eval*",
-            "acme_*",
             "proxy_cache_purge",
             "cache_purge*",
             "fastcgi_cache_purge_*",

@@ -4,6 +4,7 @@
 //! It knows every directive of nginx 1.31.4's own modules, so that a real directive that holdfast lacks is told from a
 //! mistyped one. Not here: what an argument means (`value`), and whether a directive fits the rest of the configuration.
 
+mod acme;
 mod client;
 mod content;
 mod fastcgi;
@@ -51,6 +52,7 @@ const WRITTEN: &[&[Directive]] = &[
     proxy::ROWS,
     upstream::ROWS,
     ours::ROWS,
+    acme::ROWS,
     tls::ROWS,
     proxy_cache::ROWS,
     content::ROWS,
@@ -104,6 +106,7 @@ pub fn instead_of(module: Module) -> &'static str {
         "ngx_mail_ssl_module" | "ngx_stream_ssl_module" => {
             "TLS is spoken for HTTP only: let something in front of holdfast end it"
         }
+        "ngx_http_acme_module" => "the chain that the authority offers first is used",
         "ngx_http_v2_module" | "ngx_http_v3_module" => {
             "HTTP/1.1 is what is spoken: let something in front of holdfast speak it"
         }

@@ -33,6 +33,7 @@ pub(super) const DHE: &str = "ciphers with DHE are not spoken, only those with E
 pub(super) const OCSP: &str = "clients' certificates are not checked by OCSP: `ssl_crl` takes lists of revoked ones";
 pub(super) const STAPLING: &str = "no OCSP answer is fetched: `ssl_stapling_file` names one that is stapled";
 pub(super) const ECH: &str = "Encrypted Client Hello is not spoken: clients fall back to a hello in clear";
+pub(super) const ACME_ZONE: &str = "certificates and challenges are kept in the memory of one process, as needed";
 pub(super) const COMPRESSOR: &str = "the compressor has buffers of its own, of a fixed size";
 
 // What a directive needs in order to have an effect. The checks look for each of these by its text.

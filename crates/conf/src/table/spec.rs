@@ -34,11 +34,13 @@ pub enum Context {
     MailServer = 1 << 13,
     /// The body of `types`, `map`, `geo`, `split_clients`, `charset_map`: entries, not directives.
     Entries = 1 << 14,
+    /// `acme_issuer { }`
+    AcmeIssuer = 1 << 15,
 }
 
 impl Context {
     /// Every context, outer ones first.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Main,
         Self::Events,
         Self::Http,
@@ -54,6 +56,7 @@ impl Context {
         Self::Mail,
         Self::MailServer,
         Self::Entries,
+        Self::AcmeIssuer,
     ];
 
     /// The context in words, as the reference and messages name it.
@@ -74,6 +77,7 @@ impl Context {
             Self::Mail => "mail",
             Self::MailServer => "server in mail",
             Self::Entries => "the body of a table",
+            Self::AcmeIssuer => "acme_issuer",
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and at each reload, off the request path; the same for `-t` and `serve`. It has no side effects and knows nothing that
 //! outlives a configuration; it asks the resolver, and reads the files that the configuration names.
 
+pub(crate) mod acme;
 pub(crate) mod contradictions;
 pub(crate) mod cookies;
 pub(crate) mod files;
@@ -30,6 +31,7 @@ use crate::base::logs::place::Resolve;
 use crate::lower::files::KnownTypes;
 use crate::lower::group::Groups;
 use crate::plan::Plan;
+use crate::plan::acme::AcmeIssuerPlan;
 use crate::plan::files::Alias;
 use crate::plan::location::LocationPlan;
 use crate::plan::server::ServerPlan;
@@ -85,6 +87,8 @@ struct Lowering<'a> {
     /// The `alias` that holds here, where it was written, and what it stands for.
     alias: Option<(Span, Alias)>,
     zone_keys: limits::ZoneKeys,
+    /// By `AcmeIssuerId`.
+    acme_issuers: Vec<Arc<AcmeIssuerPlan>>,
     known_pairs: tls::KnownPairs,
     /// Words of a proxy where nothing is proxied.
     idle_proxies: Vec<Arc<ProxySettings>>,
@@ -113,6 +117,7 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
         sides: upstream_tls::Sides::default(),
         alias: None,
         zone_keys: limits::ZoneKeys::default(),
+        acme_issuers: Vec::new(),
         known_pairs: tls::KnownPairs::default(),
         idle_proxies: Vec::new(),
         found: Vec::new(),
@@ -120,6 +125,7 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
     lowering.declare_variables();
     lowering.plan.definitions = lowering.definitions();
     lowering.compile_zone_keys();
+    lowering.acme_issuers = lowering.acme_issuers();
     lowering.plan.servers =
         (0..).zip(&http.servers).map(|(id, server)| lowering.server(ServerId(id), server)).collect();
     lowering.check_unused();

@@ -4,13 +4,14 @@ use crate::base::logs::error::errno;
 use crate::lower::Lowering;
 use crate::lower::openssl::{Agreeable, OpensslWords};
 use crate::lower::pairs::{PairWord, load_pair, read_file};
+use crate::plan::acme::AcmeOrderId;
 use crate::plan::tls::{
     CachePlan, CacheSize, ClientDemands, MaterialSource, PairPlan, PairSource, TlsPlan, VerifyPlan,
 };
 use conf::diagnostic::Diagnostic;
 use conf::model::{NameForm, PemSource, Server, ServerId, SessionCache, TlsSettings, VerifyClient};
 use conf::source::Span;
-use conf::value::{Located, Template};
+use conf::value::{Located, Part, Template};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(super) struct KnownPairs(HashMap<PairSource, Option<PairPlan>>);
 impl Lowering<'_> {
     /// The server's TLS; `None` where no address of it speaks TLS.
     pub(super) fn tls_plan(&mut self, id: ServerId, server: &Server) -> Option<Box<TlsPlan>> {
+        let order = server.acme.as_ref().and_then(|written| self.acme_order(written));
         let listens = |listener: &conf::model::Listener| listener.options.ssl && listener.servers.contains(&id);
         if !self.http.listeners.iter().any(listens) {
             return None;
@@ -39,7 +41,8 @@ impl Lowering<'_> {
             // As in nginx: handshakes for its names are the default server's.
             return None;
         }
-        let pairs = self.pairs(settings, server.span);
+        let acme = self.acme_of(settings, server, order);
+        let pairs = if acme.is_some() { Vec::new() } else { self.pairs(settings, server.span) };
         self.check_names(server, &pairs);
         let agreeable = self.agreeable(&openssl_words(settings, server.span));
         self.check_dhparam(settings);
@@ -51,6 +54,7 @@ impl Lowering<'_> {
             span: server.span,
             session_name: name.unwrap_or_default(),
             pairs,
+            acme,
             reject: settings.reject_handshake,
             protocols,
             ciphers,
@@ -92,6 +96,31 @@ impl Lowering<'_> {
         pairs
     }
 
+    /// The order whose certificate is shown. `server.acme` may have an error that was said already.
+    fn acme_of(&mut self, settings: &TlsSettings, server: &Server, order: Option<AcmeOrderId>) -> Option<AcmeOrderId> {
+        let is = |written: &Template, name: &str| matches!(written.parts.as_slice(), [Part::Variable(variable)] if variable == name);
+        let pairs = || settings.certificates.iter().zip(&settings.certificate_keys);
+        let (certificate, key) = pairs()
+            .find(|(certificate, key)| is(certificate, "acme_certificate") || is(key, "acme_certificate_key"))?;
+        let whole = is(certificate, "acme_certificate") && is(key, "acme_certificate_key");
+        let fault = if server.acme.is_none() {
+            Some((
+                "\"$acme_certificate\" needs \"acme_certificate\" in the same server",
+                "add `acme_certificate ISSUER;`",
+            ))
+        } else if !whole || pairs().count() > 1 {
+            let hint =
+                "write `ssl_certificate $acme_certificate;` and `ssl_certificate_key $acme_certificate_key;` alone";
+            Some(("a certificate by ACME stands beside another one, or beside another key", hint))
+        } else {
+            None
+        };
+        if let Some((message, hint)) = fault {
+            self.found.push(Diagnostic::error(certificate.span, message).with_hint(hint));
+        }
+        order
+    }
+
     /// Reads a pair once, and says at its place what is wrong with it.
     pub(super) fn pair(&mut self, source: PairSource, certificate: Span, key: Span) -> Option<PairPlan> {
         if let Some(known) = self.known_pairs.0.get(&source) {
@@ -123,7 +152,7 @@ impl Lowering<'_> {
             let message = "a certificate or key that is named by a variable is known but not supported by holdfast";
             self.found.push(
                 Diagnostic::error(written.span, message)
-                    .with_hint("name each file in a server of its own: certificates are chosen by `server_name`"),
+                    .with_hint("name each file in a server of its own: certificates are chosen by `server_name`; `$acme_certificate` is known"),
             );
             return None;
         };

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 pub(crate) mod access;
+pub(crate) mod acme;
 pub(crate) mod limits;
 pub(crate) mod real_client;
 pub(crate) mod redirect;

@@ -26,6 +26,9 @@ impl Exchange {
         if let Err(reply) = self.parse_uri() {
             return Step::Reply(reply);
         }
+        if let Some(reply) = self.acme_challenge() {
+            return Step::Reply(reply);
+        }
         self.route_uri()
     }
 

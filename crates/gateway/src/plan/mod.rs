@@ -3,6 +3,7 @@
 //! refers to by index, and the registry binds it.
 
 pub(crate) mod access;
+pub(crate) mod acme;
 pub(crate) mod added_fields;
 pub(crate) mod check;
 pub(crate) mod client;
@@ -24,6 +25,7 @@ pub(crate) mod upstream_tls;
 pub(crate) mod variable_pass;
 
 use crate::base::logs::error::ErrorTarget;
+use crate::plan::acme::AcmeOrderPlan;
 use crate::plan::group::{FloorPlan, GroupPlan, GroupUse};
 use crate::plan::limits::ZonePlan;
 use crate::plan::listener::ListenerPlan;
@@ -65,6 +67,8 @@ pub struct Plan {
     pub(crate) sinks: Vec<SinkPlan>,
     /// The lists of `error_log`s besides the process's own, by `ErrorLogId`.
     pub(crate) error_logs: Vec<Vec<ErrorTarget>>,
+    /// By `AcmeOrderId`.
+    pub(crate) acme_orders: Vec<Arc<AcmeOrderPlan>>,
     /// The directories that it writes temporary files to, each once.
     pub(crate) temp_directories: Vec<PathBuf>,
     /// `$hostname`.
@@ -83,6 +87,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Where orders keep their keys and certificates, each directory once.
+    pub(crate) fn state_directories(&self) -> Vec<PathBuf> {
+        let mut directories: Vec<_> = self.acme_orders.iter().filter_map(|order| order.issuer.state.clone()).collect();
+        directories.sort();
+        directories.dedup();
+        directories
+    }
+
     pub(crate) fn server(&self, index: u32) -> &ServerPlan {
         &self.servers[index as usize]
     }

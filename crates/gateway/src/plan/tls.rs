@@ -1,5 +1,6 @@
 //! TLS of a server towards clients: what its words say, with the files that they name as they were read.
 
+use crate::plan::acme::AcmeOrderId;
 use conf::source::Span;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,8 +74,10 @@ pub(crate) struct TlsPlan {
     pub(crate) span: Span,
     /// What tells the sessions of this server from those of others.
     pub(crate) session_name: String,
-    /// The first one that fits a client is shown. None with `reject` only.
+    /// The first one that fits a client is shown. None with `reject` or `acme` only.
     pub(crate) pairs: Vec<PairPlan>,
+    /// `$acme_certificate`: the certificate that this order brings, instead of `pairs`.
+    pub(crate) acme: Option<AcmeOrderId>,
     /// `ssl_reject_handshake`
     pub(crate) reject: bool,
     pub(crate) protocols: Protocols,

@@ -4,6 +4,7 @@
 use crate::lower::ReadFile;
 use crate::lower::pairs::{load_pair, shown};
 use crate::plan::tls::{MaterialSource, PairPlan, PairSource};
+use crate::registry::acme::BoundOrder;
 use crate::registry::shared::Shared;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -138,6 +139,7 @@ impl Shared {
                 }
             }
         }
+        all.extend(self.acme.wanted().1.iter().filter_map(BoundOrder::in_use));
         all.sort_by(|one, other| (&one.source, one.not_after).cmp(&(&other.source, other.not_after)));
         all.dedup();
         all

@@ -13,6 +13,7 @@ use crate::plan::proxy::{ProxyId, ProxyPlan};
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::plan::variable_pass::GuestsId;
+use crate::registry::acme::BoundOrder;
 use crate::registry::checks::schedule::GroupChecks;
 use crate::registry::group::BoundGroup;
 use crate::registry::guests::Guests;
@@ -44,6 +45,8 @@ pub struct Generation {
     pub(crate) moving_floors: Vec<MovingFloor>,
     /// `health_check` of the groups that are used.
     pub(crate) checks: Arc<[GroupChecks]>,
+    /// By `AcmeOrderId`.
+    pub(crate) acme_orders: Arc<[BoundOrder]>,
     /// By [`RequestZoneId`].
     pub(crate) request_zones: Vec<Arc<RequestZone>>,
     /// By [`ConnectionZoneId`].

@@ -1,6 +1,7 @@
 //! What outlives generations: the pool, the health of peers, names, zones, logs, ports, and what workers share. It binds a
 //! plan to these objects (`bind`), and the result is the generation that workers hold.
 
+pub mod acme;
 pub(crate) mod bind;
 pub(crate) mod certificates;
 pub mod checks;

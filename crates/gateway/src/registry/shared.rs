@@ -7,6 +7,7 @@ use crate::base::fault::Faults;
 use crate::base::logs::bell::LogBell;
 use crate::base::logs::error::ErrorLog;
 use crate::base::memory::{Memory, MemoryUse};
+use crate::registry::acme::Acme;
 use crate::registry::bind::Identities;
 use crate::registry::certificates::Certificates;
 use crate::registry::checks::schedule::Checks;
@@ -92,6 +93,8 @@ pub struct Shared {
     pub(crate) names: Names,
     /// Active health checks.
     pub(crate) checks: Checks,
+    /// Certificates by ACME.
+    pub(crate) acme: Acme,
     /// Keys of the pool that are in use.
     pub(crate) keys: KeyBook,
     /// What a status page shows of groups, peers and listeners.
@@ -200,6 +203,7 @@ impl Shared {
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             names: Names::new(wake()),
             checks: Checks::default(),
+            acme: Acme::default(),
             keys: KeyBook::default(),
             status: StatusList::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),
@@ -249,6 +253,11 @@ impl Shared {
     /// Active health checks: the control plane makes them.
     pub fn checks(&self) -> &Checks {
         &self.checks
+    }
+
+    /// Certificates by ACME: the control plane gets them.
+    pub fn acme(&self) -> &Acme {
+        &self.acme
     }
 
     /// Number of workers.

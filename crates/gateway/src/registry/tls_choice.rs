@@ -2,12 +2,13 @@
 //! up, and otherwise that of the address's default server.
 
 use crate::plan::listener::ListenerPlan;
+use crate::registry::acme::Challenges;
 use crate::registry::certificates::CertificateSlot;
 use rules::captures::Captures;
 use rules::server_name::Matched;
 use std::fmt;
 use std::sync::Arc;
-use tls::{Choice, ClientHello, Listener, ServerSide};
+use tls::{ACME_PROTOCOL, Choice, ClientHello, Listener, ServerSide};
 
 /// What a server does with a handshake.
 #[derive(Debug, Clone)]
@@ -31,11 +32,20 @@ pub(crate) struct TlsChoice {
     pub(crate) listener: Arc<ListenerPlan>,
     /// By the index of the server.
     pub(crate) servers: Arc<[Option<BoundTls>]>,
+    /// Authorities come in by a handshake, too.
+    pub(crate) challenges: Challenges,
 }
 
 impl TlsChoice {
     fn of(&self, server: u32) -> Option<&BoundTls> {
         self.servers.get(server as usize)?.as_ref()
+    }
+
+    /// The answer to an authority that asks for the challenge `tls-alpn-01` of a name.
+    fn challenge(&self, hello: &ClientHello<'_>) -> Option<Arc<ServerSide>> {
+        let name = hello.server_name?;
+        hello.alpn().find(|protocol| *protocol == ACME_PROTOCOL.as_bytes())?;
+        self.challenges.tls(&name.to_ascii_lowercase())
     }
 }
 
@@ -47,6 +57,9 @@ impl fmt::Debug for TlsChoice {
 
 impl Listener for TlsChoice {
     fn choose(&self, hello: &ClientHello<'_>) -> Choice {
+        if let Some(side) = self.challenge(hello) {
+            return Choice::Serve(side);
+        }
         let default = self.listener.names.default_server();
         let mut captures = Captures::default();
         let asked = hello.server_name.map_or(Some(default), |name| server_named(&self.listener, name, &mut captures));

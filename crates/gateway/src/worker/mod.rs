@@ -169,6 +169,7 @@ impl Worker {
     fn take_on(&self, generation: Arc<Generation>) {
         self.thread.shared.memory.limit(generation.memory_budget, self.thread.shared.workers());
         self.thread.shared.checks.apply(generation.number, &generation.checks);
+        self.thread.shared.acme.apply(generation.number, &generation.acme_orders);
         if generation.memory_budget.is_some() {
             self.thread.chores.plan(Chore::LookAtMemory, self.thread.reactor.now());
         }

@@ -118,6 +118,8 @@ impl Engine {
     /// Accepts nothing new and ends when everything under way has, or when `worker_shutdown_timeout` is over.
     pub(super) fn drain(&mut self) {
         self.queues.watch(std::iter::empty());
+        // Authorities come to the process that accepts.
+        self.shared.acme().stop();
         self.tell_all(|| Message::Drain);
         if !self.shutdown_timeout.is_zero() {
             self.deadline = Some(Instant::now() + self.shutdown_timeout);

@@ -11,7 +11,7 @@ use super::log_files::{Journal, LogFiles};
 use super::order::{Remembering, Texts};
 use super::pid_file::PidFile;
 use super::sockets::{Bound, Sockets};
-use super::temp_directories::make_temp_directories;
+use super::temp_directories::make_directories;
 use crate::instance::Instance;
 use crate::process::Process;
 use crate::report::{self, errno};
@@ -105,7 +105,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     // Sockets of many ports are all open here; the children inherit the limit.
     let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
     let files = LogFiles::open(&prepared)?;
-    make_temp_directories(&prepared)?;
+    make_directories(&prepared)?;
     let journal = Journal::new(&process.error_logs, &files);
     let takeover = Takeover::at_start();
     let (mut sockets, mut troubles) = Sockets::inherited();
@@ -252,7 +252,7 @@ impl Master<'_> {
             return Err("the configuration is refused, the old one stays".to_owned());
         };
         let files = LogFiles::open(&prepared)?;
-        make_temp_directories(&prepared)?;
+        make_directories(&prepared)?;
         let opened = self.sockets.open(&plan.listeners, process.child.workers)?;
         for warning in &opened.warnings {
             self.journal.log(Level::Warn, warning);

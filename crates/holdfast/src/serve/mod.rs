@@ -25,7 +25,7 @@ mod temp_directories;
 pub(crate) use adoption::tell_left_behind;
 pub(crate) use log_files::LogFiles;
 pub(crate) use pid_file::{Written, read as read_pid_file};
-pub(crate) use temp_directories::make_temp_directories;
+pub(crate) use temp_directories::make_directories;
 
 use crate::instance::Instance;
 use crate::verdict::{Lasting, prepare};

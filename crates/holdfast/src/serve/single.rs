@@ -9,7 +9,7 @@ use super::log_files::LogFiles;
 use super::pid_file::PidFile;
 use super::privileges::become_owner;
 use super::sockets::Sockets;
-use super::temp_directories::make_temp_directories;
+use super::temp_directories::make_directories;
 use crate::instance::Instance;
 use crate::report;
 use crate::signals::{Ask, Signals};
@@ -49,7 +49,7 @@ pub(super) fn run(
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", report::errno(&error)))?;
     let limit = set_descriptor_limit(process);
     let files = LogFiles::open(&prepared)?;
-    make_temp_directories(&prepared)?;
+    make_directories(&prepared)?;
     let (mut sockets, troubles) = Sockets::inherited();
     let adopted = adoption::adopt_by_pid_file(&process.pid_path, &mut sockets);
     let opened = sockets.open_patiently(&plan.listeners, process.child.workers)?;
@@ -151,7 +151,7 @@ impl Single<'_> {
             return Err("the configuration is refused, the old one stays".to_owned());
         };
         let files = LogFiles::open(&prepared)?;
-        make_temp_directories(&prepared)?;
+        make_directories(&prepared)?;
         let opened = self.sockets.open(&plan.listeners, process.child.workers)?;
         for warning in &opened.warnings {
             self.engine.log(Level::Warn, warning);

@@ -1,4 +1,4 @@
-//! Directories for temporary files: made while this process still may, for the user who will write there. A worker makes
+//! Directories for temporary files, and for the state of ACME issuers: made while this process still may, for the user who will write there. A worker makes
 //! none below a directory of root's, and would answer each large request with 500.
 
 use crate::process::Owner;
@@ -19,7 +19,7 @@ const STICKY: u32 = 0o1000;
 const OTHERS_PASS: u32 = 0o011;
 
 /// Makes what a configuration needs; the error is nginx's message. A start, a reload and `-t` all come here.
-pub(crate) fn make_temp_directories(prepared: &Prepared) -> Result<(), String> {
+pub(crate) fn make_directories(prepared: &Prepared) -> Result<(), String> {
     let owner = prepared.process.as_ref().and_then(|process| process.child.owner.as_ref());
     let prefix = &prepared.loaded.prefix;
     for directory in prepared.plan.iter().flat_map(|plan| &plan.temp_directories) {
@@ -27,13 +27,39 @@ pub(crate) fn make_temp_directories(prepared: &Prepared) -> Result<(), String> {
             // As with the logs, the prefix is ours to make. Should this fail, the next call says why.
             let _ = std::fs::create_dir_all(prefix);
         }
-        make(directory, owner)?;
+        make(directory, owner, TEMPORARY)?;
+    }
+    for directory in prepared.plan.iter().flat_map(|plan| &plan.state_directories) {
+        make(directory, owner, STATE)?;
+        close_to_others(directory)?;
+    }
+    Ok(())
+}
+
+/// What a directory is for, in messages.
+const TEMPORARY: &str = "temporary files";
+const STATE: &str = "the state of an ACME issuer";
+
+/// Private keys are kept there.
+fn close_to_others(path: &Path) -> Result<(), String> {
+    let failed = |call: &str, error: Errno| format!("{call} \"{}\" failed {}", path.display(), errno(&error.into()));
+    let directory = open(path)?;
+    let status = rustix::fs::fstat(&directory).map_err(|error| failed("fstat()", error))?;
+    if status.st_mode & STICKY != 0 {
+        return Err(format!(
+            "\"{}\" cannot be used for {STATE}: others may write there; name another one",
+            path.display()
+        ));
+    }
+    if status.st_mode & 0o777 != OWNER_MODE {
+        let mode = Mode::from_raw_mode(OWNER_MODE);
+        rustix::fs::fchmod(&directory, mode).map_err(|error| failed("chmod()", error))?;
     }
     Ok(())
 }
 
 /// Makes one directory, one level deep, and gives it to its owner.
-fn make(path: &Path, owner: Option<&Owner>) -> Result<(), String> {
+fn make(path: &Path, owner: Option<&Owner>, purpose: &str) -> Result<(), String> {
     let failed = |call: &str, error: Errno| format!("{call} \"{}\" failed {}", path.display(), errno(&error.into()));
     match rustix::fs::mkdir(path, Mode::from_raw_mode(OWNER_MODE)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -47,7 +73,7 @@ fn make(path: &Path, owner: Option<&Owner>) -> Result<(), String> {
     };
     if let Some(closed) = closed_ancestor(path, owner) {
         return Err(format!(
-            "\"{}\" cannot be used for temporary files: user \"{}\" may not pass through \"{}\"",
+            "\"{}\" cannot be used for {purpose}: user \"{}\" may not pass through \"{}\"",
             path.display(),
             owner.name.to_string_lossy(),
             closed.display()
@@ -113,13 +139,13 @@ mod tests {
     fn makes_one_level_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("body");
-        make(&path, None).unwrap();
+        make(&path, None, TEMPORARY).unwrap();
         assert_eq!(mode(&path), 0o700);
-        make(&path, None).unwrap();
-        let deep = make(&folder.path().join("no/such"), None).unwrap_err();
+        make(&path, None, TEMPORARY).unwrap();
+        let deep = make(&folder.path().join("no/such"), None, TEMPORARY).unwrap_err();
         assert!(deep.starts_with("mkdir() \"") && deep.ends_with("failed (2: No such file or directory)"), "{deep}");
         std::fs::write(folder.path().join("file"), "").unwrap();
-        let file = make(&folder.path().join("file"), None).unwrap_err();
+        let file = make(&folder.path().join("file"), None, TEMPORARY).unwrap_err();
         assert!(file.ends_with("failed (20: Not a directory)"), "{file}");
     }
 
@@ -133,21 +159,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("body");
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-        let closed = make(&path, Some(&owner)).unwrap_err();
+        let closed = make(&path, Some(&owner), TEMPORARY).unwrap_err();
         assert!(closed.contains("user \"someone\" may not pass through"), "{closed}");
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o500)).unwrap();
-        make(&path, Some(&owner)).unwrap();
+        make(&path, Some(&owner), TEMPORARY).unwrap();
         assert_eq!((std::fs::metadata(&path).unwrap().uid(), mode(&path)), (4711, 0o700));
         let shared = folder.path().join("shared");
         std::fs::create_dir(&shared).unwrap();
         std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777)).unwrap();
-        make(&shared, Some(&owner)).unwrap();
+        make(&shared, Some(&owner), TEMPORARY).unwrap();
         assert_eq!((std::fs::metadata(&shared).unwrap().uid(), mode(&shared)), (0, 0o1777));
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        make(&link, Some(&owner)).unwrap();
+        make(&link, Some(&owner), TEMPORARY).unwrap();
         std::os::unix::fs::lchown(&link, Some(4711), None).unwrap();
-        assert!(make(&link, Some(&owner)).is_err(), "a link that somebody else made");
+        assert!(make(&link, Some(&owner), TEMPORARY).is_err(), "a link that somebody else made");
     }
 }

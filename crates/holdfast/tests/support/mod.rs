@@ -2,6 +2,7 @@
 //! deadline, and every process is ended by its pid.
 
 pub(crate) mod observer;
+pub(crate) mod pebble;
 
 use std::fs;
 use std::io::{Read, Write};

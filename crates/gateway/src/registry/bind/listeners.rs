@@ -29,8 +29,11 @@ impl Binding<'_> {
             if index >= bound.len() {
                 bound.resize_with(index + 1, || None);
             }
-            bound[index] =
-                Some(BoundListener { tls: plan.tls.then(|| choice_of(plan, tls)), plan: Arc::clone(plan), behind });
+            bound[index] = Some(BoundListener {
+                tls: plan.tls.then(|| self.choice_of(plan, tls)),
+                plan: Arc::clone(plan),
+                behind,
+            });
             if let Some(options) = &plan.socket {
                 specs.push(ListenerSpec { id, address: plan.address.clone(), options: options.clone() });
             }
@@ -42,8 +45,9 @@ impl Binding<'_> {
         let next = ListenerId(self.known.listeners.len() as u32);
         *self.known.listeners.entry(address.clone()).or_insert(next)
     }
-}
 
-fn choice_of(plan: &Arc<ListenerPlan>, tls: &Arc<[Option<BoundTls>]>) -> Arc<dyn tls::Listener> {
-    Arc::new(TlsChoice { listener: Arc::clone(plan), servers: Arc::clone(tls) })
+    fn choice_of(&self, plan: &Arc<ListenerPlan>, tls: &Arc<[Option<BoundTls>]>) -> Arc<dyn tls::Listener> {
+        let challenges = self.shared.acme.challenges().clone();
+        Arc::new(TlsChoice { listener: Arc::clone(plan), servers: Arc::clone(tls), challenges })
+    }
 }

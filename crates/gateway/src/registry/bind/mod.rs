@@ -2,6 +2,7 @@
 //! generation that workers hold. This is where a configuration has side effects; what fails here is an error of the
 //! configuration at its place in the text.
 
+mod acme;
 mod groups;
 mod limit_zones;
 mod listeners;
@@ -16,6 +17,7 @@ use crate::base::logs::place::LogPlace;
 use crate::plan::Plan;
 use crate::plan::tls::CacheSize;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
+use crate::registry::acme::{AcmeCertificate, AcmeKey};
 use crate::registry::generation::{BoundProxy, BoundTunnel, Generation, ListenerId};
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::shared::Shared;
@@ -53,6 +55,7 @@ struct Known {
     session_caches: HashMap<(String, CacheSize, u32), Arc<SessionCache>>,
     /// Keys of session tickets.
     ticket_keys: HashMap<TicketIdentity, Arc<TicketKeys>>,
+    acme: HashMap<AcmeKey, Arc<AcmeCertificate>>,
     /// The waiting lines of groups with `queue`, by the group's name.
     lines: HashMap<Box<str>, Arc<SeatLine>>,
     /// Settings of TLS towards upstreams, by their identity: with them live the sessions that can be resumed.
@@ -72,6 +75,7 @@ impl Known {
         self.error_logs.retain(|_, log| Arc::strong_count(log) > 1);
         self.request_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
         self.connection_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
+        self.acme.retain(|_, certificate| Arc::strong_count(certificate) > 1);
         self.sides.retain(|_, side| Arc::strong_count(side.identity()) > 1);
     }
 
@@ -106,6 +110,8 @@ pub struct BoundPlan {
     pub error_logs: Vec<ErrorOutput>,
     /// The directories that it writes temporary files to, each once.
     pub temp_directories: Vec<PathBuf>,
+    /// The directories that it keeps keys and certificates in, each once.
+    pub state_directories: Vec<PathBuf>,
     /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
     pub transparent: bool,
 }
@@ -131,7 +137,8 @@ impl Shared {
         let request_zones = binding.request_zones();
         let connection_zones = binding.connection_zones();
         let Some(groups) = binding.groups().filter(|_| binding.found.is_empty()) else { return Err(binding.found) };
-        let tls = binding.tls();
+        let acme_orders = binding.acme_orders();
+        let tls = binding.tls(&acme_orders);
         if !binding.found.is_empty() {
             return Err(binding.found);
         }
@@ -143,6 +150,7 @@ impl Shared {
         let number = known.generations;
         drop(known);
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
+        let state_directories = plan.state_directories();
         let generation = Arc::new(Generation {
             number,
             plan,
@@ -152,12 +160,21 @@ impl Shared {
             floors,
             moving_floors,
             checks: checks.into(),
+            acme_orders,
             request_zones,
             connection_zones,
             sinks: logs.iter().map(|output| Arc::clone(&output.sink)).collect(),
             error_logs: error_logs.iter().map(|output| Arc::clone(&output.log)).collect(),
         });
-        Ok(BoundPlan { generation, listeners: specs, logs, error_logs, temp_directories, transparent })
+        Ok(BoundPlan {
+            generation,
+            listeners: specs,
+            logs,
+            error_logs,
+            temp_directories,
+            state_directories,
+            transparent,
+        })
     }
 }
 

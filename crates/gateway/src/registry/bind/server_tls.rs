@@ -1,31 +1,37 @@
 //! TLS of servers: certificates, ticket keys and session caches are found by their identity, so that a reload keeps sessions.
 
 use crate::plan::tls::{CachePlan, CacheSize, TlsPlan};
+use crate::registry::acme::BoundOrder;
 use crate::registry::bind::Binding;
-use crate::registry::certificates::CertificateSlot;
 use crate::registry::tls_choice::{BoundTls, TlsAnswer};
 use conf::diagnostic::Diagnostic;
 use std::sync::Arc;
-use tls::{ServerSide, SessionCache, TicketKeys};
+use tls::{Pairs, ServerSide, SessionCache, TicketKeys};
 
 /// Early data that is taken before the handshake is complete: as much as OpenSSL takes for nginx.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
 
 impl Binding<'_> {
     /// By the index of the server; `None` where a server has no TLS.
-    pub(super) fn tls(&mut self) -> Arc<[Option<BoundTls>]> {
+    pub(super) fn tls(&mut self, orders: &[BoundOrder]) -> Arc<[Option<BoundTls>]> {
         self.shared.certificates.forget_unused();
         let plan = self.plan;
-        plan.servers.iter().map(|server| server.tls.as_deref().and_then(|tls| self.tls_of(tls))).collect()
+        plan.servers.iter().map(|server| server.tls.as_deref().and_then(|tls| self.tls_of(tls, orders))).collect()
     }
 
-    fn tls_of(&mut self, plan: &TlsPlan) -> Option<BoundTls> {
+    fn tls_of(&mut self, plan: &TlsPlan, orders: &[BoundOrder]) -> Option<BoundTls> {
         if plan.reject {
             return Some(BoundTls { answer: TlsAnswer::Refuse, slot: None });
         }
-        let slot = self.shared.certificates.slot(&plan.pairs);
-        match self.server_side(plan, &slot) {
-            Ok(side) => Some(BoundTls { answer: TlsAnswer::Serve(Arc::new(side)), slot: Some(slot) }),
+        let order = plan.acme.and_then(|id| orders.get(id.0 as usize));
+        let (pairs, slot) = if let Some(order) = order {
+            (order.certificate.pairs().clone(), None)
+        } else {
+            let slot = self.shared.certificates.slot(&plan.pairs);
+            (slot.pairs.clone(), Some(slot))
+        };
+        match self.server_side(plan, pairs) {
+            Ok(side) => Some(BoundTls { answer: TlsAnswer::Serve(Arc::new(side)), slot }),
             Err(error) => {
                 self.found.push(Diagnostic::error(plan.span, format!("TLS cannot be set up: {error}")));
                 None
@@ -33,11 +39,11 @@ impl Binding<'_> {
         }
     }
 
-    fn server_side(&mut self, plan: &TlsPlan, slot: &CertificateSlot) -> Result<ServerSide, tls::SetupError> {
+    fn server_side(&mut self, plan: &TlsPlan, pairs: Pairs) -> Result<ServerSide, tls::SetupError> {
         let cache = plan.cache.as_ref().map(|cache| self.session_cache(cache, plan));
         let tickets = plan.tickets.then(|| self.ticket_keys(plan));
         let mut side = ServerSide::new()
-            .pairs(slot.pairs.clone())
+            .pairs(pairs)
             .protocols(plan.protocols.clone())
             .ciphers(plan.ciphers.clone())
             .curves(plan.curves.clone())

@@ -1,0 +1,122 @@
+//! Why there is no certificate, what to do about it, and when to try again.
+
+use crate::acme::http::Unreached;
+use instant_acme::{Error, Problem};
+use std::time::Duration;
+
+/// A failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What went wrong.
+    pub(crate) text: String,
+    /// What to do.
+    pub(crate) advice: &'static str,
+    /// The authority asks for this much patience.
+    pub(crate) patience: Duration,
+    /// The account that was used is not known there.
+    pub(crate) account_unknown: bool,
+}
+
+/// Authorities count failures by the hour.
+const RATE_LIMITED: Duration = Duration::from_hours(1);
+
+/// Pauses after failures in a row, as nginx's module has them. A reload tries again at once.
+const PAUSES: [Duration; 4] =
+    [Duration::from_mins(1), Duration::from_mins(10), Duration::from_mins(100), Duration::from_hours(24)];
+
+impl Failure {
+    fn new(text: String, advice: &'static str) -> Self {
+        Self { text, advice, patience: Duration::ZERO, account_unknown: false }
+    }
+
+    /// Something that is not the authority's word.
+    pub(crate) fn ours(text: &str) -> Self {
+        Self::new(text.to_owned(), "check what the issuer offers and what \"acme_certificate\" asks for")
+    }
+
+    /// A file of the state directory could not be used.
+    pub(crate) fn of_state(error: &std::io::Error) -> Self {
+        let text = format!("the state directory cannot be used ({})", gateway::errno(error));
+        Self::new(text, "check that \"state_path\" belongs to \"user\"")
+    }
+
+    /// The authority did not find the answer to a challenge.
+    pub(crate) fn rejected(name: &str, problem: &Problem) -> Self {
+        let mut failure = Self::of_problem(problem);
+        failure.text = format!("the challenge for {name} was rejected: {}", failure.text);
+        failure.advice = "check that the name leads to this machine, and that port 80 (http-01) or 443 (tls-alpn-01) reaches holdfast";
+        failure
+    }
+
+    fn of_problem(problem: &Problem) -> Self {
+        let kind = problem.r#type.as_deref().unwrap_or_default();
+        let kind = kind.rsplit(':').next().unwrap_or_default();
+        let detail = problem.detail.as_deref().unwrap_or("no detail");
+        let mut text = detail.to_owned();
+        for subproblem in &problem.subproblems {
+            text = format!("{text}; {subproblem}");
+        }
+        let mut failure = Self::new(format!("{text} ({kind})"), "see what the authority says");
+        match kind {
+            "rateLimited" => {
+                failure.patience = RATE_LIMITED;
+                failure.advice = "wait; a test environment of the authority has higher limits";
+            }
+            "userActionRequired" => failure.advice = "read its terms, and set \"accept_terms_of_service\"",
+            "externalAccountRequired" => failure.advice = "get a key from the authority for \"external_account_key\"",
+            "accountDoesNotExist" => failure.account_unknown = true,
+            "caa" => failure.advice = "the name's CAA records in the DNS must allow this authority",
+            "dns" => failure.advice = "the name must have an address in the DNS",
+            "rejectedIdentifier" | "unsupportedIdentifier" => {
+                failure.advice = "take the name out of \"acme_certificate\"";
+            }
+            _ => {}
+        }
+        // Authorities have different names for this.
+        if detail.to_ascii_lowercase().contains("terms of service") {
+            failure.advice = "read its terms, and set \"accept_terms_of_service\"";
+        }
+        failure
+    }
+
+    /// How long to wait after so many failures in a row, this one included. `chance` is a random number.
+    pub(crate) fn pause(&self, failures: u32, chance: u64) -> Duration {
+        let place = (failures.max(1) as usize - 1).min(PAUSES.len() - 1);
+        let pause = PAUSES[place].max(self.patience);
+        // Up to a tenth more, so that many machines do not come back at once.
+        pause + pause / 1000 * (chance % 100) as u32
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Api(problem) => Self::of_problem(problem),
+            Error::Other(other) if other.is::<Unreached>() => Self::new(
+                format!("the authority cannot be asked: {other}"),
+                "check \"uri\", the network and \"resolver\"",
+            ),
+            Error::Timeout(_) => Self::new("the authority takes too long".to_owned(), "nothing: it is asked again"),
+            Error::Json(_) => Self::new(
+                format!("the authority's answer is not understood: {error}"),
+                "check that \"uri\" is that of a directory",
+            ),
+            _ => Self::ours(&error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_a_limit_asks_for_more() {
+        let failure = Failure::ours("x");
+        assert_eq!(failure.pause(1, 0), Duration::from_mins(1));
+        assert_eq!(failure.pause(2, 50), Duration::from_mins(10) + Duration::from_secs(30));
+        assert_eq!(failure.pause(99, 0), Duration::from_hours(24));
+        let limited = Failure { patience: RATE_LIMITED, ..failure };
+        assert_eq!(limited.pause(1, 0), Duration::from_hours(1));
+    }
+}

@@ -1,0 +1,120 @@
+//! When a certificate is renewed: after two thirds of its life, or when its authority says (RFC 9773). Time and chance come in
+//! as arguments.
+
+use gateway::acme::BoundOrder;
+use instant_acme::{Error, RenewalInfo};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How often an authority is asked, whatever it suggests: it may have to revoke within a day.
+const ASK_PERIOD_MIN: Duration = Duration::from_mins(1);
+const ASK_PERIOD_MAX: Duration = Duration::from_hours(24);
+/// … where it says nothing, or cannot be asked.
+const ASK_PERIOD: Duration = Duration::from_hours(6);
+
+/// Between two certificates of which the first should be renewed at once.
+const WINDOW_PAUSE: Duration = Duration::from_hours(1);
+
+/// Renewals of many machines spread over this part of a certificate's life.
+const SPREAD: f64 = 0.02;
+
+/// The time that a certificate is valid in.
+pub(crate) fn validity(order: &BoundOrder) -> Option<(SystemTime, SystemTime)> {
+    let facts = order.certificate.current()?.facts()?;
+    Some((at(facts.not_before), at(facts.not_after)))
+}
+
+fn at(unix_s: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(unix_s).unwrap_or(0))
+}
+
+/// When to order: now, where there is no certificate. `chance` is from 0 to 1.
+pub(crate) fn due(order: &BoundOrder, chance: f64) -> SystemTime {
+    validity(order).map_or(UNIX_EPOCH, |(start, end)| due_within(start, end, chance))
+}
+
+fn due_within(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
+    let life = end.duration_since(start).unwrap_or_default();
+    start + life.mul_f64(2.0 / 3.0 - SPREAD * chance)
+}
+
+/// When to order, where the authority says `asked` and two thirds of the life say `usual`: never after the end, and not so early
+/// that an authority whose windows always lie in the past is asked for one certificate after the other.
+pub(crate) fn moderate(asked: SystemTime, usual: SystemTime, issued_at: SystemTime, end: SystemTime) -> SystemTime {
+    if asked < usual { asked.max(usual.min(issued_at + WINDOW_PAUSE)) } else { asked.min(end) }
+}
+
+/// A date as logs show it.
+pub(crate) fn date(time: SystemTime) -> String {
+    httpdate::fmt_http_date(time)
+}
+
+/// What an authority says about renewal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    /// When it is asked.
+    ask_at: SystemTime,
+    /// The last answer.
+    span: Option<(SystemTime, SystemTime)>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { ask_at: UNIX_EPOCH, span: None }
+    }
+}
+
+impl Window {
+    pub(crate) fn is_due(&self) -> bool {
+        self.ask_at <= SystemTime::now()
+    }
+
+    pub(crate) fn next(&self) -> SystemTime {
+        self.ask_at
+    }
+
+    /// Whether the authority speaks of renewal at all.
+    pub(crate) fn is_known(&self) -> bool {
+        self.span.is_some()
+    }
+
+    /// It could not be asked.
+    pub(crate) fn put_off(&mut self) {
+        self.ask_at = SystemTime::now() + ASK_PERIOD;
+    }
+
+    /// Takes an answer; a time to renew at, where it is a new one.
+    pub(crate) fn take(&mut self, answer: Result<(RenewalInfo, Duration), Error>, chance: f64) -> Option<SystemTime> {
+        self.put_off();
+        let (info, again) = answer.ok()?;
+        self.ask_at = SystemTime::now() + again.clamp(ASK_PERIOD_MIN, ASK_PERIOD_MAX);
+        let span = (SystemTime::from(info.suggested_window.start), SystemTime::from(info.suggested_window.end));
+        if self.span.replace(span) == Some(span) {
+            return None;
+        }
+        let width = span.1.duration_since(span.0).unwrap_or_default();
+        Some(span.0 + width.mul_f64(chance))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_followed_within_bounds() {
+        let at = |hours: u64| UNIX_EPOCH + Duration::from_hours(hours);
+        assert_eq!(moderate(at(0), at(60), UNIX_EPOCH, at(90)), at(1), "not at once after the last one");
+        assert_eq!(moderate(at(40), at(60), UNIX_EPOCH, at(90)), at(40));
+        assert_eq!(moderate(at(70), at(60), UNIX_EPOCH, at(90)), at(70));
+        assert_eq!(moderate(at(95), at(60), UNIX_EPOCH, at(90)), at(90), "not after its end");
+    }
+
+    #[test]
+    fn a_certificate_is_renewed_after_two_thirds_of_its_life() {
+        let day = Duration::from_hours(24);
+        let (start, end) = (UNIX_EPOCH, UNIX_EPOCH + 90 * day);
+        let days = |chance| due_within(start, end, chance).duration_since(UNIX_EPOCH).unwrap().as_secs_f64() / 86_400.0;
+        assert!((days(0.0) - 60.0).abs() < 0.01, "{}", days(0.0));
+        assert!((days(1.0) - 58.2).abs() < 0.01, "{}", days(1.0));
+    }
+}

@@ -1,0 +1,179 @@
+//! Certificates that come by ACME, and the challenges under way. They belong to the process and outlive generations. Nothing is
+//! asked or ordered here: the control plane, which this module does not know, sees what is wanted, gets it, and installs it.
+
+pub(crate) mod challenges;
+
+pub use crate::plan::acme::{AcmeIssuerPlan, AcmeOrderPlan};
+pub use challenges::{Challenge, Challenges};
+pub use conf::model::{AcmeChallenge, AcmeIdentifier, CertificateKey};
+
+use crate::registry::certificates::CertificateInUse;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tls::{Pair, Pairs};
+
+/// A certificate by ACME: what handshakes show, now and after each renewal.
+#[derive(Debug, Default)]
+pub struct AcmeCertificate {
+    pairs: Pairs,
+    current: Mutex<Option<Pair>>,
+}
+
+impl AcmeCertificate {
+    /// What a server's settings are made with: empty until there is a first certificate.
+    pub fn pairs(&self) -> &Pairs {
+        &self.pairs
+    }
+
+    /// The certificate that is shown.
+    pub fn current(&self) -> Option<Pair> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on this one is shown.
+    pub fn install(&self, pair: Pair) {
+        self.pairs.replace([pair.clone()]);
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+    }
+
+    /// Takes what an earlier process has left, where nothing is shown yet. The file may be missing or broken: then there is
+    /// nothing, and the control plane orders anew.
+    pub(crate) fn load(&self, plan: &AcmeOrderPlan) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.is_some() {
+            return;
+        }
+        let Some(text) = plan.file().and_then(|path| read_own(&path).ok()) else { return };
+        if let Ok(pair) = Pair::from_pem(&text, &text, b"") {
+            self.pairs.replace([pair.clone()]);
+            *current = Some(pair);
+        }
+    }
+}
+
+/// Reads a file that is no link. The directory is that of a user without rights, and the reader may still be root: a link could
+/// lead to a key that this user may not have.
+fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let (opened, named) = (file.metadata()?, std::fs::symlink_metadata(path)?);
+    if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a link"));
+    }
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// What tells a certificate from others, whatever else its issuer is told: name of the issuer, the order's, and the directory.
+pub(crate) type AcmeKey = (Box<str>, String, Option<PathBuf>);
+
+/// An order with its certificate.
+#[derive(Debug, Clone)]
+pub struct BoundOrder {
+    /// What is asked for.
+    pub plan: Arc<AcmeOrderPlan>,
+    /// What was got.
+    pub certificate: Arc<AcmeCertificate>,
+}
+
+impl BoundOrder {
+    /// The certificate as a status page shows it.
+    pub(crate) fn in_use(&self) -> Option<CertificateInUse> {
+        let facts = self.certificate.current()?.facts()?;
+        let source = format!("acme {}/{}", self.plan.issuer.name, self.plan.id());
+        Some(CertificateInUse { source, subject: facts.subject, not_after: facts.not_after })
+    }
+
+    pub(crate) fn key(plan: &AcmeOrderPlan) -> AcmeKey {
+        (plan.issuer.name.clone(), plan.id(), plan.issuer.state.clone())
+    }
+}
+
+type Notify = Box<dyn Fn() + Send + Sync>;
+
+/// What is wanted by ACME in the whole process.
+#[derive(Default)]
+pub struct Acme {
+    wanted: Mutex<Wanted>,
+    control: OnceLock<Notify>,
+    stopped: AtomicBool,
+    challenges: Challenges,
+}
+
+#[derive(Default)]
+struct Wanted {
+    /// Number of the generation whose orders these are.
+    generation: u64,
+    orders: Arc<[BoundOrder]>,
+}
+
+impl Acme {
+    /// Names the control plane: `notify` is called, from any thread, when [`Self::wanted`] has changed. The first call counts.
+    pub fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
+        let _ = self.control.set(Box::new(notify));
+    }
+
+    /// From now on these are wanted. Each worker says so when it takes a generation on.
+    pub(crate) fn apply(&self, generation: u64, orders: &Arc<[BoundOrder]>) {
+        let mut wanted = self.lock();
+        if generation <= wanted.generation {
+            return;
+        }
+        wanted.generation = generation;
+        if orders.is_empty() && wanted.orders.is_empty() {
+            return;
+        }
+        wanted.orders = Arc::clone(orders);
+        drop(wanted);
+        self.notify();
+    }
+
+    /// Nothing more is ordered: another process takes over, or this one ends. What there is, is shown on.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    /// The number of the generation, and its orders.
+    pub fn wanted(&self) -> (u64, Arc<[BoundOrder]>) {
+        let wanted = self.lock();
+        if self.stopped.load(Ordering::Acquire) {
+            return (wanted.generation, Arc::default());
+        }
+        (wanted.generation, Arc::clone(&wanted.orders))
+    }
+
+    /// The challenges under way.
+    pub fn challenges(&self) -> &Challenges {
+        &self.challenges
+    }
+
+    fn notify(&self) {
+        if let Some(notify) = self.control.get() {
+            notify();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "text").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(read_own(&file).unwrap(), b"text");
+        assert_eq!(read_own(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+}

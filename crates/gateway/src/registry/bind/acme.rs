@@ -1,0 +1,16 @@
+//! Certificates by ACME, by issuer, identifiers and state directory. What an earlier process has kept is shown at once.
+
+use crate::registry::acme::BoundOrder;
+use crate::registry::bind::Binding;
+use std::sync::Arc;
+
+impl Binding<'_> {
+    pub(super) fn acme_orders(&mut self) -> Arc<[BoundOrder]> {
+        let orders = self.plan.acme_orders.iter().map(|plan| {
+            let certificate = Arc::clone(self.known.acme.entry(BoundOrder::key(plan)).or_default());
+            certificate.load(plan);
+            BoundOrder { plan: Arc::clone(plan), certificate }
+        });
+        orders.collect()
+    }
+}

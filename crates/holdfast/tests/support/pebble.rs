@@ -1,0 +1,151 @@
+//! Pebble, a small authority for tests of ACME clients, on loopback with ports of its own.
+
+use super::{DEADLINE, pid};
+use rcgen::generate_simple_self_signed;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+use testkit::{NameServer, free_port, peer_program};
+
+/// How it checks and issues.
+pub(crate) struct Settings {
+    /// Where it asks for `http-01`.
+    pub(crate) http_port: u16,
+    /// Where it asks for `tls-alpn-01`.
+    pub(crate) tls_port: u16,
+    /// How long certificates are valid, in seconds.
+    pub(crate) validity_s: u32,
+    /// It wants accounts to be bound by the key `kid`.
+    pub(crate) bound_accounts: bool,
+}
+
+/// The MAC key of `kid` in base64url.
+pub(crate) const MAC_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+
+/// An authority. It has a directory at `https://127.0.0.1:{port}/dir` and a certificate of its own in `{folder}/pebble.pem`.
+pub(crate) struct Pebble {
+    pub(crate) port: u16,
+    management_port: u16,
+    folder: tempfile::TempDir,
+    settings: Settings,
+    running: Option<Child>,
+    /// Every name is 127.0.0.1, but `nowhere.test` has no address.
+    names: NameServer,
+}
+
+impl Pebble {
+    /// Makes its files; nothing runs yet.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let made = generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("made");
+        fs::write(folder.path().join("pebble.pem"), made.cert.pem()).expect("written");
+        fs::write(folder.path().join("pebble.key"), made.signing_key.serialize_pem()).expect("written");
+        let names = NameServer::script(|question| {
+            if question.name == "nowhere.test" {
+                return vec![question.absent(60)];
+            }
+            vec![question.addresses(60, &["127.0.0.1"])]
+        });
+        Self { port: free_port(), management_port: free_port(), folder, settings, running: None, names }
+    }
+
+    /// Started.
+    pub(crate) fn started(settings: Settings) -> Self {
+        let mut pebble = Self::new(settings);
+        pebble.start();
+        pebble
+    }
+
+    pub(crate) fn start(&mut self) {
+        let Settings { http_port, tls_port, validity_s, bound_accounts } = self.settings;
+        let config = format!(
+            r#"{{ "pebble": {{ "listenAddress": "127.0.0.1:{}", "managementListenAddress": "127.0.0.1:{}",
+                "certificate": "{3}/pebble.pem", "privateKey": "{3}/pebble.key", "httpPort": {http_port},
+                "tlsPort": {tls_port}, "externalAccountBindingRequired": {bound_accounts},
+                "externalAccountMACKeys": {{ "kid": "{MAC_KEY}" }}, "keyAlgorithm": "ecdsa",
+                "profiles": {{ "default": {{ "description": "usual", "validityPeriod": {2} }} }} }} }}"#,
+            self.port,
+            self.management_port,
+            validity_s,
+            self.folder.path().display()
+        );
+        let path = self.folder.path().join("pebble.json");
+        fs::write(&path, config).expect("written");
+        let log = fs::File::create(self.folder.path().join("log")).expect("made");
+        let child = Command::new(peer_program("pebble"))
+            .arg("-config")
+            .arg(path)
+            .args(["-dnsserver", &self.names.address().to_string()])
+            .env("PEBBLE_VA_NOSLEEP", "1")
+            // Each order has challenges of its own.
+            .env("PEBBLE_AUTHZREUSE", "0")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("cloned"))
+            .stderr(log)
+            .spawn()
+            .expect("pebble starts");
+        self.running = Some(child);
+        super::until("pebble listens", || {
+            TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], self.port)), DEADLINE).is_ok()
+        });
+    }
+
+    pub(crate) fn stop(&mut self) {
+        let Some(mut child) = self.running.take() else { return };
+        let _ = nix::sys::signal::kill(pid(child.id()), nix::sys::signal::Signal::SIGTERM);
+        let deadline = Instant::now() + DEADLINE;
+        while Instant::now() < deadline && child.try_wait().is_ok_and(|status| status.is_none()) {
+            std::thread::park_timeout(std::time::Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// `acme_issuer ca` with this authority, and further words.
+    pub(crate) fn issuer(&self, words: &str) -> String {
+        format!(
+            "acme_issuer ca {{ uri https://127.0.0.1:{}/dir; ssl_trusted_certificate {}/pebble.pem; {words} }}\n",
+            self.port,
+            self.folder.path().display()
+        )
+    }
+
+    /// Lets the authority say that a certificate has to be renewed at once, as it does when it has to revoke it.
+    pub(crate) fn ask_to_renew(&self, certificate: &str) {
+        let window = r#"{"suggestedWindow":{"start":"2020-01-01T00:00:00Z","end":"2020-01-02T00:00:00Z"}}"#;
+        let body = serde_json::json!({ "Certificate": certificate, "ARIResponse": window }).to_string();
+        let output = Command::new(peer_program("curl"))
+            .args(["--silent", "--fail", "--insecure", "--data-binary", &body])
+            .arg(format!("https://127.0.0.1:{}/set-renewal-info/", self.management_port))
+            .output()
+            .expect("curl runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The certificate of the authority that issues: what a browser would trust.
+    pub(crate) fn root(&self) -> String {
+        let output = Command::new(peer_program("curl"))
+            .args(["--silent", "--fail", "--insecure"])
+            .arg(format!("https://127.0.0.1:{}/roots/0", self.management_port))
+            .output()
+            .expect("curl runs");
+        String::from_utf8(output.stdout).expect("PEM is ASCII")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Others may read the certificate.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Pebble {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
