@@ -145,3 +145,19 @@ fn versions_that_are_not_spoken_are_refused() {
     let old = scene.authority.client_with(|side| side.protocols(Protocols::only(Protocol::Tls12)));
     assert!(scene.try_client(&old, "a.test").is_err());
 }
+
+#[test]
+fn handshakes_and_certificates_are_on_the_status_page() {
+    let scene =
+        Scene::new("server { listen {listen} ssl; server_name a.test; {a} location /status { status_page; } }", &[]);
+    let ask = |accept: &str| {
+        let mut client = scene.client("a.test");
+        client.send(format!("GET /status HTTP/1.1\r\nHost: a.test\r\nAccept: {accept}\r\n\r\n"));
+        client.response().text()
+    };
+    let page = ask("text/html");
+    assert!(page.contains("<h2>Certificates</h2>") && page.contains("CN=a.test") && page.contains(" GMT"), "{page}");
+    let metrics = ask("text/plain");
+    assert!(metrics.contains("holdfast_tls_handshakes_total{kind=\"full\"} 2"), "{metrics}");
+    assert!(metrics.contains("holdfast_tls_certificate_not_after_seconds{source="), "{metrics}");
+}

@@ -3,8 +3,9 @@
 
 pub(crate) mod room;
 
-use crate::content::status::snapshot::{GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};
+use crate::content::status::snapshot::{CertificateStatus, GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};
 use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Looks and life of the page. `main` is replaced whole, so that a table keeps its place on the screen.
 const HEAD: &str = r#"<!doctype html>
@@ -48,6 +49,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     room::ports(&mut page, snapshot);
     room::memory(&mut page, snapshot);
     listeners(&mut page, snapshot);
+    certificates(&mut page, snapshot);
     reasons(&mut page, snapshot);
     page.push_str("</main>\n");
     page.push_str(TAIL);
@@ -197,6 +199,18 @@ fn listeners(page: &mut String, now: &Snapshot) {
         let _ =
             writeln!(page, "<p>Of all listeners of this network namespace: {overflows} overflows, {drops} drops.</p>");
     }
+}
+
+/// What clients are shown, where TLS is spoken to them.
+fn certificates(page: &mut String, now: &Snapshot) {
+    if now.tls.certificates.is_empty() {
+        return;
+    }
+    let row = |certificate: &CertificateStatus| {
+        let ends = UNIX_EPOCH + Duration::from_secs(u64::try_from(certificate.not_after_s).unwrap_or_default());
+        vec![escaped(&certificate.source), escaped(&certificate.subject), httpdate::fmt_http_date(ends)]
+    };
+    table(page, "Certificates", &["source", "subject", "ends"], now.tls.certificates.iter().map(row));
 }
 
 /// Everything that is counted by reason and is not zero.
